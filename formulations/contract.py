@@ -1,0 +1,96 @@
+"""The contract of every formulation: check, build, encode, decode.
+
+A formulation never solves. `build` returns a Pyomo model, or the address of a function that builds a
+native CP-SAT model inside a worker (the parent process imports no solver).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..instances.placement import PlacementProblem
+from ..instances.plan import PlacementPlan
+
+Problem = PlacementProblem
+Plan = PlacementPlan
+Values = Mapping[str, float]
+"""Values of a model's variables by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """One option that a formulation or planner declares as its own: shown, checked, refused elsewhere.
+
+    `type` is one of flag, choice, int, float, text, path.
+    """
+
+    name: str
+    type: str
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NativeModel:
+    """A CP-SAT model that a worker builds for itself from plain data.
+
+    `builder` is ``package.module:function``; the function takes `payload` (numbers, texts, lists,
+    dicts, numpy arrays) and returns an object with the attributes `model` (CpModel), `variables`
+    (name -> IntVar), `scale` and `offset`: true objective = integer objective / scale + offset.
+    Costs are rounded so that the bound stays valid on the true data: its objective may
+    claim less than the plan costs, never a bound above the true optimum.
+    """
+
+    builder: str
+    payload: Mapping[str, Any]
+    backend: str = "cp-sat"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltModel:
+    """A model with the two translations between its variables and plans.
+
+    `grids` and `grid_loss` serve integer solvers that are given a Pyomo model: column name -> step, and
+    by how much the optimum can grow at most when those columns are restricted to multiples of their steps.
+    """
+
+    model: Any
+    """A Pyomo ConcreteModel or a `NativeModel`."""
+    decode: Callable[[Values], Plan]
+    encode: Callable[[Plan], Values]
+    grids: Mapping[str, float] = field(default_factory=dict)
+    grid_loss: float = 0.0
+    size: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """No plan is below the cut-off that `build` was given: the reductions alone prove it."""
+
+    reason: str
+
+
+class Formulation(Protocol):
+    """What a module in `formulations/` offers to the registry."""
+
+    name: str
+    title: str
+    paper: str
+    problem_kind: str
+    options: tuple[OptionSpec, ...]
+
+    def check(self, problem: Problem, options: Mapping[str, Any]) -> None:
+        """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
+
+    def lower_bound(self, problem: Problem, options: Mapping[str, Any]) -> float:
+        """A valid bound that needs no solver."""
+        ...
+
+    def build(
+        self, problem: Problem, options: Mapping[str, Any], backend: str, cutoff: float | None = None
+    ) -> BuiltModel | Refuted:
+        """The model for `backend`, restricted to plans of value at most `cutoff` where one is given."""
+        ...

@@ -1,0 +1,124 @@
+"""What a run reports: why it stopped, what it holds, what was claimed and what the referee recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from .plan import PlacementPlan
+
+SCHEMA = "pipeplan.result/1"
+
+PROVEN_TOLERANCE = 1e-6
+"""Objective and bound that agree to this relative difference count as met: the answer is proven."""
+
+
+class Stop(StrEnum):
+    """Why the run ended."""
+
+    PROVEN = "proven"
+    """Objective and bound meet within `PROVEN_TOLERANCE`."""
+    GAP = "gap"
+    """The gap that was asked for is reached."""
+    TIME = "time"
+    MEMORY = "memory"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    ERROR = "error"
+    COMPLETED = "completed"
+    """A method without a bound ran to its own end (heuristics)."""
+
+
+class Found(StrEnum):
+    """What we hold after the referee has spoken."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    NOTHING = "nothing"
+    REJECTED = "rejected"
+    """The method offered a plan and the referee refused it."""
+
+
+class Warmth(StrEnum):
+    """What became of a warm start."""
+
+    NONE = "none"
+    ACCEPTED = "accepted"
+    REPAIRED = "repaired"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """`source` names where the start came from, `value` is the referee's value of it."""
+
+    outcome: Warmth = Warmth.NONE
+    source: str | None = None
+    value: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"outcome": str(self.outcome), "source": self.source, "value": self.value}
+
+
+def relative_gap(objective: float | None, bound: float | None) -> float | None:
+    """(objective - bound) / |objective|; the one definition of gap; None where a part is missing."""
+    if objective is None or bound is None:
+        return None
+    if objective == bound:
+        return 0.0
+    return (objective - bound) / abs(objective) if objective else None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The whole report of one run. Absent is None, never 0 or infinity."""
+
+    problem: Mapping[str, Any]
+    stop: Stop
+    found: Found
+    formulation: str | None = None
+    planner: str | None = None
+    plan: PlacementPlan | None = None
+    objective: float | None = None
+    """The referee's value, in the problem's time unit."""
+    claimed: float | None = None
+    bound: float | None = None
+    verified: bool = False
+    violations: tuple[str, ...] = ()
+    warm_start: WarmStart = WarmStart()
+    backend: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    model_size: Mapping[str, int] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    """What a reader should know: a backend that died, a limit that was hit, a bound that holds on a grid."""
+
+    @property
+    def gap(self) -> float | None:
+        return relative_gap(self.objective, self.bound)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "problem": dict(self.problem),
+            "formulation": self.formulation,
+            "planner": self.planner,
+            "backend": dict(self.backend),
+            "options": dict(self.options),
+            "stop": str(self.stop),
+            "found": str(self.found),
+            "objective": self.objective,
+            "claimed": self.claimed,
+            "bound": self.bound,
+            "gap": self.gap,
+            "warm_start": self.warm_start.to_json(),
+            "seconds": dict(self.seconds),
+            "model_size": dict(self.model_size),
+            "verified": self.verified,
+            "violations": list(self.violations),
+            "messages": list(self.messages),
+            "plan": None if self.plan is None else self.plan.to_json(),
+        }

@@ -1,0 +1,1 @@
+"""Exact planning of pipeline-parallel DNN training and inference."""

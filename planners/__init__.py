@@ -1,0 +1,1 @@
+"""The doers: exact planner, heuristics, backends."""
