@@ -300,7 +300,8 @@ def _check_placeable(problem: PlacementProblem) -> None:
         if limit is not None and problem.nodes[largest].size_bytes > limit:
             raise InputError(
                 f"nodes[{largest}].size_bytes",
-                f"is {problem.nodes[largest].size_bytes:.12g} bytes, more than an accelerator's {limit:.12g}, and there is no CPU",
+                f"is {problem.nodes[largest].size_bytes:.12g} bytes, more than an accelerator's {limit:.12g}, "
+                "and there is no CPU",
                 "give more memory, a smaller node or a CPU",
             )
         if limit is not None and size > limit:

@@ -1,0 +1,94 @@
+"""The contract of every planner: a request goes in, an outcome comes out, incumbents are posted on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..formulations.contract import OptionSpec, Plan, Problem
+from ..instances.result import Stop, WarmStart
+from .options import Progress, SolveOptions
+
+
+@dataclass
+class Board:
+    """Where a planner posts its best plan and bound, so that an interrupt or a limit loses nothing.
+
+    `post` also tells whoever watches. Values are the planner's claims: the referee has the last word.
+    """
+
+    watcher: Callable[[Progress], None] | None = None
+    started: float = field(default_factory=time.monotonic)
+    plan: Plan | None = None
+    value: float | None = None
+    bound: float | None = None
+
+    def post(
+        self,
+        plan: Plan | None = None,
+        value: float | None = None,
+        bound: float | None = None,
+        nodes: int | None = None,
+        source: str = "",
+    ) -> None:
+        """Keep what is better than before; tell the watcher in any case."""
+        if plan is not None and value is not None and (self.value is None or value < self.value):
+            self.plan, self.value = plan, value
+        if bound is not None and (self.bound is None or bound > self.bound):
+            self.bound = bound
+        if self.watcher is not None:
+            self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source))
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that a planner is told. `options` holds only what the planner declared, defaults filled in."""
+
+    problem: Problem
+    options: Mapping[str, Any] = field(default_factory=dict)
+    limits: SolveOptions = SolveOptions()
+    warm_start: Plan | None = None
+    board: Board = field(default_factory=Board)
+
+    def seconds_left(self) -> float | None:
+        """None: no limit; never negative."""
+        if self.limits.time_limit_s is None:
+            return None
+        return max(0.0, self.limits.time_limit_s - self.board.seconds)
+
+    def out_of_time(self) -> bool:
+        left = self.seconds_left()
+        return left is not None and left <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a planner answers; plan, claim and bound are checked by the caller before anybody sees them."""
+
+    stop: Stop
+    plan: Plan | None = None
+    claimed: float | None = None
+    bound: float | None = None
+    warm_start: WarmStart = WarmStart()
+    backend: Mapping[str, Any] = field(default_factory=dict)
+    model_size: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+
+
+class Planner(Protocol):
+    """A way to get a plan. Modules are imported only when their planner is asked for."""
+
+    name: str
+    title: str
+    problem_kind: str
+    exact: bool
+    options: tuple[OptionSpec, ...]
+
+    def plan(self, request: Request) -> Outcome: ...

@@ -1,0 +1,61 @@
+"""Limits and wishes that every solver understands, checked once; and the record of progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..instances.errors import InputError
+from ..instances.result import relative_gap
+
+
+@dataclass(frozen=True, slots=True)
+class SolveOptions:
+    """Common options; what only one solver knows goes into `native`, where a misspelt name is an error.
+
+    None means no limit (time, memory), or the solver's own choice (threads).
+    """
+
+    time_limit_s: float | None = None
+    rel_gap: float = 0.0
+    """Stop when (objective - bound) / |objective| is at most this."""
+    abs_gap: float = 0.0
+    threads: int | None = None
+    memory_limit_bytes: int | None = None
+    seed: int = 0
+    log_path: str | None = None
+    native: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("time_limit_s", "rel_gap", "abs_gap"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, (int, float)) and value >= 0 and math.isfinite(value)):
+                raise InputError(name, f"is {value!r}", "give a finite number >= 0")
+        for name, least in (("threads", 1), ("memory_limit_bytes", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise InputError(name, f"is {value!r}", f"give a whole number >= {least}")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One line of progress. Values are in the problem's time unit; absent is None."""
+
+    seconds: float
+    incumbent: float | None = None
+    bound: float | None = None
+    nodes: int | None = None
+    source: str = ""
+    """Which method or backend says so."""
+
+    @property
+    def gap(self) -> float | None:
+        return relative_gap(self.incumbent, self.bound)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "gap": self.gap}
