@@ -1,0 +1,88 @@
+"""Every formulation by name: what `plan formulations` shows without importing a model or a solver.
+
+A formulation is added by one entry here; its own options appear on the command line by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .contract import OptionSpec
+
+NON_CONTIGUOUS = OptionSpec(
+    "non_contiguous", "flag", False, "Devices may hold any nodes; default: a chain of contiguous stages."
+)
+OBJECTIVE = OptionSpec(
+    "objective",
+    "choice",
+    "max-load",
+    "max-load: largest FW+BW load; gpipe: largest FW plus largest BW load.",
+    ("max-load", "gpipe"),
+)
+VARIANT = OptionSpec(
+    "variant",
+    "choice",
+    "strong",
+    "strong: with safe reductions and cuts; plain: as in the paper.",
+    ("strong", "plain"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a table of methods. `address` is ``module:attribute``, imported only by `load`."""
+
+    name: str
+    title: str
+    problem_kind: str
+    address: str
+    options: tuple[OptionSpec, ...] = ()
+    paper: str | None = None
+    exact: bool = True
+    """Does the method prove a bound?"""
+
+    def load(self) -> Any:
+        """The object itself; imports its module."""
+        module, _, attribute = self.address.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "problem_kind": self.problem_kind,
+            "paper": self.paper,
+            "exact": self.exact,
+            "options": [_spec_to_json(spec) for spec in self.options],
+        }
+
+
+def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "type": spec.type,
+        "default": spec.default,
+        "choices": list(spec.choices),
+        "help": spec.help,
+    }
+
+
+FORMULATIONS: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "ip-tarnawski",
+            "Max-load placement on accelerators and CPUs as an integer program",
+            "placement",
+            "pipeplan.formulations.tarnawski:FORMULATION",
+            (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
+            paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
+        ),
+    )
+}
+
+BEST_FOR_KIND: Mapping[str, str] = {"placement": "ip-tarnawski"}
+"""The formulation that is used where none is named."""

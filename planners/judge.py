@@ -1,0 +1,156 @@
+"""What a planner says becomes what we report: every plan passes the referee, every bound is compared with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..formulations.contract import Plan, Problem
+from ..instances.referee import evaluate, verify
+from ..instances.result import PROVEN_TOLERANCE, Found, Stop, relative_gap
+from .contract import Board, Outcome
+from .options import SolveOptions
+
+BOUND_SLACK = 1e-9
+"""A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """By which rules the referee judges: those that the options ask for."""
+
+    objective: str = "max-load"
+    contiguity: str = "chain"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Rules:
+        return cls(options.get("objective", "max-load"), "none" if options.get("non_contiguous") else "chain")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The referee's word on one plan: a value where there is no violation."""
+
+    plan: Plan
+    value: float | None
+    violations: tuple[str, ...]
+
+
+def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
+    """Verify, then evaluate; a plan that cannot even be read is a plan with a violation."""
+    if not isinstance(plan, Plan):
+        return Ruling(plan, None, (f"the method returned {type(plan).__name__}, not a plan",))
+    violations = tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
+    value = None if violations else evaluate(problem, plan, objective=rules.objective).objective
+    return Ruling(plan, value, violations)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The facts of a `Result` that the referee decides."""
+
+    stop: Stop
+    found: Found
+    plan: Plan | None = None
+    objective: float | None = None
+    claimed: float | None = None
+    bound: float | None = None
+    violations: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+
+def judge(problem: Problem, rules: Rules, outcome: Outcome, board: Board, limits: SolveOptions) -> Verdict:
+    """The best plan that stands before the referee, with a bound and a stop that do not contradict it."""
+    messages = list(outcome.messages)
+    rulings = [rule(problem, plan, rules) for plan in _offers(outcome, board)]
+    accepted = [ruling for ruling in rulings if ruling.value is not None]
+    refused = [ruling for ruling in rulings if ruling.value is None]
+    bound = _bound(outcome, board, messages)
+    if refused:
+        messages.append(f"the referee rejected a plan: {refused[0].violations[0]}")
+        bound = None  # who is wrong about plans is not believed about bounds
+    if not accepted:
+        return _without_plan(outcome, refused, bound, messages)
+    best = min(accepted, key=lambda ruling: ruling.value if ruling.value is not None else math.inf)
+    assert best.value is not None
+    claimed = outcome.claimed if best.plan is outcome.plan else board.value
+    stop = Stop.ERROR if refused else outcome.stop
+    stop, bound = _settle(stop, best.value, bound, limits, messages)
+    _compare_claim(best.value, claimed, messages)
+    found = Found.OPTIMAL if stop == Stop.PROVEN else Found.FEASIBLE
+    return Verdict(stop, found, best.plan, best.value, _finite(claimed), bound, (), tuple(messages))
+
+
+def _offers(outcome: Outcome, board: Board) -> list[Plan]:
+    offers = [] if outcome.plan is None else [outcome.plan]
+    if board.plan is not None and board.plan != outcome.plan:
+        offers.append(board.plan)
+    return offers
+
+
+def _bound(outcome: Outcome, board: Board, messages: list[str]) -> float | None:
+    """The better of the two bounds; what is not a number is reported and dropped."""
+    bounds = [bound for bound in (outcome.bound, board.bound) if bound is not None]
+    if any(not math.isfinite(bound) for bound in bounds):
+        messages.append("a bound that is not a finite number was dropped")
+    return max((bound for bound in bounds if math.isfinite(bound)), default=None)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _without_plan(outcome: Outcome, refused: list[Ruling], bound: float | None, messages: list[str]) -> Verdict:
+    if refused:
+        first = refused[0]
+        claimed = _finite(outcome.claimed)
+        return Verdict(
+            Stop.ERROR, Found.REJECTED, first.plan, None, claimed, None, first.violations, tuple(messages)
+        )
+    stop = outcome.stop
+    if stop in (Stop.PROVEN, Stop.GAP):
+        messages.append(f"the method says {stop} and offers no plan")
+        stop = Stop.ERROR
+    return Verdict(stop, Found.NOTHING, bound=bound, messages=tuple(messages))
+
+
+def _settle(
+    stop: Stop, value: float, bound: float | None, limits: SolveOptions, messages: list[str]
+) -> tuple[Stop, float | None]:
+    """`proven` exactly where objective and bound meet; a contradiction is an error and costs the bound."""
+    if stop in (Stop.INFEASIBLE, Stop.UNBOUNDED):
+        messages.append(f"the method says {stop}, yet the referee accepts a plan of value {value!r}")
+        return Stop.ERROR, None
+    if bound is not None and bound > value + BOUND_SLACK * abs(value):
+        messages.append(f"the bound {bound!r} was dropped: the referee accepts a plan of value {value!r} below it")
+        return Stop.ERROR, None
+    bound = None if bound is None else min(bound, value)
+    gap = relative_gap(value, bound)
+    if stop == Stop.ERROR:
+        return stop, bound
+    if gap is not None and gap <= PROVEN_TOLERANCE:
+        return Stop.PROVEN, bound
+    if stop == Stop.PROVEN:
+        return _unproven(value, bound, limits, messages), bound
+    return stop, bound
+
+
+def _unproven(value: float, bound: float | None, limits: SolveOptions, messages: list[str]) -> Stop:
+    """The method calls its plan proven, the recomputed numbers do not."""
+    if bound is not None and reached(value, bound, limits):
+        return Stop.GAP
+    messages.append(f"the method calls its plan proven, but value {value!r} and bound {bound!r} do not meet")
+    return Stop.ERROR
+
+
+def reached(value: float, bound: float, limits: SolveOptions) -> bool:
+    """Is the gap that was asked for reached?"""
+    gap = relative_gap(value, bound)
+    return value - bound <= limits.abs_gap or (gap is not None and gap <= limits.rel_gap)
+
+
+def _compare_claim(value: float, claimed: float | None, messages: list[str]) -> None:
+    if claimed is not None and not math.isclose(value, claimed, rel_tol=PROVEN_TOLERANCE, abs_tol=1e-12):
+        messages.append(f"the method claimed {claimed!r}, the referee computes {value!r}")

@@ -1,0 +1,50 @@
+"""Every planner by name: what `plan planners` shows without importing pandas, Pyomo or a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..formulations.contract import OptionSpec
+from ..formulations.registry import FORMULATIONS, NON_CONTIGUOUS, OBJECTIVE, Entry
+
+EXACT = "exact"
+"""The planner that hands a formulation to a solver."""
+
+_HEURISTICS = "pipeplan.planners.heuristics"
+_COMMON = (OBJECTIVE, NON_CONTIGUOUS)
+
+
+def _heuristic(name: str, title: str, *own: OptionSpec, exact: bool = False) -> Entry:
+    return Entry(name, title, "placement", f"{_HEURISTICS}.{name}:PLANNER", (*_COMMON, *own), exact=exact)
+
+
+PLANNERS: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact:PLANNER"),
+        _heuristic("brute_force", "All plans of a tiny problem, one by one", exact=True),
+        _heuristic("greedy", "Nodes in topological order, device after device"),
+        _heuristic("one_device", "Everything on one device"),
+        _heuristic("expert", "A split given in a file"),
+        _heuristic("pipedream", "PipeDream's partitioner"),
+        _heuristic("partition", "Balanced graph partition"),
+        _heuristic("linear_dp", "Optimal cuts of one topological order"),
+        _heuristic("local_search", "Best single reassignment from random starts"),
+        _heuristic("lns", "Large-neighbourhood search"),
+    )
+}
+
+
+def option_owners() -> dict[str, list[str]]:
+    """Which formulations and planners declare an option, by the option's name."""
+    owners: dict[str, list[str]] = {}
+    for entry in all_methods():
+        for spec in entry.options:
+            owners.setdefault(spec.name, []).append(entry.name)
+    return owners
+
+
+def all_methods() -> Iterator[Entry]:
+    """Formulations first, then planners."""
+    yield from FORMULATIONS.values()
+    yield from PLANNERS.values()

@@ -1,0 +1,94 @@
+"""The warm start: the user's plan, or the best of a few quick planners, judged before it is handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..formulations.contract import Plan, Problem
+from ..instances.result import Warmth, WarmStart
+from .choice import Method
+from .contract import Board, Outcome, Request
+from .judge import Rules, rule
+from .options import SolveOptions
+from .registry import PLANNERS
+
+Wish = Literal["auto", "none"] | Plan
+
+QUICK_PLANNERS = ("linear-dp", "greedy")
+"""Whose plans are offered to an exact method where the user names no start."""
+
+
+@dataclass
+class Start:
+    """What is handed to the planner as a warm start, and what there is to say about it."""
+
+    wish: str = "none"
+    plan: Plan | None = None
+    source: str | None = None
+    value: float | None = None
+    refused: bool = False
+    messages: list[str] = field(default_factory=list)
+
+    def report(self, outcome: Outcome) -> WarmStart:
+        """What became of it: the planner's word, with what only we know filled in."""
+        if self.refused:
+            return WarmStart(Warmth.REJECTED, self.source)
+        told = outcome.warm_start
+        if self.plan is None or told.outcome == Warmth.NONE:
+            return told
+        return WarmStart(told.outcome, told.source or self.source, self.value if told.value is None else told.value)
+
+    def take(self, plan: Plan, source: str, value: float, board: Board) -> None:
+        """A plan that the referee has accepted: a start, and an incumbent from now on."""
+        if self.value is None or value < self.value:
+            self.plan, self.source, self.value = plan, source, value
+        board.post(plan, value, source=source)
+
+
+def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: SolveOptions, board: Board) -> Start:
+    """The start for this method; a plan that the referee refuses is reported and not handed on."""
+    if isinstance(wish, Plan):
+        return _from_user(problem, rules, wish, board)
+    start = Start(wish)
+    if wish == "auto" and method.formulation is not None:
+        for name in QUICK_PLANNERS:
+            _try_quick(name, problem, method.options, rules, limits, board, start)
+    return start
+
+
+def _from_user(problem: Problem, rules: Rules, plan: Plan, board: Board) -> Start:
+    start = Start("plan", source="user")
+    ruling = rule(problem, plan, rules)
+    if ruling.value is None:
+        start.refused = True
+        start.messages.append(f"the warm start was not used: {ruling.violations[0]}")
+    else:
+        start.take(plan, "user", ruling.value, board)
+    return start
+
+
+def _try_quick(
+    name: str,
+    problem: Problem,
+    options: Mapping[str, Any],
+    rules: Rules,
+    limits: SolveOptions,
+    board: Board,
+    start: Start,
+) -> None:
+    """A planner that fails here costs us its start and nothing more."""
+    entry = PLANNERS[name]
+    known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options}
+    request = Request(problem, known, limits, board=Board(started=board.started))
+    if request.out_of_time():
+        return
+    try:
+        plan = entry.load().plan(request).plan
+    except Exception as error:
+        start.messages.append(f"the quick planner {name} failed: {type(error).__name__}: {error}")
+        return
+    ruling = None if plan is None else rule(problem, plan, rules)
+    if ruling is not None and ruling.value is not None:
+        start.take(ruling.plan, name, ruling.value, board)

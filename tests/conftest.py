@@ -1,0 +1,40 @@
+"""Shared fixtures: `--slow`, the folder of published workloads, the command line in process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads")).resolve()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the longer proofs as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        for item in items:
+            if "slow" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="a longer proof; run with --slow"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    """A workload test may be skipped only where there are no workloads: anything else would hide a hole."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and "workloads" in item.keywords and "slow" not in item.keywords and WORKLOADS.is_dir():
+        report.outcome = "failed"
+        report.longrepr = f"a workload test was skipped although {WORKLOADS} exists: {report.longrepr}"
+
+
+@pytest.fixture(scope="session")
+def workloads() -> Path:
+    """The folder of published inputs; tests that need it are skipped only where it does not exist."""
+    if not WORKLOADS.is_dir():
+        pytest.skip(f"no published workloads at {WORKLOADS} (set PIPEPLAN_WORKLOADS)")
+    return WORKLOADS
