@@ -60,7 +60,8 @@ class BuiltModel:
     model: Any
     """A Pyomo ConcreteModel or a `NativeModel`."""
     decode: Callable[[Values], Plan]
-    encode: Callable[[Plan], Values]
+    encode: Callable[[Plan], Values | None]
+    """A start for the solver; None where the plan is outside this model (a cut-off, a merged group)."""
     grids: Mapping[str, float] = field(default_factory=dict)
     grid_loss: float = 0.0
     size: Mapping[str, int] = field(default_factory=dict)
@@ -85,12 +86,26 @@ class Formulation(Protocol):
     def check(self, problem: Problem, options: Mapping[str, Any]) -> None:
         """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
 
+    def contiguity(self, options: Mapping[str, Any]) -> str:
+        """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain`."""
+        ...
+
     def lower_bound(self, problem: Problem, options: Mapping[str, Any]) -> float:
         """A valid bound that needs no solver."""
         ...
 
     def build(
-        self, problem: Problem, options: Mapping[str, Any], backend: str, cutoff: float | None = None
+        self,
+        problem: Problem,
+        options: Mapping[str, Any],
+        *,
+        native: bool,
+        cutoff: float | None = None,
+        precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
-        """The model for `backend`, restricted to plans of value at most `cutoff` where one is given."""
+        """The model, restricted to plans of value at most `cutoff` where one is given.
+
+        `native`: the backend takes a `NativeModel`, so return one where it is the stronger choice.
+        `precision`: what rounding to integers may cost, relative to the cut-off.
+        """
         ...

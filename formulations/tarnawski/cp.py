@@ -1,0 +1,221 @@
+"""Native CP-SAT models of the throughput problem, built inside a worker from integers.
+
+All costs are rounded down and the cut-off with them, so every plan whose true value is at most the cut-off
+stays feasible with an integer value that is no larger: an infeasibility proof and every bound hold for the
+true data. Sizes that are whole bytes stay exact; others are rounded down far below the referee's tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .bounds import accelerator_allowed, cpu_allowed
+from .groups import GroupProblem
+
+MEMORY_UNITS = 2**40
+"""Steps of an accelerator's memory where sizes are not whole bytes."""
+
+
+def payload(
+    groups: GroupProblem,
+    *,
+    contiguous: bool,
+    cutoff: float,
+    lower_bound: float,
+    precision: float,
+    pinned: Sequence[int] = (),
+    conflicts: Sequence[tuple[int, int]] = (),
+) -> dict[str, Any]:
+    """Plain integers for `build`. `precision`: relative size of one unit against the cut-off."""
+    scale = 1.0 / (precision * cutoff) if cutoff > 0 else 1.0
+
+    def floor(values: Sequence[float]) -> list[int]:
+        return [math.floor(value * scale) for value in values]
+
+    sizes, memory = _integer_memory(groups)
+    return {
+        "contiguous": contiguous,
+        "accelerators": groups.accelerators,
+        "cpus": groups.cpus,
+        "scale": scale,
+        "cutoff": math.floor(cutoff * scale * (1 + 1e-12)),
+        "lower_bound": max(0, math.floor(lower_bound * scale) - groups.count - len(groups.nets)),
+        "times": [floor(part) for part in groups.times],
+        "cpu_times": [floor(part) for part in groups.cpu_times],
+        "sizes": sizes,
+        "memory": memory,
+        "accelerator_allowed": [accelerator_allowed(groups, g, cutoff) for g in range(groups.count)],
+        "cpu_allowed": [cpu_allowed(groups, g, cutoff) for g in range(groups.count)],
+        "nets": [(list(net.pins), math.floor(net.cost * scale), net.part) for net in groups.nets],
+        "arcs": [list(arc) for arc in groups.arcs],
+        "pinned": list(pinned),
+        "conflicts": [list(pair) for pair in conflicts],
+    }
+
+
+def _integer_memory(groups: GroupProblem) -> tuple[list[int] | None, int]:
+    """Sizes and memory as integers; None where nothing can overflow. What exceeds the memory alone is capped."""
+    memory = groups.memory
+    if memory is None or math.fsum(groups.sizes) <= memory:
+        return None, 0
+    if all(float(size).is_integer() for size in groups.sizes):
+        limit = math.floor(memory)
+        return [min(int(size), limit + 1) for size in groups.sizes], limit
+    unit = MEMORY_UNITS / memory if memory else 1.0
+    limit = MEMORY_UNITS if memory else 0
+    return [min(math.floor(size * unit), limit + 1) for size in groups.sizes], limit
+
+
+@dataclass(frozen=True)
+class NativeCp:
+    """What the cp-sat backend expects of a native builder."""
+
+    model: Any
+    variables: Mapping[str, Any]
+    scale: float
+    offset: float = 0.0
+
+
+def build(data: Mapping[str, Any]) -> NativeCp:
+    """Called in a worker: the contiguous (stage) model or the non-contiguous (device) model."""
+    return _Builder(data).build()
+
+
+class _Builder:
+    """One method per family of constraints; `x[g, j]`: group g is at position j.
+
+    Contiguous: positions are stages in pipeline order and w[j] says which of them are CPUs.
+    Non-contiguous: positions are devices, accelerators first.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        from ortools.sat.python import cp_model
+
+        self.data = data
+        self.model = cp_model.CpModel()
+        self.variables: dict[str, Any] = {}
+        self.groups = range(len(data["times"][0]))
+        self.parts = range(len(data["times"]))
+        self.accelerators = data["accelerators"]
+        self.positions = range(data["accelerators"] + data["cpus"])
+        self.x = [[self.flag(f"x[{g},{j}]") for j in self.positions] for g in self.groups]
+
+    def flag(self, name: str) -> Any:
+        self.variables[name] = self.model.new_bool_var(name)
+        return self.variables[name]
+
+    def build(self) -> NativeCp:
+        data, model = self.data, self.model
+        for row in self.x:
+            model.add_exactly_one(row)
+        if data["contiguous"]:
+            self.stage_order()
+            is_cpu = [self.flag(f"w[{j}]") for j in self.positions] if data["cpus"] else [None] * len(self.positions)
+            if data["cpus"]:
+                model.add(sum(is_cpu) == data["cpus"])
+        else:
+            is_cpu = [None] * len(self.positions)
+            self.break_device_symmetry()
+        self.loads = [
+            model.new_int_var(0, data["cutoff"], "T" if len(self.parts) == 1 else f"T[{part}]") for part in self.parts
+        ]
+        for part, load in zip(self.parts, self.loads, strict=True):
+            self.variables["T" if len(self.parts) == 1 else f"T[{part}]"] = load
+        total = sum(self.loads)
+        model.add(total >= data["lower_bound"])
+        model.add(total <= data["cutoff"])
+        for j in self.positions:
+            if data["contiguous"] and data["cpus"]:
+                self.accelerator(j, lambda c, w=is_cpu[j]: c.only_enforce_if(w.Not()))
+                self.cpu(j, lambda c, w=is_cpu[j]: c.only_enforce_if(w))
+                self.kinds(j, is_cpu[j])
+            elif j < self.accelerators:
+                self.accelerator(j, lambda c: c)
+            else:
+                self.cpu(j, lambda c: c)
+        self.conflicts(is_cpu)
+        model.minimize(total)
+        return NativeCp(model, self.variables, data["scale"])
+
+    def stage_order(self) -> None:
+        """y[g, j] = [stage(g) >= j]; an arc u -> v gives y[u, j] <= y[v, j]."""
+        model, last = self.model, len(self.positions)
+        y = [[self.flag(f"y[{g},{j}]") for j in range(1, last)] for g in self.groups]
+        for g, row in enumerate(y):
+            chain = [1, *row, 0]
+            for j in self.positions:
+                model.add(self.x[g][j] == chain[j] - chain[j + 1])
+            for later, earlier in zip(row[1:], row, strict=False):
+                model.add_implication(later, earlier)
+        for u, v in self.data["arcs"]:
+            for before, after in zip(y[u], y[v], strict=True):
+                model.add_implication(before, after)
+
+    def break_device_symmetry(self) -> None:
+        """Accelerators are alike: the r-th of a list of groups that need one uses the first r of them."""
+        for r, g in enumerate(self.data["pinned"][: self.accelerators]):
+            for j in range(r + 1, self.accelerators):
+                self.model.add(self.x[g][j] == 0)
+
+    def kinds(self, j: int, is_cpu: Any) -> None:
+        """Stage j is a CPU or an accelerator: groups that cannot be on the one need the other."""
+        for g in self.groups:
+            if not self.data["accelerator_allowed"][g]:
+                self.model.add_implication(self.x[g][j], is_cpu)
+            if not self.data["cpu_allowed"][g]:
+                self.model.add_implication(self.x[g][j], is_cpu.Not())
+
+    def accelerator(self, j: int, conditional: Callable[[Any], Any]) -> None:
+        """load <= T in each part, and memory."""
+        data, at = self.data, [row[j] for row in self.x]
+        for part in self.parts:
+            terms = [cost * at[g] for g, cost in enumerate(data["times"][part]) if cost]
+            for e, (pins, cost, net_part) in enumerate(data["nets"]):
+                if cost and net_part == part:
+                    terms.append(cost * self.net_is_cut(e, j, [at[g] for g in pins]))
+            if terms:
+                conditional(self.model.add(sum(terms) <= self.loads[part]))
+        if data["sizes"] is not None:
+            conditional(self.model.add(sum(s * at[g] for g, s in enumerate(data["sizes"]) if s) <= data["memory"]))
+        if not (data["contiguous"] and data["cpus"]):
+            self.forbid(j, data["accelerator_allowed"])
+
+    def cpu(self, j: int, conditional: Callable[[Any], Any]) -> None:
+        """CPUs pay for work alone."""
+        for part in self.parts:
+            terms = [cost * self.x[g][j] for g, cost in enumerate(self.data["cpu_times"][part]) if cost]
+            if terms:
+                conditional(self.model.add(sum(terms) <= self.loads[part]))
+        if not (self.data["contiguous"] and self.data["cpus"]):
+            self.forbid(j, self.data["cpu_allowed"])
+
+    def forbid(self, j: int, allowed: Sequence[bool]) -> None:
+        for g in self.groups:
+            if not allowed[g]:
+                self.model.add(self.x[g][j] == 0)
+
+    def net_is_cut(self, e: int, j: int, at: Sequence[Any]) -> Any:
+        """q[e, j] is true if position j holds some but not all pins; l[e, j] may be true only if it holds all."""
+        cut = self.flag(f"q[{e},{j}]")
+        if len(at) == 2:
+            self.model.add_bool_or(cut, at[0].Not(), at[1])
+            self.model.add_bool_or(cut, at[1].Not(), at[0])
+        else:
+            whole = self.flag(f"l[{e},{j}]")
+            for pin in at:
+                self.model.add_implication(whole, pin)
+                self.model.add_bool_or(cut, pin.Not(), whole)
+        return cut
+
+    def conflicts(self, is_cpu: Sequence[Any]) -> None:
+        """Pairs that no accelerator can hold together under the cut-off."""
+        for g, h in self.data["conflicts"]:
+            for j in self.positions:
+                apart = [self.x[g][j].Not(), self.x[h][j].Not()]
+                if is_cpu[j] is not None:
+                    self.model.add_bool_or(*apart, is_cpu[j])
+                elif j < self.accelerators:
+                    self.model.add_bool_or(*apart)

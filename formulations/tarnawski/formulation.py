@@ -1,0 +1,216 @@
+"""`ip-tarnawski`: the throughput IP, contiguous or not, plain or strong, behind the common contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...instances.errors import UsageError
+from ...instances.placement import PlacementProblem
+from ...instances.plan import PlacementPlan
+from ..contract import BuiltModel, NativeModel, OptionSpec, Refuted, Values
+from . import cp, plain, strong
+from .bounds import average_load_bound
+from .groups import GroupProblem, contract
+from .reductions import Reduced, reduce_groups
+
+OPTIONS = (
+    OptionSpec("non_contiguous", "flag", False, "let a device hold any set of nodes, not only a stage of the pipeline"),
+    OptionSpec("variant", "choice", "strong", "strong, or plain: the program as published", ("strong", "plain")),
+    OptionSpec(
+        "objective",
+        "choice",
+        "max-load",
+        "max-load: max (FW + BW) over devices; gpipe: max FW + max BW",
+        ("max-load", "gpipe"),
+    ),
+)
+
+
+class TarnawskiThroughput:
+    """Minimise the largest device load (time per sample of a pipeline in steady state)."""
+
+    name = "ip-tarnawski"
+    title = "placement of operators or layers for throughput, as an integer program"
+    paper = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
+    problem_kind = "placement"
+    options = OPTIONS
+
+    def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
+        if not isinstance(problem, PlacementProblem):
+            raise UsageError(f"{self.name} plans placement problems, not {type(problem).__name__}.")
+
+    def contiguity(self, options: Mapping[str, Any]) -> str:
+        """The plain variant keeps the published notion, device by device."""
+        if options["non_contiguous"]:
+            return "none"
+        return "device" if options["variant"] == "plain" else "chain"
+
+    def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
+        return average_load_bound(_contracted(problem, False, options["objective"]))
+
+    def build(
+        self,
+        problem: PlacementProblem,
+        options: Mapping[str, Any],
+        *,
+        native: bool,
+        cutoff: float | None = None,
+        precision: float = 1e-9,
+    ) -> BuiltModel | Refuted:
+        if options["variant"] == "plain":
+            return _build_plain(problem, options, cutoff)
+        contiguous = not options["non_contiguous"]
+        groups = _contracted(problem, contiguous, options["objective"])
+        limit = plain.worst_value(problem) if cutoff is None else cutoff
+        lower_bound = min(average_load_bound(groups), limit)
+        if lower_bound >= limit and cutoff is not None:
+            return Refuted("the devices together have too little time for the work")
+        reduced = reduce_groups(groups, limit)
+        if isinstance(reduced, Refuted):
+            return reduced
+        return _build_strong(problem, reduced, contiguous, native, limit, lower_bound, precision)
+
+
+FORMULATION = TarnawskiThroughput()
+
+
+@lru_cache(maxsize=8)
+def _contracted(problem: PlacementProblem, contiguous: bool, objective: str) -> GroupProblem:
+    return contract(problem, contiguous=contiguous, objective=objective)
+
+
+def _build_strong(
+    problem: PlacementProblem,
+    reduced: Reduced,
+    contiguous: bool,
+    native: bool,
+    cutoff: float,
+    lower_bound: float,
+    precision: float,
+) -> BuiltModel:
+    groups = reduced.groups
+    model: Any
+    if native:
+        data = cp.payload(
+            groups,
+            contiguous=contiguous,
+            cutoff=cutoff,
+            lower_bound=lower_bound,
+            precision=precision,
+            pinned=reduced.pinned,
+            conflicts=reduced.conflicts,
+        )
+        model = NativeModel(f"{cp.__name__}:build", data)
+    elif contiguous:
+        model = strong.build_by_stage(groups, cutoff=cutoff, lower_bound=lower_bound)
+    else:
+        model = strong.build_by_device(
+            groups, cutoff=cutoff, lower_bound=lower_bound, pinned=reduced.pinned, conflicts=reduced.conflicts
+        )
+    size = {"groups": groups.count, "nets": len(groups.nets), "arcs": len(groups.arcs)}
+
+    def decode(values: Values) -> PlacementPlan:
+        position = _positions(values, groups.count, groups.accelerators + groups.cpus)
+        device_of = _stage_devices(values, groups, position) if contiguous else position
+        return groups.plan(problem, device_of)
+
+    def encode(plan: PlacementPlan) -> Values | None:
+        device_of = groups.devices(problem, plan)
+        if device_of is None:
+            return None
+        if contiguous:
+            return _encode_stages(groups, device_of)
+        return _encode_devices(groups, device_of, reduced.pinned)
+
+    return BuiltModel(model, decode, encode, size=size)
+
+
+def _build_plain(problem: PlacementProblem, options: Mapping[str, Any], cutoff: float | None) -> BuiltModel:
+    model = plain.build(
+        problem, contiguous=not options["non_contiguous"], objective=options["objective"], cutoff=cutoff
+    )
+    devices = range(problem.accelerators + problem.cpus)
+    singles = contract(problem, contiguous=False, objective=options["objective"])
+
+    def decode(values: Values) -> PlacementPlan:
+        at = _positions(values, len(problem.nodes), len(devices))
+        return PlacementPlan.from_assignment(problem, {node.id: at[v] for v, node in enumerate(problem.nodes)})
+
+    def encode(plan: PlacementPlan) -> Values | None:
+        device_of = singles.devices(problem, plan)
+        if device_of is None:
+            return None
+        at = {i: device_of[g] for g, members in enumerate(singles.members) for i in members}
+        return {f"x[{v},{j}]": float(at[v] == j) for v in range(len(problem.nodes)) for j in devices}
+
+    # On an integer grid for the loads the optimum grows by less than one step per part.
+    step = (cutoff if cutoff is not None else plain.worst_value(problem)) / 2**24
+    parts = 2 if options["objective"] == "gpipe" else 1
+    grids = {f"T[{q}]": step for q in range(parts)}
+    for family in ("comm_in", "comm_out", "z"):
+        grids.update({variable.name: 1.0 for variable in getattr(model, family, {}).values()})
+    return BuiltModel(model, decode, encode, grids=grids, grid_loss=parts * step)
+
+
+def _positions(values: Values, count: int, positions: int) -> list[int]:
+    """The position of each group: where x[g, j] is largest (pairs that the model left out count as 0)."""
+    return [max(range(positions), key=lambda j: values.get(f"x[{g},{j}]", 0.0)) for g in range(count)]
+
+
+def _stage_devices(values: Values, groups: GroupProblem, position: Sequence[int]) -> list[int]:
+    """Stages become devices: accelerators and CPUs are numbered in stage order."""
+    device_of_stage, accelerator, cpu = [], 0, groups.accelerators
+    for j in range(groups.accelerators + groups.cpus):
+        if groups.cpus and values.get(f"w[{j}]", 0.0) > 0.5:
+            device_of_stage.append(cpu)
+            cpu += 1
+        else:
+            device_of_stage.append(accelerator)
+            accelerator += 1
+    return [device_of_stage[j] for j in position]
+
+
+def _encode_stages(groups: GroupProblem, device_of: Sequence[int]) -> Values | None:
+    """Devices in a topological order of the quotient graph; None where it has a cycle."""
+    order = _device_order(groups, device_of)
+    if order is None:
+        return None
+    stage = {device: j for j, device in enumerate(order)}
+    positions = range(len(order))
+    values = {}
+    for g, device in enumerate(device_of):
+        for j in positions:
+            values[f"x[{g},{j}]"] = float(stage[device] == j)
+            values[f"y[{g},{j}]"] = float(stage[device] >= j)
+    if groups.cpus:
+        values.update({f"w[{j}]": float(order[j] >= groups.accelerators) for j in positions})
+    return values
+
+
+def _device_order(groups: GroupProblem, device_of: Sequence[int]) -> list[int] | None:
+    from graphlib import CycleError, TopologicalSorter
+
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(groups.accelerators + groups.cpus), ()))
+    for u, v in groups.arcs:
+        if device_of[u] != device_of[v]:
+            sorter.add(device_of[v], device_of[u])
+    try:
+        return list(sorter.static_order())
+    except CycleError:
+        return None
+
+
+def _encode_devices(groups: GroupProblem, device_of: Sequence[int], pinned: Sequence[int]) -> Values:
+    """Accelerators renamed by first use in the order of `pinned`, as the symmetry rule asks."""
+    rename: dict[int, int] = {}
+    for g in (*pinned, *range(groups.count)):
+        if device_of[g] < groups.accelerators:
+            rename.setdefault(device_of[g], len(rename))
+    values = {}
+    for g, device in enumerate(device_of):
+        position = rename.get(device, device)
+        for j in range(groups.accelerators + groups.cpus):
+            values[f"x[{g},{j}]"] = float(position == j)
+    return values

@@ -1,0 +1,297 @@
+"""From nodes to groups: what must share a device becomes one, and transfers become nets.
+
+Every formulation of the throughput problem but the plain one starts here. Each step keeps the set of
+loads that plans can have, so an optimum of the contracted problem is an optimum of the original:
+
+* A colour class must share a device: its times, sizes and transfers are summed into one *group*.
+* A transfer of u is a *net*: the groups of u and of its successors are its pins. An accelerator pays
+  c[u] exactly if it holds some pins but not all of them, as sender or receiver alike (section 2 of the
+  specification); so the direction does not matter, nets with one pin cost nothing and nets with equal pins merge.
+* Stage order (contiguous plans): an arc a -> b says stage(a) <= stage(b). Forward edges give arcs;
+  a class without forward nodes (an orphan) is placed by its backward edges, mirrored. Groups on a
+  common cycle of arcs share a stage, hence a device, and are merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...instances.placement import NodeId, PlacementProblem
+from ...instances.plan import PlacementPlan
+
+FORWARD, BACKWARD = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """A transfer: an accelerator that holds some but not all `pins` pays `cost`."""
+
+    pins: tuple[int, ...]
+    cost: float
+    part: int = 0
+    """The load part that pays: always 0 for `max-load`; FORWARD or BACKWARD for `gpipe`."""
+
+
+@dataclass(frozen=True)
+class GroupProblem:
+    """The contracted problem. `times[part][g]`, `cpu_times[part][g]`: work of group g in a load part."""
+
+    members: tuple[tuple[int, ...], ...]
+    """Positions of the nodes in each group."""
+    times: tuple[tuple[float, ...], ...]
+    cpu_times: tuple[tuple[float, ...], ...]
+    sizes: tuple[float, ...]
+    supported: tuple[bool, ...]
+    """May the whole group be on an accelerator (operators supported, memory large enough)?"""
+    nets: tuple[Net, ...]
+    arcs: tuple[tuple[int, int], ...]
+    """Stage order for contiguous plans; empty where contiguity is not asked for."""
+    accelerators: int
+    cpus: int
+    memory: float | None
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    @property
+    def parts(self) -> int:
+        return len(self.times)
+
+    @cached_property
+    def total_times(self) -> tuple[float, ...]:
+        """Work of each group on an accelerator, all parts together."""
+        return tuple(math.fsum(part[g] for part in self.times) for g in range(self.count))
+
+    @cached_property
+    def total_cpu_times(self) -> tuple[float, ...]:
+        return tuple(math.fsum(part[g] for part in self.cpu_times) for g in range(self.count))
+
+    @cached_property
+    def nets_of(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of the nets at each group."""
+        lists: list[list[int]] = [[] for _ in range(self.count)]
+        for e, net in enumerate(self.nets):
+            for g in net.pins:
+                lists[g].append(e)
+        return tuple(map(tuple, lists))
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """Direct predecessors and successors of each group in the stage order."""
+        before: list[list[int]] = [[] for _ in range(self.count)]
+        after: list[list[int]] = [[] for _ in range(self.count)]
+        for u, v in self.arcs:
+            after[u].append(v)
+            before[v].append(u)
+        return tuple((tuple(b), tuple(a)) for b, a in zip(before, after, strict=True))
+
+    def load(self, held: Iterable[int], part: int | None = None) -> float:
+        """Load of an accelerator that holds these groups (one part, or all)."""
+        inside = set(held)
+        parts = range(self.parts) if part is None else (part,)
+        terms = [self.times[q][g] for q in parts for g in inside]
+        terms += [
+            net.cost
+            for net in self.nets
+            if (part is None or net.part == part) and 0 < sum(g in inside for g in net.pins) < len(net.pins)
+        ]
+        return math.fsum(terms)
+
+    # ---- translation ----------------------------------------------------------------------------------
+
+    def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
+        """Devices 0..k-1 are accelerators, k..k+l-1 CPUs."""
+        assignment: dict[NodeId, int] = {}
+        for g, members in enumerate(self.members):
+            for i in members:
+                assignment[problem.nodes[i].id] = device_of[g]
+        return PlacementPlan.from_assignment(problem, assignment)
+
+    def devices(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[int, ...] | None:
+        """Device of each group in `plan`; None where the plan splits a group or misses one."""
+        counters = {"accelerator": 0, "cpu": self.accelerators}
+        device_of: dict[NodeId, int] = {}
+        for device in plan.devices:
+            if not device.nodes:
+                continue
+            for node_id in device.nodes:
+                device_of[node_id] = counters[device.type]
+            counters[device.type] += 1
+        if counters["accelerator"] > self.accelerators or counters["cpu"] > self.accelerators + self.cpus:
+            return None
+        chosen = []
+        for members in self.members:
+            seen = {device_of.get(problem.nodes[i].id) for i in members}
+            if len(seen) != 1 or (device := seen.pop()) is None:
+                return None
+            chosen.append(device)
+        return tuple(chosen)
+
+
+def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "max-load") -> GroupProblem:
+    """The contracted problem; `objective` decides whether forward and backward loads are kept apart."""
+    classes = problem.color_classes
+    class_of = _owner(classes, len(problem.nodes))
+    arcs: set[tuple[int, int]] = set()
+    if contiguous:
+        arcs = stage_arcs(problem, class_of)
+        merged = strong_components(len(classes), arcs)
+        classes = tuple(tuple(i for c in component for i in classes[c]) for component in merged)
+        class_of = _owner(classes, len(problem.nodes))
+        arcs = stage_arcs(problem, class_of, orphan_of=_orphans(problem, problem.color_classes))
+    parts = 2 if objective == "gpipe" else 1
+
+    def work(attribute: str) -> tuple[tuple[float, ...], ...]:
+        return tuple(
+            tuple(
+                math.fsum(
+                    getattr(problem.nodes[i], attribute)
+                    for i in members
+                    if parts == 1 or problem.nodes[i].backward == bool(part)
+                )
+                for members in classes
+            )
+            for part in range(parts)
+        )
+
+    sizes = tuple(math.fsum(problem.nodes[i].size_bytes for i in members) for members in classes)
+    fits = [problem.memory_bytes is None or size <= problem.memory_bytes for size in sizes]
+    supported = tuple(
+        fit and problem.accelerators > 0 and all(problem.nodes[i].supported for i in members)
+        for fit, members in zip(fits, classes, strict=True)
+    )
+    return GroupProblem(
+        members=classes,
+        times=work("accelerator_time"),
+        cpu_times=work("cpu_time"),
+        sizes=sizes,
+        supported=supported,
+        nets=_nets(problem, class_of, parts),
+        arcs=transitive_reduction(len(classes), arcs),
+        accelerators=problem.accelerators,
+        cpus=problem.cpus,
+        memory=problem.memory_bytes,
+    )
+
+
+def _owner(classes: Sequence[Sequence[int]], count: int) -> list[int]:
+    owner = [0] * count
+    for c, members in enumerate(classes):
+        for i in members:
+            owner[i] = c
+    return owner
+
+
+def _orphans(problem: PlacementProblem, classes: Sequence[Sequence[int]]) -> list[bool]:
+    """Per node: does its colour class consist of backward nodes alone?"""
+    orphan = [False] * len(problem.nodes)
+    for members in classes:
+        if all(problem.nodes[i].backward for i in members):
+            for i in members:
+                orphan[i] = True
+    return orphan
+
+
+def stage_arcs(
+    problem: PlacementProblem, class_of: Sequence[int], orphan_of: Sequence[bool] | None = None
+) -> set[tuple[int, int]]:
+    """Arcs a -> b between classes with stage(a) <= stage(b); see the module's first lines."""
+    orphan = orphan_of or _orphans(problem, problem.color_classes)
+    arcs = set()
+    for u, v in problem.arcs:
+        source, target = problem.nodes[u], problem.nodes[v]
+        if not target.backward:
+            arc = (class_of[u], class_of[v])
+        elif source.backward and (orphan[u] or orphan[v]):
+            arc = (class_of[v], class_of[u])
+        else:
+            continue
+        if arc[0] != arc[1]:
+            arcs.add(arc)
+    return arcs
+
+
+def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Components in a topological order of the quotient."""
+    import networkx as nx
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(count))
+    graph.add_edges_from(arcs)
+    condensed = nx.condensation(graph)
+    order = nx.lexicographical_topological_sort(condensed, key=lambda c: min(condensed.nodes[c]["members"]))
+    return [sorted(condensed.nodes[c]["members"]) for c in order]
+
+
+def transitive_reduction(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The arcs that no longer path implies. `arcs` must be acyclic."""
+    successors: list[set[int]] = [set() for _ in range(count)]
+    missing = [0] * count
+    for u, v in set(arcs):
+        successors[u].add(v)
+        missing[v] += 1
+    order = [g for g in range(count) if not missing[g]]
+    for u in order:
+        for v in successors[u]:
+            missing[v] -= 1
+            if not missing[v]:
+                order.append(v)
+    reach = [0] * count  # bit sets
+    kept = []
+    position = {g: r for r, g in enumerate(order)}
+    for u in reversed(order):
+        for v in sorted(successors[u], key=position.__getitem__):
+            if not reach[u] >> v & 1:
+                kept.append((u, v))
+                reach[u] |= reach[v] | 1 << v
+    return tuple(sorted(kept))
+
+
+def _nets(problem: PlacementProblem, class_of: Sequence[int], parts: int) -> tuple[Net, ...]:
+    costs: dict[tuple[tuple[int, ...], int], list[float]] = {}
+    for u, node in enumerate(problem.nodes):
+        pins = tuple(sorted({class_of[u], *(class_of[v] for v in problem.successors[u])}))
+        if node.transfer_time and len(pins) > 1:
+            part = int(node.backward) if parts == 2 else 0
+            costs.setdefault((pins, part), []).append(node.transfer_time)
+    return tuple(Net(pins, math.fsum(terms), part) for (pins, part), terms in costs.items())
+
+
+def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> GroupProblem:
+    """The problem with each group fused into its leader (a leader leads itself)."""
+    leaders = sorted({leader[g] for g in range(groups.count)})
+    rank = {g: r for r, g in enumerate(leaders)}
+    new = [rank[leader[g]] for g in range(groups.count)]
+    fused: list[list[int]] = [[] for _ in leaders]
+    for g, r in enumerate(new):
+        fused[r].append(g)
+
+    def total(values: Sequence[float]) -> tuple[float, ...]:
+        return tuple(math.fsum(values[g] for g in old) for old in fused)
+
+    sizes = total(groups.sizes)
+    costs: dict[tuple[tuple[int, ...], int], list[float]] = {}
+    for net in groups.nets:
+        pins = tuple(sorted({new[g] for g in net.pins}))
+        if len(pins) > 1:
+            costs.setdefault((pins, net.part), []).append(net.cost)
+    arcs = {(new[u], new[v]) for u, v in groups.arcs if new[u] != new[v]}
+    return GroupProblem(
+        members=tuple(tuple(i for g in old for i in groups.members[g]) for old in fused),
+        times=tuple(total(part) for part in groups.times),
+        cpu_times=tuple(total(part) for part in groups.cpu_times),
+        sizes=sizes,
+        supported=tuple(
+            all(groups.supported[g] for g in old) and (groups.memory is None or size <= groups.memory)
+            for old, size in zip(fused, sizes, strict=True)
+        ),
+        nets=tuple(Net(pins, math.fsum(terms), part) for (pins, part), terms in costs.items()),
+        arcs=transitive_reduction(len(leaders), arcs),
+        accelerators=groups.accelerators,
+        cpus=groups.cpus,
+        memory=groups.memory,
+    )

@@ -1,0 +1,92 @@
+"""The throughput IP as published (specification, section 2, "The published IP"), node by node, for teaching.
+
+Contiguity here is the published notion, asked of every device alone: a split may pass whose devices wait
+for each other in a circle. The strong variant asks for a chain of stages.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+from ...instances.placement import PlacementProblem
+
+
+def build(
+    problem: PlacementProblem,
+    *,
+    contiguous: bool,
+    objective: str,
+    cutoff: float | None = None,
+) -> Any:
+    """A Pyomo model; x[v, i]: node v is on device i, accelerators first. All index sets are positions."""
+    import pyomo.environ as pyo
+
+    nodes = problem.nodes
+    accelerators = range(problem.accelerators)
+    devices = range(problem.accelerators + problem.cpus)
+    arcs = [(u, v) for u, v in problem.arcs if nodes[u].transfer_time]
+    senders = sorted({u for u, _ in arcs})
+    parts = range(2 if objective == "gpipe" else 1)
+
+    model = pyo.ConcreteModel("ip-tarnawski, plain")
+    model.x = pyo.Var(range(len(nodes)), devices, domain=pyo.Binary)
+    model.T = pyo.Var(parts, bounds=(0, cutoff if cutoff is not None else worst_value(problem)))
+    if cutoff is not None:
+        model.cutoff = pyo.Constraint(expr=sum(model.T[q] for q in parts) <= cutoff)
+    model.objective = pyo.Objective(expr=sum(model.T[q] for q in parts))
+    model.assignment = pyo.Constraint(range(len(nodes)), rule=lambda m, v: sum(m.x[v, i] for i in devices) == 1)
+    unsupported = [v for v, node in enumerate(nodes) if not node.supported]
+    model.support = pyo.Constraint(unsupported, accelerators, rule=lambda m, v, i: m.x[v, i] == 0)
+    same_device = [pair for members in problem.color_classes for pair in pairwise(members)]
+    model.colocation = pyo.Constraint(same_device, devices, rule=lambda m, u, v, i: m.x[u, i] == m.x[v, i])
+    if problem.memory_bytes is not None and any(node.size_bytes for node in nodes):
+        unit = problem.memory_bytes or 1.0
+        model.memory = pyo.Constraint(
+            accelerators,
+            rule=lambda m, i: (
+                sum(node.size_bytes / unit * m.x[v, i] for v, node in enumerate(nodes))
+                <= (problem.memory_bytes or 0.0) / unit
+            ),
+        )
+    # Does accelerator i receive (send) the output of u?
+    model.comm_in = pyo.Var(senders, accelerators, bounds=(0, 1))
+    model.comm_out = pyo.Var(senders, accelerators, bounds=(0, 1))
+    model.receive = pyo.Constraint(arcs, accelerators, rule=lambda m, u, v, i: m.comm_in[u, i] >= m.x[v, i] - m.x[u, i])
+    model.send = pyo.Constraint(arcs, accelerators, rule=lambda m, u, v, i: m.comm_out[u, i] >= m.x[u, i] - m.x[v, i])
+    if contiguous:
+        _contiguity(model, problem, devices)
+
+    def counts(v: int, q: int) -> bool:
+        return len(parts) == 1 or nodes[v].backward == bool(q)
+
+    def accelerator_load(m: Any, q: int, i: int) -> Any:
+        work = sum(n.accelerator_time * m.x[v, i] for v, n in enumerate(nodes) if counts(v, q) and n.accelerator_time)
+        transfers = sum(nodes[u].transfer_time * (m.comm_in[u, i] + m.comm_out[u, i]) for u in senders if counts(u, q))
+        return work + transfers - m.T[q] <= 0
+
+    def cpu_load(m: Any, q: int, i: int) -> Any:
+        work = sum(n.cpu_time * m.x[v, i] for v, n in enumerate(nodes) if counts(v, q) and n.cpu_time)
+        return work - m.T[q] <= 0
+
+    model.accelerator_load = pyo.Constraint(parts, accelerators, rule=accelerator_load)
+    model.cpu_load = pyo.Constraint(parts, [i for i in devices if i not in accelerators], rule=cpu_load)
+    return model
+
+
+def _contiguity(model: Any, problem: PlacementProblem, devices: range) -> None:
+    """z[v, i] >= x[v, i]; along a forward edge a path that has left device i may not come back."""
+    import pyomo.environ as pyo
+
+    forward = [v for v, node in enumerate(problem.nodes) if not node.backward]
+    edges = [(u, v) for u, v in problem.arcs if not problem.nodes[v].backward]
+    model.z = pyo.Var(forward, devices, bounds=(0, 1))
+    model.inside = pyo.Constraint(forward, devices, rule=lambda m, v, i: m.z[v, i] >= m.x[v, i])
+    model.reached = pyo.Constraint(edges, devices, rule=lambda m, u, v, i: m.z[v, i] <= m.z[u, i])
+    model.no_return = pyo.Constraint(edges, devices, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)
+
+
+def worst_value(problem: PlacementProblem) -> float:
+    """No split costs more than all work done twice over and every transfer paid in and out."""
+    return math.fsum(max(node.accelerator_time, node.cpu_time) + 2 * node.transfer_time for node in problem.nodes) + 1.0

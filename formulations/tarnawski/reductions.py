@@ -1,0 +1,234 @@
+"""Safe reductions of the contracted problem, each with the argument why no plan below the cut-off is lost.
+
+Two kinds: `absorb_free_groups` never needs a cut-off; the minimum-cut rules use "every load is at most
+T". With two load parts they hold for the total load of a device, which is at most the sum of the parts' maxima.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..contract import Refuted
+from .bounds import SAFETY, accelerator_allowed, cpu_allowed
+from .groups import GroupProblem, merge, strong_components
+from .min_cut import CutNetwork
+
+ROUNDS = 8
+"""Merging raises minimum loads, which can allow more merging; it is cut short here."""
+
+MAX_CUTS = 4_000
+"""Minimum cuts per call: beyond that the solver's own time is better spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """What the model builders get: fewer groups, pairs that cannot meet, groups that need an accelerator."""
+
+    groups: GroupProblem
+    pinned: tuple[int, ...]
+    """Groups that no CPU can take, those in mutual conflict first: accelerators may be handed out in this order."""
+    conflicts: tuple[tuple[int, int], ...]
+
+
+def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
+    """All reductions for plans of value at most `cutoff`, or the word that there is none."""
+    groups = absorb_free_groups(groups)
+    conflicts: set[tuple[int, int]] = set()
+    for _ in range(ROUNDS):
+        homeless = _homeless(groups, cutoff)
+        if homeless:
+            return Refuted(homeless)
+        network = CutNetwork(groups)
+        alone = _least_loads(groups, network, cutoff)
+        for g, (load, _) in alone.items():
+            if load > cutoff * (1 + SAFETY) and not cpu_allowed(groups, g, cutoff):
+                return Refuted("one group exceeds the cut-off on every device, whatever joins it")
+        partners = _forced_partners(groups, network, alone, cutoff)
+        if not partners:
+            conflicts = _conflicts(groups, network, alone, cutoff)
+            break
+        groups = _fuse(groups, partners)
+    pinned = _pinned(groups, conflicts, cutoff)
+    if _clique(groups, conflicts, pinned) > groups.accelerators:
+        return Refuted("more groups in mutual conflict than accelerators")
+    return Reduced(groups, tuple(pinned), tuple(sorted(conflicts)))
+
+
+def absorb_free_groups(groups: GroupProblem) -> GroupProblem:
+    """Fuse a group that costs nothing anywhere into a neighbour, where that can never raise a load.
+
+    Let v have no work on either kind of device and no size, and let u be a neighbour. If the nets at v
+    that miss u cost no more than the net {u, v} (0 where there is none), v may join u: a device X that held v
+    apart from u and the device Y of u both paid {u, v} before and do not afterwards; nets with both can only be
+    healed; the nets of v that miss u can become cut for X and Y, which costs each at most what it saved. CPUs pay
+    nothing and v adds no work. With stages, u must be the only predecessor of v (or the only successor),
+    so that the order stays valid. Each part of the load is compared by itself.
+    """
+    while True:
+        leader = list(range(groups.count))
+        busy: set[int] = set()
+        for v in range(groups.count):
+            if v in busy or not _is_free(groups, v):
+                continue
+            u = _host(groups, v)
+            if u is not None and u not in busy:
+                leader[v] = u
+                busy.update((u, v))
+        if not busy:
+            return groups
+        groups = merge(groups, leader)
+
+
+def _is_free(groups: GroupProblem, v: int) -> bool:
+    return (
+        groups.total_times[v] == 0 and groups.total_cpu_times[v] == 0 and groups.sizes[v] == 0 and groups.supported[v]
+    )
+
+
+def _host(groups: GroupProblem, v: int) -> int | None:
+    """A neighbour that v may join, or None."""
+    before, after = groups.neighbours[v]
+    if before or after:
+        # Arcs are transitively reduced: an only predecessor is the common lower limit of v's stage.
+        candidates = [side[0] for side in (before, after) if len(side) == 1]
+    else:
+        candidates = sorted({u for e in groups.nets_of[v] for u in groups.nets[e].pins} - {v})
+    for u in candidates:
+        if all(_saves(groups, v, u, part) for part in range(groups.parts)):
+            return u
+    return None
+
+
+def _saves(groups: GroupProblem, v: int, u: int, part: int) -> bool:
+    saved = lost = 0.0
+    for e in groups.nets_of[v]:
+        net = groups.nets[e]
+        if net.part != part:
+            continue
+        if u not in net.pins:
+            lost += net.cost
+        elif len(net.pins) == 2:
+            saved += net.cost
+    return lost <= saved
+
+
+def _homeless(groups: GroupProblem, cutoff: float) -> str | None:
+    for g in range(groups.count):
+        if not accelerator_allowed(groups, g, cutoff) and not cpu_allowed(groups, g, cutoff):
+            return "a group that must stay together exceeds the cut-off on every device"
+    return None
+
+
+def _singleton_load(groups: GroupProblem, g: int) -> float:
+    return groups.total_times[g] + math.fsum(groups.nets[e].cost for e in groups.nets_of[g])
+
+
+def _least_loads(groups: GroupProblem, network: CutNetwork, cutoff: float) -> dict[int, tuple[float, frozenset[int]]]:
+    """L(g), the least load of any accelerator that holds g, with a set that attains it.
+
+    Only for groups that alone would exceed the cut-off: for the others no rule below can apply, since
+    {g} itself is a set within the limit.
+    """
+    return {
+        g: network.least_load((g,), ())
+        for g in range(groups.count)
+        if _singleton_load(groups, g) > cutoff and accelerator_allowed(groups, g, cutoff)
+    }
+
+
+def _forced_partners(
+    groups: GroupProblem,
+    network: CutNetwork,
+    alone: dict[int, tuple[float, frozenset[int]]],
+    cutoff: float,
+) -> list[tuple[int, int]]:
+    """Pairs that share a device in every plan below the cut-off.
+
+    If g and h were apart, then either g is on an accelerator without h, so L(g without h) <= T, or g is on a
+    CPU, which needs cpu(g) <= T. If neither can be, they are together. (That h could be apart from g only if it is
+    somewhere follows from g's side alone.) Sets that attain L(g) and miss h show at once that nothing follows.
+    """
+    limit = cutoff * (1 + SAFETY)
+    forced = []
+    budget = MAX_CUTS
+    for g, (load, best) in alone.items():
+        if cpu_allowed(groups, g, cutoff) or load > limit:
+            continue
+        candidates = set(best) - {g}
+        while candidates and budget > 0:
+            h = candidates.pop()
+            budget -= 1
+            apart, witness = network.least_load((g,), (h,))
+            if apart > limit:
+                forced.append((g, h))
+            else:
+                candidates &= witness
+    return forced
+
+
+def _conflicts(
+    groups: GroupProblem,
+    network: CutNetwork,
+    alone: dict[int, tuple[float, frozenset[int]]],
+    cutoff: float,
+) -> set[tuple[int, int]]:
+    """Pairs that no accelerator can hold together: the least load of a set with both exceeds the cut-off.
+
+    That load is at most L(g) + L(h) and at most the load of any set with both, which spares most cuts.
+    """
+    limit = cutoff * (1 + SAFETY)
+    allowed = [g for g in range(groups.count) if accelerator_allowed(groups, g, cutoff)]
+    upper = {g: alone[g][0] if g in alone else _singleton_load(groups, g) for g in allowed}
+    companions: dict[int, frozenset[int]] = {g: alone[g][1] if g in alone else frozenset() for g in allowed}
+    allowed.sort(key=lambda g: -upper[g])
+    pairs = []
+    for i, g in enumerate(allowed):
+        for h in allowed[i + 1 :]:
+            if upper[g] + upper[h] <= limit:
+                break  # the rest is lighter still
+            if h not in companions[g] and g not in companions[h]:
+                pairs.append((-(upper[g] + upper[h]), g, h))
+    found = set()
+    for _, g, h in sorted(pairs)[:MAX_CUTS]:
+        if groups.total_times[g] + groups.total_times[h] > limit or network.least_load((g, h), ())[0] > limit:
+            found.add((min(g, h), max(g, h)))
+    return found
+
+
+def _fuse(groups: GroupProblem, pairs: Sequence[tuple[int, int]]) -> GroupProblem:
+    """Fuse forced partners; with stages, whatever lies between them joins as well (a common stage is convex)."""
+    links = [*groups.arcs, *pairs, *((h, g) for g, h in pairs)]
+    if not groups.arcs:
+        links = [*pairs, *((h, g) for g, h in pairs)]
+    leader = list(range(groups.count))
+    for component in strong_components(groups.count, links):
+        for g in component:
+            leader[g] = component[0]
+    return merge(groups, leader)
+
+
+def _pinned(groups: GroupProblem, conflicts: set[tuple[int, int]], cutoff: float) -> list[int]:
+    """Groups that no CPU can take: a clique of conflicts first (grown greedily), then by work."""
+    needy = [g for g in range(groups.count) if not cpu_allowed(groups, g, cutoff)]
+    needy.sort(key=lambda g: -groups.total_times[g])
+    best: list[int] = []
+    for first in needy[:50]:
+        clique = [first]
+        for g in needy:
+            if all((min(g, h), max(g, h)) in conflicts for h in clique):
+                clique.append(g)
+        if len(clique) > len(best):
+            best = clique
+    return [*best, *(g for g in needy if g not in set(best))]
+
+
+def _clique(groups: GroupProblem, conflicts: set[tuple[int, int]], pinned: Sequence[int]) -> int:
+    """How many of the first pinned groups are in mutual conflict."""
+    size = 0
+    for r, g in enumerate(pinned):
+        if not all((min(g, h), max(g, h)) in conflicts for h in pinned[:r]):
+            break
+        size = r + 1
+    return size

@@ -1,0 +1,199 @@
+"""The exact planner: a formulation through one or several solvers, by cut-offs.
+
+A plan of value v is known to be within a gap g of the optimum as soon as no plan has a value of at most
+(1 - g) v. So each attempt asks only for plans below that cut-off: reductions are strong there, and an
+infeasibility proof is much easier than closing the gap from both sides. Either the attempt finds a
+better plan, and the cut-off falls, or it proves that there is none, and the run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..formulations.contract import Formulation, OptionSpec, Plan
+from ..formulations.registry import FORMULATIONS
+from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from .contract import Outcome, Request
+from .judge import Rules, rule
+from .lineup import Stage, lineup
+from .race import Attempt, Race
+
+COARSE_GAP = 0.01
+"""Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
+
+FINE_GAP = PROVEN_TOLERANCE / 2
+"""What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
+
+
+class ExactPlanner:
+    name = "exact"
+    title = "a formulation through a solver"
+    problem_kind = "any"
+    exact = True
+    options: tuple[OptionSpec, ...] = ()
+
+    def plan(self, request: Request) -> Outcome:
+        return _Run(request).outcome()
+
+
+PLANNER = ExactPlanner()
+
+
+@dataclass
+class _State:
+    plan: Plan | None = None
+    value: float | None = None
+    claimed: float | None = None
+    bound: float | None = None
+
+
+class _Run:
+    """One request, from the first bound to the last attempt."""
+
+    def __init__(self, request: Request) -> None:
+        own = dict(request.options)
+        self.request = request
+        self.formulation: Formulation = FORMULATIONS[own.pop("formulation")].load()
+        self.solver = own.pop("solver", None) or "auto"
+        self.options: Mapping[str, Any] = own
+        self.formulation.check(request.problem, own)
+        self.rules = Rules(own.get("objective", "max-load"), self.formulation.contiguity(own))
+        self.state = _State()
+        self.messages: list[str] = []
+        self.last: Attempt | None = None
+        self.build_seconds = 0.0
+        self.given_up: set[str] = set()
+        self.warm_start = WarmStart()
+
+    def outcome(self) -> Outcome:
+        self._take_bound(self.formulation.lower_bound(self.request.problem, self.options))
+        self._take_warm_start()
+        stop = self._solve()
+        last = self.last
+        return Outcome(
+            stop=stop,
+            plan=self.state.plan,
+            claimed=self.state.claimed,
+            bound=self.state.bound,
+            warm_start=self.warm_start,
+            backend={} if last is None else last.backend,
+            model_size={} if last is None else last.size,
+            seconds={"build": self.build_seconds},
+            messages=tuple(dict.fromkeys(self.messages)),
+        )
+
+    # ---- incumbents and bounds ------------------------------------------------------------------------
+
+    def judge(self, plan: Plan) -> float | None:
+        return rule(self.request.problem, plan, self.rules).value
+
+    def _take_plan(self, plan: Plan, value: float, claimed: float | None, source: str) -> None:
+        if self.state.value is None or value < self.state.value:
+            self.state.plan, self.state.value, self.state.claimed = plan, value, claimed
+            self.request.board.post(plan, value, source=source)
+
+    def _take_bound(self, bound: float | None) -> None:
+        if bound is not None and (self.state.bound is None or bound > self.state.bound):
+            self.state.bound = bound
+            self.request.board.post(bound=bound)
+
+    def _take_warm_start(self) -> None:
+        """The start becomes the first incumbent, hence the first cut-off."""
+        plan = self.request.warm_start
+        if plan is None:
+            return
+        value = self.judge(plan)
+        if value is None:
+            self.warm_start = WarmStart(Warmth.REJECTED)
+        else:
+            self.warm_start = WarmStart(Warmth.ACCEPTED, value=value)
+            self._take_plan(plan, value, value, "warm start")
+
+    # ---- the search -----------------------------------------------------------------------------------
+
+    def _reached(self, gap: float) -> bool:
+        state = self.state
+        if state.value is None or state.bound is None:
+            return False
+        reached = relative_gap(state.value, state.bound)
+        return reached is not None and reached <= gap
+
+    def _target_gap(self) -> float:
+        """The gap that ends the run; an absolute gap is turned into a relative one."""
+        gap = max(self.request.limits.rel_gap, FINE_GAP)
+        if self.state.value and self.request.limits.abs_gap:
+            gap = max(gap, self.request.limits.abs_gap / abs(self.state.value))
+        return gap
+
+    def _solve(self) -> Stop:
+        for gap in (COARSE_GAP, 0.0):
+            stop = self._close(max(gap, self._target_gap()))
+            if stop is not None:
+                return stop
+            if self._reached(self._target_gap()):
+                break
+        return Stop.PROVEN if self._reached(PROVEN_TOLERANCE) else Stop.GAP
+
+    def _close(self, gap: float) -> Stop | None:
+        """Attempts until the gap is reached (None) or something else ends the run."""
+        stages = lineup(self.solver, self.formulation.name, self.options, self.request.limits.threads)
+        turn = 0
+        while not self._reached(gap):
+            if self.request.out_of_time():
+                return Stop.TIME
+            stage = self._living(stages[min(turn, len(stages) - 1)])
+            if not stage.threads_of:
+                return Stop.ERROR
+            attempt = self._attempt(stage, gap)
+            if attempt.refuted is not None and attempt.cutoff is None:
+                return Stop.INFEASIBLE
+            if attempt.stop == Stop.UNBOUNDED:
+                return Stop.UNBOUNDED
+            improved = attempt.plan is not None
+            if not improved and attempt.refuted is None and not attempt.dead:
+                turn += 1  # this stage has had its time
+            if turn >= len(stages) and not attempt.dead:
+                return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
+        return None
+
+    def _stuck(self, attempt: Attempt) -> Stop:
+        self.messages.append("the solver stopped without closing the gap")
+        return Stop.MEMORY if attempt.stop == Stop.MEMORY else Stop.ERROR
+
+    def _living(self, stage: Stage) -> Stage:
+        """A stage without the backends that died; an empty portfolio stage falls back to what lives."""
+        living = {name: n for name, n in stage.threads_of.items() if name not in self.given_up}
+        if not living and self.solver == "auto":
+            spare = next((name for name in ("highs", "cp-sat") if name not in self.given_up), None)
+            living = {} if spare is None else {spare: self.request.limits.threads or 1}
+            return Stage(living)
+        return Stage(living, stage.seconds)
+
+    def _attempt(self, stage: Stage, gap: float) -> Attempt:
+        value = self.state.value
+        cutoff = None if value is None else value - gap * abs(value)
+        left = self.request.seconds_left()
+        seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
+        coarse = gap >= COARSE_GAP / 10
+        race = Race(
+            self.request.problem,
+            self.formulation,
+            self.options,
+            self.request.limits,
+            self.request.board,
+            self.judge,
+            precision=1e-6 if coarse else 1e-9,
+        )
+        attempt = race.attempt(stage.threads_of, cutoff, seconds, self.request.warm_start, coarse and value is not None)
+        self.last = attempt
+        self.build_seconds += attempt.build_seconds
+        self.messages.extend(attempt.messages)
+        self.given_up.update(attempt.dead)
+        self._take_bound(attempt.bound)
+        if attempt.plan is not None and attempt.value is not None:
+            self._take_plan(attempt.plan, attempt.value, attempt.claimed, "solver")
+        if attempt.refuted is not None and cutoff is not None:
+            self._take_bound(cutoff)
+        return attempt

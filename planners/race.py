@@ -1,0 +1,201 @@
+"""One attempt: several backends on the same formulation under one cut-off; the first answer that settles it wins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..formulations.contract import BuiltModel, Formulation, Plan, Problem, Refuted
+from ..instances.result import Stop, Warmth
+from .backends import Job, compile_pyomo, find_backend, submit
+from .contract import Board
+from .options import SolveOptions
+
+POLL_S = 0.05
+GRACE_S = 2.0
+"""How long an interrupted worker may take for its last word."""
+
+
+@dataclass
+class Attempt:
+    """What an attempt has established so far, for plans of value at most `cutoff`."""
+
+    cutoff: float | None
+    refuted: str | None = None
+    """Why no plan is below the cut-off."""
+    bound: float | None = None
+    """Valid for the original problem."""
+    plan: Plan | None = None
+    value: float | None = None
+    """The referee's value of `plan`."""
+    claimed: float | None = None
+    stop: Stop | None = None
+    """Why the deciding backend stopped; None: the attempt was cut short."""
+    warmth: Warmth = Warmth.NONE
+    backend: Mapping[str, Any] = field(default_factory=dict)
+    size: Mapping[str, int] = field(default_factory=dict)
+    dead: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    build_seconds: float = 0.0
+
+
+@dataclass
+class _Runner:
+    name: str
+    built: BuiltModel
+    job: Job
+
+
+@dataclass
+class Race:
+    """The facts that stay the same over all attempts of one run."""
+
+    problem: Problem
+    formulation: Formulation
+    options: Mapping[str, Any]
+    limits: SolveOptions
+    board: Board
+    judge: Callable[[Plan], float | None]
+    """The referee: a value, or None for a plan that it refuses."""
+    precision: float = 1e-9
+
+    def attempt(
+        self,
+        threads_of: Mapping[str, int],
+        cutoff: float | None,
+        seconds: float | None,
+        start: Plan | None,
+        first_plan_ends: bool,
+    ) -> Attempt:
+        """Race the backends; `first_plan_ends`: any plan below the cut-off is answer enough."""
+        attempt = Attempt(cutoff)
+        runners: list[_Runner] = []
+        deadline = None if seconds is None else self.board.seconds + seconds
+        try:
+            for name, threads in threads_of.items():
+                if self._launch(name, threads, seconds, start, attempt, runners):
+                    return attempt
+            self._watch(runners, attempt, deadline, first_plan_ends)
+        finally:
+            for runner in runners:
+                if runner.job.outcome is None:
+                    runner.job.interrupt()
+            self._last_words(runners, attempt)
+        return attempt
+
+    def _launch(
+        self,
+        name: str,
+        threads: int,
+        seconds: float | None,
+        start: Plan | None,
+        attempt: Attempt,
+        runners: list[_Runner],
+    ) -> bool:
+        """Build and submit; True where building has already refuted the cut-off."""
+        began = self.board.seconds
+        backend = find_backend(name)
+        built = self.formulation.build(
+            self.problem,
+            self.options,
+            native=backend.takes_native,
+            cutoff=attempt.cutoff,
+            precision=self.precision,
+        )
+        if isinstance(built, Refuted):
+            attempt.refuted = built.reason
+            return True
+        model = built.model
+        if not hasattr(model, "builder"):
+            model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss)
+        values = None if start is None else built.encode(start)
+        attempt.build_seconds += self.board.seconds - began
+        wishes = replace(
+            self.limits,
+            threads=threads,
+            time_limit_s=seconds,
+            native=self.limits.native if len(self.limits.native) else {},
+        )
+        runners.append(_Runner(name, built, submit(name, model, wishes, start=values)))
+        attempt.size = {**attempt.size, **built.size}
+        return False
+
+    def _watch(self, runners: list[_Runner], attempt: Attempt, deadline: float | None, first_plan_ends: bool) -> None:
+        running = list(runners)
+        while running:
+            for runner in list(running):
+                for event in runner.job.poll(POLL_S / len(running)):
+                    self._note(runner, event, attempt)
+                if runner.job.outcome is not None:
+                    running.remove(runner)
+                    self._finish(runner, attempt)
+            if attempt.stop is not None or (first_plan_ends and self._is_below(attempt)):
+                return
+            if deadline is not None and self.board.seconds > deadline + GRACE_S:
+                return
+
+    def _is_below(self, attempt: Attempt) -> bool:
+        return attempt.value is not None and (attempt.cutoff is None or attempt.value <= attempt.cutoff)
+
+    def _note(self, runner: _Runner, event: Any, attempt: Attempt) -> None:
+        """Progress and incumbents: plans are judged at once, bounds hold up to the cut-off only."""
+        if event.values is not None:
+            self._take_plan(runner, event.values, event.incumbent, attempt)
+        if event.bound is not None:
+            self._take_bound(event.bound, attempt)
+        self.board.post(nodes=event.nodes, source=runner.name)
+
+    def _take_plan(self, runner: _Runner, values: Mapping[str, float], claimed: float | None, attempt: Attempt) -> None:
+        plan = runner.built.decode(values)
+        value = self.judge(plan)
+        if value is None:
+            attempt.messages.append(f"a plan of {runner.name} was refused by the referee")
+        elif attempt.value is None or value < attempt.value:
+            attempt.plan, attempt.value, attempt.claimed = plan, value, claimed
+            self.board.post(plan, value, source=runner.name)
+
+    def _take_bound(self, bound: float, attempt: Attempt) -> None:
+        if not math.isfinite(bound):
+            return
+        bound = bound if attempt.cutoff is None else min(bound, attempt.cutoff)
+        if attempt.bound is None or bound > attempt.bound:
+            attempt.bound = bound
+            self.board.post(bound=bound)
+
+    def _finish(self, runner: _Runner, attempt: Attempt) -> None:
+        """A final answer: it settles the attempt, or costs one backend."""
+        outcome = runner.job.outcome
+        assert outcome is not None
+        if outcome.values is not None:
+            self._take_plan(runner, outcome.values, outcome.objective, attempt)
+        attempt.warmth = outcome.start.outcome
+        if outcome.stop == Stop.ERROR:
+            attempt.dead.append(runner.name)
+            attempt.messages.append(f"{runner.name}: {outcome.message}")
+            return
+        attempt.backend = {"name": outcome.backend, "version": outcome.version}
+        attempt.size = {**attempt.size, **outcome.size}
+        if outcome.stop == Stop.INFEASIBLE and attempt.plan is None:
+            attempt.refuted = f"{runner.name} proved that the model has no solution"
+            attempt.stop = Stop.INFEASIBLE
+            return
+        if outcome.bound is not None:
+            self._take_bound(outcome.bound, attempt)
+        if outcome.message:
+            attempt.messages.append(f"{runner.name}: {outcome.message}")
+        if outcome.stop in (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED):
+            attempt.stop = outcome.stop
+        elif outcome.stop == Stop.MEMORY:
+            attempt.dead.append(runner.name)
+
+    def _last_words(self, runners: list[_Runner], attempt: Attempt) -> None:
+        """Interrupted workers may still have a plan or a bound; those that stay silent are killed."""
+        deadline = self.board.seconds + GRACE_S
+        for runner in runners:
+            while runner.job.outcome is None and self.board.seconds < deadline:
+                for event in runner.job.poll(POLL_S):
+                    self._note(runner, event, attempt)
+            if runner.job.outcome is None:
+                runner.job.kill()
