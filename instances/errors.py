@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+SHOWN_CHARACTERS = 60
+"""Longer texts are cut in messages: a message must fit a terminal whatever the input holds."""
+
+SHOWN_DIGITS = 30
+
 
 class PipeplanError(Exception):
     """Base of every error that a user can cause and mend."""
@@ -12,7 +17,7 @@ class PipeplanError(Exception):
 class InputError(PipeplanError):
     """Bad input: `field` says where, `problem` what, `remedy` how to mend it; `file` is added by the reader.
 
-    The message is one sentence: ``FILE: FIELD PROBLEM; REMEDY.``
+    The message is one sentence on one line: ``FILE: FIELD PROBLEM; REMEDY.``
     """
 
     def __init__(self, field: str, problem: str, remedy: str, file: str | None = None) -> None:
@@ -24,14 +29,45 @@ class InputError(PipeplanError):
 
     def __str__(self) -> str:
         place = f"{self.file}: {self.field}" if self.file else self.field
-        return f"{place} {self.problem}; {self.remedy}."
+        return printable(f"{place} {self.problem}; {self.remedy}.")
 
     def in_file(self, file: str, field_names: Mapping[str, str] | None = None) -> InputError:
         """The same error with the file's name, and with our field names replaced by the file's own."""
-        head, dot, last = self.field.rpartition(".")
-        renamed = (field_names or {}).get(last, last)
-        return InputError(head + dot + renamed, self.problem, self.remedy, file)
+        return InputError(_renamed(self.field, field_names or {}), self.problem, self.remedy, file)
+
+    def renamed(self, field_names: Mapping[str, str]) -> InputError:
+        """The same error with our field names replaced by the file's own."""
+        return InputError(_renamed(self.field, field_names), self.problem, self.remedy, self.file)
+
+
+def _renamed(field: str, field_names: Mapping[str, str]) -> str:
+    head, dot, last = field.rpartition(".")
+    return head + dot + field_names.get(last, last)
 
 
 class UsageError(PipeplanError):
     """A combination of options that makes no sense; the message lists those that do."""
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal might obey instead of showing it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def show(value: object) -> str:
+    """A value from an input file as a message quotes it: short, on one line, harmless."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return repr(value if len(value) <= SHOWN_CHARACTERS else value[: SHOWN_CHARACTERS - 3] + "...")
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, int) and abs(value) >= 10**SHOWN_DIGITS:
+        # Printing it in full may be refused by Python itself, which limits the digits of a conversion.
+        return f"a whole number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

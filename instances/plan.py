@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .errors import InputError
-from .placement import NodeId, PlacementProblem, check_id
+from .errors import InputError, show
+from .fields import as_list, as_object, join, require, require_list
+from .placement import NodeId, PlacementProblem, check_id, check_text
 
 DeviceType = Literal["accelerator", "cpu"]
 
@@ -34,14 +35,14 @@ class PlacementPlan:
         return {"kind": self.kind, "devices": [_device_to_json(device) for device in self.devices]}
 
     @classmethod
-    def from_json(cls, data: object) -> PlacementPlan:
-        """Read a plan object; shape and types are checked, merits are not."""
-        if not isinstance(data, Mapping):
-            raise InputError("plan", "is not an object", 'give {"kind": "placement", "devices": [...]}')
-        if data.get("kind") != cls.kind:
-            raise InputError("plan.kind", f"is {data.get('kind')!r}", f"give {cls.kind!r}")
-        devices = _list("plan.devices", data.get("devices"))
-        return cls(tuple(_device_from_json(f"plan.devices[{i}]", entry) for i, entry in enumerate(devices)))
+    def from_json(cls, data: object, where: str = "plan") -> PlacementPlan:
+        """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
+        top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
+        kind = require(where, top, "kind")
+        if kind != cls.kind:
+            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
+        devices, place = require_list(where, top, "devices"), join(where, "devices")
+        return cls(tuple(_device_from_json(f"{place}[{i}]", entry) for i, entry in enumerate(devices)))
 
     @classmethod
     def from_assignment(cls, problem: PlacementProblem, device_of: Mapping[NodeId, int]) -> PlacementPlan:
@@ -66,30 +67,22 @@ def _device_to_json(device: Device) -> dict[str, Any]:
 
 
 def _device_from_json(where: str, entry: object) -> Device:
-    if not isinstance(entry, Mapping):
-        raise InputError(where, "is not an object", 'give {"name": ..., "type": ..., "nodes": [...]}')
-    name, kind = entry.get("name"), entry.get("type")
-    if not isinstance(name, str):
-        raise InputError(f"{where}.name", f"is {name!r}, not a text", "name the device")
+    data = as_object(where, entry, '{"name": ..., "type": ..., "nodes": [...]}')
+    name, kind = require(where, data, "name"), require(where, data, "type")
+    check_text(f"{where}.name", name)
     if kind not in ("accelerator", "cpu"):
-        raise InputError(f"{where}.type", f"is {kind!r}", "give 'accelerator' or 'cpu'")
-    pieces = entry.get("subgraphs")
+        raise InputError(f"{where}.type", f"is {show(kind)}", 'give "accelerator" or "cpu"')
+    pieces = data.get("subgraphs")
     subgraphs = None
     if pieces is not None:
-        subgraphs = tuple(
-            _ids(f"{where}.subgraphs[{i}]", piece) for i, piece in enumerate(_list(f"{where}.subgraphs", pieces))
-        )
-    return Device(name, kind, _ids(f"{where}.nodes", entry.get("nodes")), subgraphs)
+        place = f"{where}.subgraphs"
+        subgraphs = tuple(ids_from_json(f"{place}[{i}]", piece) for i, piece in enumerate(as_list(place, pieces)))
+    return Device(name, kind, ids_from_json(f"{where}.nodes", require(where, data, "nodes")), subgraphs)
 
 
-def _ids(where: str, value: object) -> tuple[NodeId, ...]:
-    ids = _list(where, value)
+def ids_from_json(where: str, value: object) -> tuple[NodeId, ...]:
+    """A list of node ids."""
+    ids = as_list(where, value)
     for i, node_id in enumerate(ids):
         check_id(f"{where}[{i}]", node_id)
     return tuple(ids)
-
-
-def _list(where: str, value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(where, f"is {type(value).__name__}, not a list", "give a list")
-    return value

@@ -1,0 +1,61 @@
+"""Helpers for parsed JSON: fetch what must be there, refuse what must not, name the place in every error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from .errors import InputError, show
+
+
+def join(where: str, key: str) -> str:
+    """The path of a key inside an object; the top of a file has the empty path."""
+    return f"{where}.{key}" if where else key
+
+
+def as_object(where: str, value: object, example: str = "{...}") -> Mapping[str, Any]:
+    """The value if it is a JSON object."""
+    if not isinstance(value, Mapping):
+        raise InputError(where or "content", f"is {show(value)}, not an object", f"give {example}")
+    return value
+
+
+def as_list(where: str, value: object) -> list[Any]:
+    """The value if it is a JSON list."""
+    if not isinstance(value, list):
+        raise InputError(where or "content", f"is {show(value)}, not a list", "give a list: [...]")
+    return value
+
+
+def require(where: str, data: Mapping[str, Any], key: str) -> Any:
+    """The value of a key that must be there."""
+    try:
+        return data[key]
+    except KeyError:
+        raise InputError(join(where, key), "is missing", f'add the key "{key}"') from None
+
+
+def require_object(where: str, data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    return as_object(join(where, key), require(where, data, key))
+
+
+def require_list(where: str, data: Mapping[str, Any], key: str) -> list[Any]:
+    return as_list(join(where, key), require(where, data, key))
+
+
+def refuse_unknown(where: str, data: Mapping[str, Any], known: Collection[str]) -> None:
+    """An unknown key is an error: a misspelt option must not vanish in silence."""
+    for key in data:
+        if key not in known:
+            raise InputError(join(where, shorten(key)), "is an unknown key", f"{_nearest(key, known)} or remove it")
+
+
+def _nearest(word: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.5)
+    return f'write "{close[0]}"' if close else "use one of " + ", ".join(known)
+
+
+def shorten(key: str) -> str:
+    """A key as part of a field path: bare where it is a plain short word, quoted otherwise."""
+    return key if key.isidentifier() and len(key) <= 40 else show(key)
