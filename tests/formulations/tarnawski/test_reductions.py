@@ -1,0 +1,209 @@
+"""The reductions against enumeration: no plan below the cut-off may get lost, none may get cheaper."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from pipeplan.formulations.contract import Refuted
+from pipeplan.formulations.tarnawski.bounds import average_load_bound
+from pipeplan.formulations.tarnawski.groups import GroupProblem, contract, merge, transitive_reduction
+from pipeplan.formulations.tarnawski.min_cut import CutNetwork
+from pipeplan.formulations.tarnawski.reductions import absorb_free_groups, reduce_groups
+from pipeplan.instances.placement import Node, PlacementProblem
+
+
+def random_problem(seed: int) -> PlacementProblem:
+    """At most seven groups: zero costs, ties, unsupported nodes, memory and colour classes all occur."""
+    rng = random.Random(seed)
+    count = rng.randint(2, 7)
+    training = rng.random() < 0.4
+    cpus = rng.choice((0, 1, 1, 2))
+    accelerators = rng.choice((1, 2, 3)) if cpus else rng.choice((2, 3))
+    order = list(range(count))
+    edges = [(u, v) for u, v in itertools.combinations(order, 2) if rng.random() < 0.45]
+    backward = [training and v >= count // 2 for v in order]
+    senders = {u for u, _ in edges}
+    nodes = [
+        Node(
+            v,
+            accelerator_time=rng.choice((0, 0, 1, 2, 3)),
+            cpu_time=rng.choice((0, 2, 5, 9)),
+            size_bytes=rng.choice((0, 0, 1, 2)),
+            transfer_time=rng.choice((0, 1, 2, 4)) if v in senders else 0,
+            supported=not cpus or rng.random() < 0.85,
+            backward=backward[v],
+            color=rng.choice((None, "a", "b")) if rng.random() < 0.4 else None,
+        )
+        for v in order
+    ]
+    memory = rng.choice((None, 6, 20)) if cpus else None
+    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, cpus, memory)
+
+
+def values(groups: GroupProblem) -> dict[tuple[int, ...], float]:
+    """Every feasible assignment of the groups to devices with its value: sum over parts of the largest load."""
+    found = {}
+    devices = range(groups.accelerators + groups.cpus)
+    for choice in itertools.product(devices, repeat=groups.count):
+        if _feasible(groups, choice):
+            found[choice] = math.fsum(_largest_load(groups, choice, part) for part in range(groups.parts))
+    return found
+
+
+def _feasible(groups: GroupProblem, choice: tuple[int, ...]) -> bool:
+    for device in range(groups.accelerators):
+        held = [g for g, d in enumerate(choice) if d == device]
+        if not all(groups.supported[g] for g in held):
+            return False
+        if groups.memory is not None and sum(groups.sizes[g] for g in held) > groups.memory:
+            return False
+    return _acyclic({(choice[u], choice[v]) for u, v in groups.arcs if choice[u] != choice[v]})
+
+
+def _acyclic(arcs: set[tuple[int, int]]) -> bool:
+    devices = sorted({d for arc in arcs for d in arc})
+    return any(all(order.index(u) < order.index(v) for u, v in arcs) for order in itertools.permutations(devices))
+
+
+def _largest_load(groups: GroupProblem, choice: tuple[int, ...], part: int) -> float:
+    loads = []
+    for device in range(groups.accelerators + groups.cpus):
+        held = [g for g, d in enumerate(choice) if d == device]
+        if device < groups.accelerators:
+            loads.append(groups.load(held, part))
+        else:
+            loads.append(math.fsum(groups.cpu_times[part][g] for g in held))
+    return max(loads)
+
+
+def optimum(groups: GroupProblem) -> float | None:
+    return min(values(groups).values(), default=None)
+
+
+CASES = [
+    (seed, contiguous, objective)
+    for seed in range(60)
+    for contiguous, objective in [((seed % 2) == 0, ("max-load", "gpipe")[seed % 3 == 0])]
+]
+
+
+@pytest.mark.parametrize(("seed", "contiguous", "objective"), CASES)
+def test_no_optimum_is_lost(seed: int, contiguous: bool, objective: str) -> None:
+    groups = contract(random_problem(seed), contiguous=contiguous, objective=objective)
+    best = optimum(groups)
+    if best is None:
+        return
+    reduced = reduce_groups(groups, best)
+    assert not isinstance(reduced, Refuted), reduced
+    assert optimum(reduced.groups) == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize(("seed", "contiguous", "objective"), CASES)
+def test_a_cut_off_below_the_optimum_is_never_met(seed: int, contiguous: bool, objective: str) -> None:
+    groups = contract(random_problem(seed), contiguous=contiguous, objective=objective)
+    best = optimum(groups)
+    if not best:
+        return
+    reduced = reduce_groups(groups, best * 0.99)
+    if not isinstance(reduced, Refuted):
+        assert optimum(reduced.groups) is None or optimum(reduced.groups) >= best * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("seed", "contiguous", "objective"), CASES)
+def test_conflicting_groups_never_share_an_accelerator_below_the_cut_off(
+    seed: int, contiguous: bool, objective: str
+) -> None:
+    groups = contract(random_problem(seed), contiguous=contiguous, objective=objective)
+    best = optimum(groups)
+    if best is None:
+        return
+    reduced = reduce_groups(groups, best)
+    assert not isinstance(reduced, Refuted)
+    for choice, value in values(reduced.groups).items():
+        if value <= best:
+            for g, h in reduced.conflicts:
+                assert choice[g] != choice[h] or choice[g] >= groups.accelerators
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_free_groups_leave_the_optimum_alone(seed: int) -> None:
+    for contiguous in (False, True):
+        for objective in ("max-load", "gpipe"):
+            groups = contract(random_problem(seed), contiguous=contiguous, objective=objective)
+            assert optimum(absorb_free_groups(groups)) == optimum(groups)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_average_bound_is_a_bound(seed: int) -> None:
+    groups = contract(random_problem(seed), contiguous=False)
+    best = optimum(groups)
+    if best is not None:
+        assert average_load_bound(groups) <= best
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_least_loads_equal_enumeration(seed: int) -> None:
+    """The minimum cut is the smallest load over all sets with g and without h."""
+    groups = contract(random_problem(seed), contiguous=False)
+    network = CutNetwork(groups)
+    everything = range(groups.count)
+    subsets = [set(s) for size in range(groups.count + 1) for s in itertools.combinations(everything, size)]
+    for g, h in itertools.permutations(everything, 2):
+        least = min(groups.load(s) for s in subsets if g in s and h not in s)
+        found, witness = network.least_load((g,), (h,))
+        assert found == pytest.approx(least, abs=1e-6)
+        assert found <= least + 1e-12
+        assert g in witness
+        assert h not in witness
+        assert groups.load(witness) == pytest.approx(least, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_contraction_keeps_every_load(seed: int) -> None:
+    """Any split of classes has the loads of the definition, node by node."""
+    problem = random_problem(seed)
+    groups = contract(problem, contiguous=False)
+    rng = random.Random(seed)
+    held = {g for g in range(groups.count) if rng.random() < 0.5}
+    inside = {i for g in held for i in groups.members[g]}
+    load = math.fsum(problem.nodes[i].accelerator_time for i in inside)
+    for u, node in enumerate(problem.nodes):
+        readers = problem.successors[u]
+        receives = u not in inside and any(v in inside for v in readers)
+        sends = u in inside and any(v not in inside for v in readers)
+        load += node.transfer_time * (receives + sends)
+    assert groups.load(held) == pytest.approx(load)
+
+
+def test_merging_keeps_sums_and_heals_nets() -> None:
+    problem = PlacementProblem(
+        (Node(0, 1, 2, 3, transfer_time=5), Node(1, 10, 20, 30, transfer_time=7), Node(2, 100, 200, 300)),
+        ((0, 1), (1, 2)),
+        accelerators=2,
+        cpus=1,
+    )
+    fused = merge(contract(problem, contiguous=True), {0: 0, 1: 0, 2: 2})
+    assert fused.count == 2
+    assert fused.total_times == (11, 100)
+    assert [(net.pins, net.cost) for net in fused.nets] == [((0, 1), 7)]
+    assert fused.arcs == ((0, 1),)
+
+
+def test_transitive_reduction_keeps_only_what_no_path_implies() -> None:
+    assert transitive_reduction(4, [(0, 1), (1, 2), (0, 2), (0, 3), (2, 3)]) == ((0, 1), (1, 2), (2, 3))
+
+
+def test_an_orphaned_backward_class_follows_the_mirrored_order() -> None:
+    """Backward edge 10 -> 11 with 11 an orphan: the orphan's stage is not after the stage of 10's class."""
+    nodes = (
+        Node(0, 1, 1, color="a"),
+        Node(10, 1, 1, backward=True, color="a"),
+        Node(11, 1, 1, backward=True),
+    )
+    groups = contract(PlacementProblem(nodes, ((0, 10), (10, 11)), 2, 0), contiguous=True)
+    owner = {i: g for g, members in enumerate(groups.members) for i in members}
+    assert groups.arcs == ((owner[2], owner[0]),)
