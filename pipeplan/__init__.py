@@ -1,1 +1,77 @@
-"""Exact planning of pipeline-parallel DNN training and inference."""
+"""Exact planning of pipeline-parallel DNN training and inference.
+
+    import pipeplan
+
+    problem = pipeplan.load("bert24.json")
+    result = pipeplan.solve(problem, formulation="ip-tarnawski")
+    print(result.found, result.objective, result.bound)
+    pipeplan.save(result, "bert24.result.json")
+
+Names are imported when they are first used: `import pipeplan` alone loads no solver and no numerics.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .formulations.contract import Formulation as Formulation
+    from .formulations.contract import OptionSpec as OptionSpec
+    from .instances.catalogue import load_packaged as load_packaged
+    from .instances.catalogue import packaged_names as packaged_names
+    from .instances.errors import InputError as InputError
+    from .instances.errors import PipeplanError as PipeplanError
+    from .instances.errors import UsageError as UsageError
+    from .instances.io import load as load
+    from .instances.io import load_plan as load_plan
+    from .instances.io import save as save
+    from .instances.placement import Node as Node
+    from .instances.placement import PlacementProblem as PlacementProblem
+    from .instances.plan import Device as Device
+    from .instances.plan import PlacementPlan as PlacementPlan
+    from .instances.referee import evaluate as evaluate
+    from .instances.referee import verify as verify
+    from .instances.result import Found as Found
+    from .instances.result import Result as Result
+    from .instances.result import Stop as Stop
+    from .instances.result import Warmth as Warmth
+    from .instances.result import WarmStart as WarmStart
+    from .planners.contract import Planner as Planner
+    from .planners.options import Progress as Progress
+    from .planners.options import SolveOptions as SolveOptions
+    from .planners.solve import solve as solve
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "formulations.contract": ("Formulation", "OptionSpec"),
+    "instances.catalogue": ("load_packaged", "packaged_names"),
+    "instances.errors": ("InputError", "PipeplanError", "UsageError"),
+    "instances.io": ("load", "load_plan", "save"),
+    "instances.placement": ("Node", "PlacementProblem"),
+    "instances.plan": ("Device", "PlacementPlan"),
+    "instances.referee": ("evaluate", "verify"),
+    "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
+    "planners.contract": ("Planner",),
+    "planners.options": ("Progress", "SolveOptions"),
+    "planners.solve": ("solve",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 - the table above is the list
+    "__version__",
+    *_HOME_OF,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ from typing import Any
 from ..formulations.contract import OptionSpec, Problem
 from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
 from ..instances.errors import InputError, UsageError
+from .options import SolveOptions
 from .registry import EXACT, PLANNERS, option_owners
 
 
@@ -65,6 +66,15 @@ def _choose_exact(kind: str, formulation: str | None, solver: str, options: Mapp
     entry = _named(formulation, FORMULATIONS, "formulation")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     return Method(PLANNERS[EXACT], entry, solver, resolve_options(entry, options))
+
+
+def check_native(solver: str, limits: SolveOptions) -> None:
+    """A native option is known to one solver; sent to several it would be an error in all others."""
+    if limits.native and (solver == "auto" or "," in solver):
+        raise UsageError(
+            f"--native {next(iter(limits.native))}=... belongs to one solver and --solver is {solver!r}; "
+            "name one solver with --solver."
+        )
 
 
 def _named(name: str, table: Mapping[str, Entry], what: str) -> Entry:

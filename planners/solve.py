@@ -9,7 +9,7 @@ from typing import Any
 from ..formulations.contract import Problem
 from ..instances.errors import PipeplanError
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop
-from .choice import Method, choose
+from .choice import Method, check_native, choose
 from .contract import Board, Outcome, Request
 from .judge import Rules, judge
 from .options import Progress, SolveOptions
@@ -37,11 +37,15 @@ def solve(
     """
     limits = limits or SolveOptions()
     method = choose(problem.kind, formulation, planner, solver, options or {})
+    check_native(solver, limits)
     rules = Rules.of(method.options)
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
     planned = board.seconds
-    verdict = judge(problem, rules, outcome, board, limits)
+    try:
+        verdict = judge(problem, rules, outcome, board, limits)
+    except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
+        verdict = judge(problem, rules, outcome, board, limits)
     return Result(
         problem=describe(problem),
         stop=verdict.stop,

@@ -1,0 +1,182 @@
+"""The house rules that a reader relies on: one direction of imports, light doors, one package in the wheel."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("instances", "formulations", "planners")
+ALLOWED = {
+    "instances": {"instances"},
+    "formulations": {"formulations", "instances"},
+    "planners": {"planners", "formulations", "instances"},
+    "pipeplan": {"pipeplan", "planners", "formulations", "instances"},
+}
+SOLVERS = {"highspy", "ortools", "gurobipy", "cplex", "xpress", "pyscipopt"}
+HEAVY = ("pyomo", "pandas", "highspy", "ortools", "numba", "numpy", "scipy", "networkx")
+
+
+def modules_of(room: str) -> list[Path]:
+    return [
+        path
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if room != "pipeplan" or path.relative_to(ROOT / room).parts[0] not in ROOMS
+    ]
+
+
+def dotted(path: Path) -> tuple[str, ...]:
+    """The import name of a file, as a tuple; a package's `__init__` stands for the package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "pipeplan" else ("pipeplan", *parts)
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
+    """Everything that a file imports, at its top or inside a function, as absolute dotted names."""
+    package = dotted(path) if path.name == "__init__.py" else dotted(path)[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module or "").split(".")) if node.module else base
+            yield from ((*module, alias.name) for alias in node.names)
+
+
+def room_of(name: tuple[str, ...]) -> str | None:
+    if name[0] != "pipeplan":
+        return None
+    return name[1] if len(name) > 1 and name[1] in ROOMS else "pipeplan"
+
+
+def everything() -> list[Path]:
+    return [path for room in (*ROOMS, "pipeplan") for path in modules_of(room)]
+
+
+@pytest.mark.parametrize("room", [*ROOMS, "pipeplan"])
+def test_imports_between_the_packages_point_one_way(room: str) -> None:
+    arrows = {
+        (str(path.relative_to(ROOT)), target)
+        for path in modules_of(room)
+        for name in imports_of(path)
+        if (target := room_of(name)) is not None
+    }
+    assert arrows, "this test reads nothing"
+    assert not [arrow for arrow in sorted(arrows) if arrow[1] not in ALLOWED[room]]
+
+
+def test_instances_import_neither_solver_nor_pyomo() -> None:
+    names = {name[0] for path in modules_of("instances") for name in imports_of(path)}
+    assert not names & (SOLVERS | {"pyomo"})
+
+
+def test_only_backends_import_solvers_and_only_formulations_build_for_them() -> None:
+    """Planners reach a solver through `planners/backends`; a native builder in formulations runs in a worker only."""
+    users = {
+        path.relative_to(ROOT).parts[:2]
+        for path in everything()
+        if {name[0] for name in imports_of(path)} & SOLVERS
+    }
+    assert {user for user in users if user[0] != "formulations"} <= {("planners", "backends")}
+
+
+def test_heuristics_import_instances_and_the_contracts_alone() -> None:
+    """They are cross-checks of the models, so they share no code with them."""
+    shared = {
+        (str(path.relative_to(ROOT)), ".".join(name))
+        for path in sorted((ROOT / "planners" / "heuristics").rglob("*.py"))
+        for name in imports_of(path)
+        if room_of(name) == "formulations" and name[2] != "contract"
+    }
+    assert not shared
+
+
+def test_every_module_can_be_imported() -> None:
+    for path in everything():
+        if path.name != "__main__.py" and not SOLVERS & {name[0] for name in top_level_imports(path)}:
+            importlib.import_module(".".join(dotted(path)))
+
+
+def top_level_imports(path: Path) -> Iterator[tuple[str, ...]]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield tuple(node.module.split("."))
+
+
+# ---- light doors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import pipeplan",
+        "import pipeplan; pipeplan.PlacementProblem, pipeplan.SolveOptions, pipeplan.Result",
+        "from pipeplan.cli import main; main(['--help'])",
+        "from pipeplan.cli import main; main(['solve', '--help'])",
+        "from pipeplan.cli import main; main(['formulations'])",
+        "from pipeplan.cli import main; main(['formulations', 'ip-tarnawski', '--json'])",
+        "from pipeplan.cli import main; main(['planners'])",
+        "from pipeplan.cli import main; main(['--version'])",
+    ],
+)
+def test_doors_are_light(statement: str) -> None:
+    """What only shows or declares something loads no solver, no modelling language and no numerics."""
+    script = f"import sys\n{statement}\nprint(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    import pipeplan
+
+    for name in pipeplan.__all__:
+        value = getattr(pipeplan, name)
+        assert name.startswith("__") or value.__doc__, f"pipeplan.{name} has no docstring"
+    assert set(pipeplan.__all__) <= set(dir(pipeplan))
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = pipeplan.nonsense  # type: ignore[attr-defined]
+
+
+# ---- the wheel -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names in a wheel that is built from a copy, so that no left-over of an earlier build gets into it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    skip = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache")
+    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=skip)
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(folder / "tree")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return zipfile.ZipFile(next(folder.glob("*.whl"))).namelist()
+
+
+def test_the_wheel_has_one_import_package(wheel: list[str]) -> None:
+    tops = {name.split("/")[0] for name in wheel}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"pipeplan"}
+
+
+def test_the_wheel_holds_every_module_and_all_data(wheel: list[str]) -> None:
+    """Real files, reached through the links; data too: schemas, packaged instances, the typing marker."""
+    wanted = {"/".join(dotted(path)) for path in everything()}
+    held = {name.removesuffix(".py").removesuffix("/__init__") for name in wheel if name.endswith(".py")}
+    assert wanted == held
+    data = {
+        "pipeplan/" + path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "instances").rglob("*")
+        if path.is_file() and path.suffix in (".json", ".csv", ".md")
+    }
+    assert data <= set(wheel)
+    assert "pipeplan/py.typed" in wheel
