@@ -367,7 +367,7 @@ def _check_placeable(problem: PlacementProblem) -> None:
         if limit is not None and size > limit:
             raise InputError(
                 f"nodes[{largest}].color",
-                f"is {show(problem.nodes[largest].color)}: its class has no common device, its {size:.12g} bytes exceed "
+                f"is {show(problem.nodes[largest].color)}: its class has no common device, {size:.12g} bytes exceed "
                 f"an accelerator's {limit:.12g} and there is no CPU",
                 "give more memory, split the class or add a CPU",
             )

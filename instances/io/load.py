@@ -1,0 +1,149 @@
+"""One door for every file: the format is told from the content, and a problem, plan or result is saved by type."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, UsageError, show
+from ..placement import PlacementProblem
+from ..plan import PlacementPlan
+from ..result import SCHEMA as RESULT_SCHEMA
+from ..result import Result
+from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
+from .own import placement_from_json, placement_to_json
+from .pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
+from .published import placement_from_published, placement_to_published
+
+FORMATS = ("own", "published", "pipedream")
+WRITABLE_FORMATS = ("own", "published")
+KNOWN_FORMATS = (
+    'own JSON ("schema": "pipeplan.placement/1"), the published JSON ("maxFPGAs", "nodes", "edges") or a PipeDream '
+    "profile (graph.txt)"
+)
+PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """What the caller says about the cluster; None: what the file says. Infinite memory: no limit."""
+
+    devices: int | None
+    cpus: int | None
+    memory_bytes: float | None
+    bandwidth: float | None
+    cpu_slowdown: float | None
+    training: bool | None
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    devices: int | None = None,
+    cpus: int | None = None,
+    memory_bytes: float | None = None,
+    bandwidth: float | None = None,
+    cpu_slowdown: float | None = None,
+    training: bool | None = None,
+    max_bytes: int = MAX_FILE_BYTES,
+) -> PlacementProblem:
+    """Read a placement problem; the format is detected unless `format` names it.
+
+    `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says. A PipeDream
+    profile says nothing about a cluster: `devices`, `memory_bytes` and `bandwidth` (bytes per second) are
+    required, `cpus` are 0 and `training` is true unless given, and CPUs need `cpu_slowdown`.
+    """
+    cluster = _Cluster(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training)
+    text = read_text(path, max_bytes=max_bytes)
+    try:
+        return _parse(text, path, _known_format(format), cluster)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def _known_format(name: str | None) -> str | None:
+    if name is not None and name not in FORMATS:
+        raise UsageError(f"The format {show(name)} is unknown; give one of {', '.join(FORMATS)}.")
+    return name
+
+
+def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _Cluster) -> PlacementProblem:
+    if name is None:
+        starts_as_json = text.lstrip()[:1] in ("{", "[")
+        if not starts_as_json and not looks_like_profile(text):
+            raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
+        name = None if starts_as_json else "pipedream"
+    if name == "pipedream":
+        return _lower(text, path, cluster)
+    data = parse_json(text, str(path))
+    name = name or _json_format(data)
+    _refuse_profile_options(cluster)
+    if name == "published":
+        names = {"accelerators": "maxFPGAs", "cpus": "maxCPUs", "memory_bytes": "maxSizePerFPGA"}
+        return placement_from_published(_overridden(data, cluster, names), name=Path(path).stem)
+    return placement_from_json(_overridden(data, cluster, {}))
+
+
+def _json_format(data: object) -> str:
+    if not isinstance(data, dict):
+        raise InputError("content", f"is {show(data)}, not an object", f"give {KNOWN_FORMATS}")
+    if data.get("schema") == RESULT_SCHEMA:
+        raise InputError("schema", f"is {show(RESULT_SCHEMA)}: a result, not a problem", "give the file of the problem")
+    if "schema" in data or "accelerators" in data:
+        return "own"
+    if any(mark in data for mark in PUBLISHED_MARKS):
+        return "published"
+    raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
+
+
+def _overridden(data: Any, cluster: _Cluster, names: Mapping[str, str]) -> Any:
+    """The data with the caller's cluster in it: overriding before the checks lets it mend what the file lacks."""
+    given = {"accelerators": cluster.devices, "cpus": cluster.cpus, "memory_bytes": cluster.memory_bytes}
+    changes = {names.get(key, key): _finite(value) for key, value in given.items() if value is not None}
+    return {**data, **changes} if changes and isinstance(data, dict) else data
+
+
+def _finite(value: float) -> float | None:
+    return None if value == math.inf else value
+
+
+def _refuse_profile_options(cluster: _Cluster) -> None:
+    for key in ("bandwidth", "cpu_slowdown", "training"):
+        if getattr(cluster, key) is not None:
+            option = "--" + key.replace("_", "-")
+            raise UsageError(f"{option} is for PipeDream profiles: this file already holds its times; drop {option}.")
+
+
+def _lower(text: str, path: str | os.PathLike[str], cluster: _Cluster) -> PlacementProblem:
+    options = {"--devices": cluster.devices, "--memory": cluster.memory_bytes, "--bandwidth": cluster.bandwidth}
+    missing = [option for option, value in options.items() if value is None]
+    if cluster.devices is None or cluster.memory_bytes is None or cluster.bandwidth is None:
+        raise InputError("cluster", "is missing: a PipeDream profile names none", "give " + " and ".join(missing))
+    profile_cluster = ProfileCluster(
+        cluster.devices, _finite(cluster.memory_bytes), cluster.bandwidth, cluster.cpus or 0, cluster.cpu_slowdown
+    )
+    training = cluster.training is not False
+    return lower_profile(parse_profile(text), profile_cluster, training=training, name=profile_name(path))
+
+
+# ---- writing -------------------------------------------------------------------------------------------
+
+
+def save(
+    value: PlacementProblem | PlacementPlan | Result, path: str | os.PathLike[str], *, format: str = "own"
+) -> None:
+    """Write a problem (`own` or `published` format), a plan or a result as JSON, atomically."""
+    if format not in WRITABLE_FORMATS:
+        raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
+    if isinstance(value, PlacementProblem):
+        data = placement_to_json(value) if format == "own" else placement_to_published(value)
+    elif format == "own":
+        data = value.to_json()
+    else:
+        raise UsageError("Only problems have a published format; save plans and results in the own format.")
+    write_text_atomically(path, dump_json(data))

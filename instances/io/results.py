@@ -1,0 +1,156 @@
+"""Readers of plans and results; what a file claims is read, never believed."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from ..errors import InputError, show
+from ..fields import as_list, as_object, join, refuse_unknown, require, require_object
+from ..placement import PlacementProblem
+from ..plan import PlacementPlan
+from ..result import SCHEMA, Found, Result, Stop, WarmStart, Warmth
+from .json_file import read_json
+from .own import check_schema
+from .published import expert_plan_from_json
+
+PLAN_FORMATS = (
+    'a plan ("kind": "placement"), a result ("schema": "pipeplan.result/1"), an expert split ("fpgas" and "cpus")'
+)
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def load_plan(path: str | os.PathLike[str], problem: PlacementProblem | None = None) -> PlacementPlan:
+    """The plan in a plan file, a result file or an expert split; ids of a split are checked against the problem."""
+    data = read_json(path)
+    try:
+        return plan_from_json(data, problem)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def plan_from_json(data: object, problem: PlacementProblem | None = None) -> PlacementPlan:
+    """See `load_plan`."""
+    top = as_object("", data, PLAN_FORMATS)
+    if "schema" in top:
+        plan = result_from_json(top).plan
+        if plan is None:
+            raise InputError("plan", "is null: the run that wrote this result found none", "give a result with a plan")
+        return plan
+    if "kind" in top:
+        return PlacementPlan.from_json(top, where="")
+    if "fpgas" in top:
+        return expert_plan_from_json(top, problem)
+    raise InputError("content", "is no plan in a known format", f"give {PLAN_FORMATS}")
+
+
+def load_result(path: str | os.PathLike[str]) -> Result:
+    """The report in a result file."""
+    data = read_json(path)
+    try:
+        return result_from_json(data)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def result_from_json(data: object) -> Result:
+    """A report as `Result.to_json` wrote it; keys of later versions are ignored, the gap is computed again."""
+    top = as_object("", data, f'{{"schema": "{SCHEMA}", ...}}')
+    check_schema(top, (SCHEMA,))
+    plan = require("", top, "plan")
+    return Result(
+        problem=dict(require_object("", top, "problem")),
+        stop=_word("stop", require("", top, "stop"), Stop),
+        found=_word("found", require("", top, "found"), Found),
+        formulation=_text_or_none("formulation", top),
+        planner=_text_or_none("planner", top),
+        plan=None if plan is None else PlacementPlan.from_json(plan),
+        objective=_number_or_none("objective", top),
+        claimed=_number_or_none("claimed", top),
+        bound=_number_or_none("bound", top),
+        verified=_flag("verified", top),
+        violations=_texts("violations", top),
+        warm_start=_warm_start(top.get("warm_start", {})),
+        backend=_facts("backend", top),
+        options=_facts("options", top),
+        seconds=_numbers("seconds", top),
+        model_size=_counts("model_size", top),
+        messages=_texts("messages", top),
+    )
+
+
+def _warm_start(value: object) -> WarmStart:
+    data = as_object("warm_start", value)
+    refuse_unknown("warm_start", data, ("outcome", "source", "value"))
+    return WarmStart(
+        _word("warm_start.outcome", data.get("outcome", "none"), Warmth),
+        _text_or_none("source", data, "warm_start"),
+        _number_or_none("value", data, "warm_start"),
+    )
+
+
+def _word(where: str, value: object, words: type[Word]) -> Word:
+    for word in words:
+        if word == value:
+            return word
+    raise InputError(where, f"is {show(value)}", "give one of " + ", ".join(words))
+
+
+def _text_or_none(key: str, data: Mapping[str, Any], where: str = "") -> str | None:
+    value = data.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(join(where, key), f"is {show(value)}, not a text", "give a text or null")
+    return value
+
+
+def _number_or_none(key: str, data: Mapping[str, Any], where: str = "") -> float | None:
+    value = data.get(key)
+    return None if value is None else _number(join(where, key), value)
+
+
+def _number(where: str, value: object) -> float:
+    """A finite number of either sign: bounds may be negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(where, f"is {show(value)}, not a number", "give a finite number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(where, "is NaN" if number != number else "is infinite", "give a finite number")
+    return number
+
+
+def _flag(key: str, data: Mapping[str, Any]) -> bool:
+    value = data.get(key, False)
+    if not isinstance(value, bool):
+        raise InputError(key, f"is {show(value)}, not a truth value", "give true or false")
+    return value
+
+
+def _texts(key: str, data: Mapping[str, Any]) -> tuple[str, ...]:
+    values = as_list(key, data.get(key, []))
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise InputError(f"{key}[{i}]", f"is {show(value)}, not a text", "give a text")
+    return tuple(values)
+
+
+def _facts(key: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(as_object(key, data.get(key, {})))
+
+
+def _numbers(key: str, data: Mapping[str, Any]) -> dict[str, float]:
+    return {name: _number(join(key, name), value) for name, value in _facts(key, data).items()}
+
+
+def _counts(key: str, data: Mapping[str, Any]) -> dict[str, int]:
+    facts = _facts(key, data)
+    for name, value in facts.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(join(key, name), f"is {show(value)}, not a whole number", "give a whole number")
+    return facts
