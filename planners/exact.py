@@ -114,11 +114,8 @@ class _Run:
     # ---- the search -----------------------------------------------------------------------------------
 
     def _reached(self, gap: float) -> bool:
-        state = self.state
-        if state.value is None or state.bound is None:
-            return False
-        reached = relative_gap(state.value, state.bound)
-        return reached is not None and reached <= gap
+        reached = relative_gap(self.state.value, self.state.bound)
+        return reached is not None and reached <= gap * (1 + 1e-6)
 
     def _target_gap(self) -> float:
         """The gap that ends the run; an absolute gap is turned into a relative one."""
@@ -143,20 +140,28 @@ class _Run:
         while not self._reached(gap):
             if self.request.out_of_time():
                 return Stop.TIME
-            stage = self._living(stages[min(turn, len(stages) - 1)])
+            stage = self._living(stages[turn])
             if not stage.threads_of:
                 return Stop.ERROR
+            before = (self.state.value, self.state.bound)
             attempt = self._attempt(stage, gap)
             if attempt.refuted is not None and attempt.cutoff is None:
                 return Stop.INFEASIBLE
             if attempt.stop == Stop.UNBOUNDED:
                 return Stop.UNBOUNDED
-            improved = attempt.plan is not None
-            if not improved and attempt.refuted is None and not attempt.dead:
-                turn += 1  # this stage has had its time
-            if turn >= len(stages) and not attempt.dead:
+            if attempt.dead or (self.state.value, self.state.bound) != before:
+                continue  # fewer backends, or a new cut-off
+            if self._search_nearby(stages):
+                turn = 0
+                continue
+            turn += 1
+            if turn == len(stages):
                 return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
         return None
+
+    def _search_nearby(self, stages: tuple[Stage, ...]) -> bool:
+        """Before a long stage: may a local search find what the solvers did not? True where it did."""
+        return False
 
     def _stuck(self, attempt: Attempt) -> Stop:
         self.messages.append("the solver stopped without closing the gap")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..formulations.contract import BuiltModel, Formulation, Plan, Problem, Refuted
+from ..formulations.contract import BuiltModel, Formulation, NativeModel, Plan, Problem, Refuted
 from ..instances.result import Stop, Warmth
-from .backends import Job, compile_pyomo, find_backend, submit
+from .backends import Event, Incumbent, Job, compile_pyomo, find_backend, submit
 from .contract import Board
-from .options import SolveOptions
+from .options import Progress, SolveOptions
 
 POLL_S = 0.05
 GRACE_S = 2.0
 """How long an interrupted worker may take for its last word."""
+QUIET_S = 0.25
+"""An attempt that needs only some plan ends when nothing better has come for so long."""
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Attempt:
     dead: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     build_seconds: float = 0.0
+    improved_at: float = 0.0
+    runners: list[_Runner] = field(default_factory=list, repr=False)
 
 
 @dataclass
@@ -46,6 +50,19 @@ class _Runner:
     name: str
     built: BuiltModel
     job: Job
+    columns: Collection[str] | None
+    """The model's own columns, where the parent knows them."""
+
+    def values_of(self, plan: Plan) -> dict[str, float] | None:
+        return start_values(self.built, plan, self.columns)
+
+
+def start_values(built: BuiltModel, plan: Plan, columns: Collection[str] | None) -> dict[str, float] | None:
+    """The plan as a start; columns that the model left out (they can only be 0) are left out, too."""
+    values = built.encode(plan)
+    if values is None:
+        return None
+    return {name: value for name, value in values.items() if columns is None or name in columns}
 
 
 @dataclass
@@ -71,18 +88,17 @@ class Race:
     ) -> Attempt:
         """Race the backends; `first_plan_ends`: any plan below the cut-off is answer enough."""
         attempt = Attempt(cutoff)
-        runners: list[_Runner] = []
         deadline = None if seconds is None else self.board.seconds + seconds
         try:
             for name, threads in threads_of.items():
-                if self._launch(name, threads, seconds, start, attempt, runners):
+                if self._launch(name, threads, seconds, start, attempt):
                     return attempt
-            self._watch(runners, attempt, deadline, first_plan_ends)
+            self._watch(attempt, deadline, first_plan_ends)
         finally:
-            for runner in runners:
+            for runner in attempt.runners:
                 if runner.job.outcome is None:
                     runner.job.interrupt()
-            self._last_words(runners, attempt)
+            self._last_words(attempt)
         return attempt
 
     def _launch(
@@ -92,7 +108,6 @@ class Race:
         seconds: float | None,
         start: Plan | None,
         attempt: Attempt,
-        runners: list[_Runner],
     ) -> bool:
         """Build and submit; True where building has already refuted the cut-off."""
         began = self.board.seconds
@@ -100,38 +115,35 @@ class Race:
         built = self.formulation.build(
             self.problem,
             self.options,
-            native=backend.takes_native,
+            native=backend.capabilities.native,
             cutoff=attempt.cutoff,
             precision=self.precision,
         )
         if isinstance(built, Refuted):
             attempt.refuted = built.reason
             return True
-        model = built.model
-        if not hasattr(model, "builder"):
+        model, columns = built.model, None
+        if not isinstance(model, NativeModel):
             model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss)
-        values = None if start is None else built.encode(start)
+            columns = model.position
+        values = None if start is None else start_values(built, start, columns)
         attempt.build_seconds += self.board.seconds - began
-        wishes = replace(
-            self.limits,
-            threads=threads,
-            time_limit_s=seconds,
-            native=self.limits.native if len(self.limits.native) else {},
-        )
-        runners.append(_Runner(name, built, submit(name, model, wishes, start=values)))
+        wishes = replace(self.limits, threads=threads, time_limit_s=seconds)
+        attempt.runners.append(_Runner(name, built, submit(name, model, wishes, start=values), columns))
         attempt.size = {**attempt.size, **built.size}
         return False
 
-    def _watch(self, runners: list[_Runner], attempt: Attempt, deadline: float | None, first_plan_ends: bool) -> None:
-        running = list(runners)
+    def _watch(self, attempt: Attempt, deadline: float | None, first_plan_ends: bool) -> None:
+        running = list(attempt.runners)
         while running:
             for runner in list(running):
-                for event in runner.job.poll(POLL_S / len(running)):
-                    self._note(runner, event, attempt)
+                self._note(runner, runner.job.poll(POLL_S / len(running)), attempt)
                 if runner.job.outcome is not None:
                     running.remove(runner)
                     self._finish(runner, attempt)
-            if attempt.stop is not None or (first_plan_ends and self._is_below(attempt)):
+            if attempt.stop is not None:
+                return
+            if first_plan_ends and self._is_below(attempt) and self.board.seconds > attempt.improved_at + QUIET_S:
                 return
             if deadline is not None and self.board.seconds > deadline + GRACE_S:
                 return
@@ -139,13 +151,17 @@ class Race:
     def _is_below(self, attempt: Attempt) -> bool:
         return attempt.value is not None and (attempt.cutoff is None or attempt.value <= attempt.cutoff)
 
-    def _note(self, runner: _Runner, event: Any, attempt: Attempt) -> None:
-        """Progress and incumbents: plans are judged at once, bounds hold up to the cut-off only."""
-        if event.values is not None:
-            self._take_plan(runner, event.values, event.incumbent, attempt)
-        if event.bound is not None:
-            self._take_bound(event.bound, attempt)
-        self.board.post(nodes=event.nodes, source=runner.name)
+    def _note(self, runner: _Runner, events: Sequence[Event], attempt: Attempt) -> None:
+        """Plans are judged at once (of a whole batch only the last and best), bounds hold up to the cut-off."""
+        plans = [event for event in events if isinstance(event, Incumbent)]
+        if plans:
+            best = min(plans, key=lambda event: event.value)
+            self._take_plan(runner, best.values, best.value, attempt)
+        for event in events:
+            if isinstance(event, Progress):
+                if event.bound is not None:
+                    self._take_bound(event.bound, attempt)
+                self.board.post(nodes=event.nodes, source=runner.name)
 
     def _take_plan(self, runner: _Runner, values: Mapping[str, float], claimed: float | None, attempt: Attempt) -> None:
         plan = runner.built.decode(values)
@@ -154,7 +170,17 @@ class Race:
             attempt.messages.append(f"a plan of {runner.name} was refused by the referee")
         elif attempt.value is None or value < attempt.value:
             attempt.plan, attempt.value, attempt.claimed = plan, value, claimed
+            attempt.improved_at = self.board.seconds
             self.board.post(plan, value, source=runner.name)
+            self._share(runner, plan, attempt)
+
+    def _share(self, finder: _Runner, plan: Plan, attempt: Attempt) -> None:
+        """What one backend found, the others may use."""
+        for runner in attempt.runners:
+            if runner is not finder and runner.job.outcome is None:
+                values = runner.values_of(plan)
+                if values is not None:
+                    runner.job.offer(values)
 
     def _take_bound(self, bound: float, attempt: Attempt) -> None:
         if not math.isfinite(bound):
@@ -170,16 +196,15 @@ class Race:
         assert outcome is not None
         if outcome.values is not None:
             self._take_plan(runner, outcome.values, outcome.objective, attempt)
-        attempt.warmth = outcome.start.outcome
+        attempt.warmth = outcome.warm_start.outcome
         if outcome.stop == Stop.ERROR:
             attempt.dead.append(runner.name)
             attempt.messages.append(f"{runner.name}: {outcome.message}")
             return
         attempt.backend = {"name": outcome.backend, "version": outcome.version}
         attempt.size = {**attempt.size, **outcome.size}
-        if outcome.stop == Stop.INFEASIBLE and attempt.plan is None:
-            attempt.refuted = f"{runner.name} proved that the model has no solution"
-            attempt.stop = Stop.INFEASIBLE
+        if outcome.stop == Stop.INFEASIBLE:
+            self._take_refutation(runner, attempt)
             return
         if outcome.bound is not None:
             self._take_bound(outcome.bound, attempt)
@@ -190,12 +215,19 @@ class Race:
         elif outcome.stop == Stop.MEMORY:
             attempt.dead.append(runner.name)
 
-    def _last_words(self, runners: list[_Runner], attempt: Attempt) -> None:
+    def _take_refutation(self, runner: _Runner, attempt: Attempt) -> None:
+        if attempt.plan is not None and self._is_below(attempt):
+            attempt.dead.append(runner.name)
+            attempt.messages.append(f"{runner.name} calls infeasible what another solver has solved: it is left out")
+            return
+        attempt.refuted = f"{runner.name} proved that the model has no solution"
+        attempt.stop = Stop.INFEASIBLE
+
+    def _last_words(self, attempt: Attempt) -> None:
         """Interrupted workers may still have a plan or a bound; those that stay silent are killed."""
         deadline = self.board.seconds + GRACE_S
-        for runner in runners:
+        for runner in attempt.runners:
             while runner.job.outcome is None and self.board.seconds < deadline:
-                for event in runner.job.poll(POLL_S):
-                    self._note(runner, event, attempt)
+                self._note(runner, runner.job.poll(POLL_S), attempt)
             if runner.job.outcome is None:
                 runner.job.kill()
