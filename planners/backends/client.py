@@ -1,0 +1,313 @@
+"""Hand a model to a solver process, watch it, and always get an answer: the door of the solver layer."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ...formulations.contract import NativeModel
+from ...instances.errors import InputError, PipeplanError
+from ...instances.result import Stop, WarmStart
+from ..options import Progress, SolveOptions
+from .model import Floats, MatrixModel
+from .process import Worker
+from .records import Answer, Event, Incumbent, Message, RawOutcome, Report, Task, settle
+from .registry import BACKENDS, check
+
+LEAST_GRACE_S = 5.0
+GRACE_SHARE = 0.1
+"""A worker is killed when it does not answer this long after its time limit."""
+INTERRUPT_GRACE_S = 5.0
+"""... or after it was asked to stop."""
+IDLE_WORKERS = 2
+"""Kept per backend for the next task; more are ended."""
+
+_numbers = itertools.count(1)
+
+
+class Job:
+    """One task in one solver process. All methods may be called from any thread."""
+
+    def __init__(self, task: Task, backend: str, worker: Worker) -> None:
+        self.backend = backend
+        self.outcome: RawOutcome | None = None
+        """Set when the task has ended, also when its process died."""
+        self.error: PipeplanError | None = None
+        """What the user can mend (a misspelt option): `poll` and `solve` raise it."""
+        self.incumbent: Incumbent | None = None
+        """The best solution so far; it is here already, whatever happens to the process."""
+        self.bound: float | None = None
+        self._task = task
+        self._worker = worker
+        self._events: deque[Event] = deque()
+        self._changed = threading.Condition()
+        self._names = task.model.column_names if isinstance(task.model, MatrixModel) else ()
+        self._verdict: tuple[Stop, str] | None = None
+        self._interrupted_at: float | None = None
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self._worker.pid
+
+    def poll(self, timeout_s: float) -> list[Event]:
+        """New events; waits up to `timeout_s` for the first one or for the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._events or self.outcome is not None, timeout_s)
+            events = list(self._events)
+            self._events.clear()
+            error = self.error
+        if error is not None and not events:
+            raise error
+        return events
+
+    def interrupt(self) -> None:
+        """Ask it to stop and to hand over what it has; it is killed if it does not."""
+        if self._interrupted_at is None:
+            self._interrupted_at = time.monotonic()
+            self._worker.send(Message(self._task.number, "interrupt", None))
+
+    def kill(self) -> None:
+        """End the process now; what it told until now stays."""
+        self._end(Stop.INTERRUPTED, "the solver process was killed on request")
+
+    def offer(self, values: Mapping[str, float]) -> bool:
+        """Give a solution to the running solver. False where the backend takes none (capability `offers`)."""
+        if not BACKENDS[self.backend].capabilities.offers or not isinstance(self._task.model, MatrixModel):
+            return False
+        if self.outcome is None:
+            self._worker.send(Message(self._task.number, "offer", self._task.model.vector(values)))
+        return True
+
+    # ---- called by the worker's thread -----------------------------------------------------------------
+
+    def receive(self, message: Message) -> None:
+        if message.number != self._task.number:
+            return
+        with self._changed:
+            if message.kind == "names":
+                self._names = message.content
+            elif message.kind == "incumbent":
+                seconds, value, x, source = message.content
+                self.incumbent = Incumbent(seconds, value, self._named(x), source or self.backend)
+                self._events.append(self.incumbent)
+            elif message.kind == "progress":
+                seconds, value, bound, nodes = message.content
+                self.bound = bound
+                self._events.append(Progress(seconds, value, bound, nodes, self.backend))
+            elif message.kind == "refused":
+                self.error = message.content
+                self._finish(Answer(Stop.ERROR, message=str(message.content)), WarmStart())
+            elif message.kind == "report":
+                report: Report = message.content
+                self._finish(report.answer, report.warm_start)
+            self._changed.notify_all()
+
+    def tick(self) -> None:
+        """End a worker that does not keep its limits."""
+        options, now = self._task.options, time.monotonic()
+        if self.outcome is not None or self._verdict is not None:
+            return
+        if options.time_limit_s is not None:
+            grace = max(LEAST_GRACE_S, GRACE_SHARE * options.time_limit_s)
+            if now > self._task.submitted + options.time_limit_s + grace:
+                self._end(Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it")
+        if self._interrupted_at is not None and now > self._interrupted_at + INTERRUPT_GRACE_S:
+            self._end(Stop.INTERRUPTED, "the solver did not stop when it was asked to, and was killed")
+        if options.memory_limit_bytes is not None:
+            used = self._worker.memory_bytes()
+            if used is not None and used > options.memory_limit_bytes:
+                self._end(Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed")
+
+    def died(self, how: str) -> None:
+        with self._changed:
+            if self.outcome is None:
+                stop, message = self._verdict or (Stop.ERROR, how)
+                self._finish(Answer(stop, message=message, bound=self.bound), WarmStart())
+            self._changed.notify_all()
+
+    def _end(self, stop: Stop, message: str) -> None:
+        if self.outcome is None:
+            self._verdict = self._verdict or (stop, message)
+            self._worker.kill()
+
+    # ---- the end ---------------------------------------------------------------------------------------
+
+    def _named(self, x: Floats) -> dict[str, float]:
+        return dict(zip(self._names, x.tolist(), strict=True))
+
+    def _finish(self, answer: Answer, warm_start: WarmStart) -> None:
+        """Put together what is known; the best solution may be one that came before the end."""
+        values: Mapping[str, float] | None = None if answer.x is None else self._named(answer.x)
+        objective = answer.objective
+        best = self.incumbent
+        if best is not None and (objective is None or best.value < objective):
+            values, objective = best.values, best.value
+            answer = Answer(answer.stop, None, objective, answer.bound, answer.nodes, answer.message, answer.size)
+        stop, bound = settle(answer, self._task.options)
+        model = self._task.model
+        self.outcome = RawOutcome(
+            stop=stop,
+            backend=self.backend,
+            version=BACKENDS[self.backend].version(),
+            seconds=time.monotonic() - self._task.submitted,
+            values=values,
+            objective=objective,
+            bound=bound,
+            nodes=answer.nodes,
+            warm_start=warm_start,
+            log_path=self._task.options.log_path,
+            message=answer.message,
+            size=model.size if isinstance(model, MatrixModel) else answer.size,
+        )
+        _pool.give_back(self._worker)
+
+
+class _Pool:
+    """Workers that wait for their next task."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[str, list[Worker]] = {}
+        self._all: set[Worker] = set()
+
+    def take(self, backend: str) -> Worker:
+        with self._lock:
+            waiting = self._idle.setdefault(backend, [])
+            while waiting:
+                worker = waiting.pop()
+                if worker.alive():
+                    return worker
+        worker = Worker(backend, self._forget)
+        with self._lock:
+            self._all.add(worker)
+        return worker
+
+    def give_back(self, worker: Worker) -> None:
+        worker.listener = None
+        with self._lock:
+            waiting = self._idle.setdefault(worker.backend, [])
+            if worker.alive() and len(waiting) < IDLE_WORKERS:
+                waiting.append(worker)
+                return
+        worker.kill()
+
+    def _forget(self, worker: Worker) -> None:
+        with self._lock:
+            self._all.discard(worker)
+            waiting = self._idle.get(worker.backend, [])
+            if worker in waiting:
+                waiting.remove(worker)
+
+    def close(self) -> None:
+        """End every worker, idle or not."""
+        with self._lock:
+            workers, self._all = list(self._all), set()
+            self._idle.clear()
+        for worker in workers:
+            worker.kill()
+
+    def reset(self) -> None:
+        """After a fork the workers belong to the other process."""
+        self.__init__()  # type: ignore[misc]
+
+
+_pool = _Pool()
+atexit.register(_pool.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.reset)
+
+
+def submit(
+    backend: str,
+    model: MatrixModel | NativeModel,
+    options: SolveOptions | None = None,
+    start: Mapping[str, float] | None = None,
+) -> Job:
+    """Start solving in a process of the backend and return at once.
+
+    `start` gives values to columns, all or some; the outcome says what became of it.
+    """
+    options = options or SolveOptions()
+    submitted = time.monotonic()
+    check(backend, model)
+    _check_log_path(options.log_path)
+    number = next(_numbers)
+    if isinstance(model, MatrixModel):
+        vector = None if start is None else model.vector(start)
+        task = Task(number, model.nameless(), options, submitted, start=vector)
+    else:
+        named = None if start is None else dict(start)
+        task = Task(number, model, options, submitted, named_start=named)
+    worker = _pool.take(backend)
+    try:
+        job = Job(Task(number, model, options, submitted), backend, worker)
+        worker.listener = job
+        worker.send(task)
+        if not worker.alive():
+            job.died("the solver process ended before it got its task")
+    except BaseException:
+        worker.kill()
+        raise
+    return job
+
+
+def solve(
+    backend: str,
+    model: MatrixModel | NativeModel,
+    options: SolveOptions | None = None,
+    start: Mapping[str, float] | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> RawOutcome:
+    """Solve and wait. Ctrl-C asks the solver for what it has and returns that; a second one kills it."""
+    job = submit(backend, model, options, start)
+    try:
+        try:
+            return _follow(job, on_event)
+        except KeyboardInterrupt:
+            job.interrupt()
+            return _follow(job, on_event)
+    except KeyboardInterrupt:
+        job.kill()
+        return _follow(job, None)
+    except BaseException:
+        job.kill()
+        raise
+
+
+def _follow(job: Job, on_event: Callable[[Event], None] | None) -> RawOutcome:
+    while True:
+        events = job.poll(1.0)
+        for event in events:
+            if on_event is not None:
+                on_event(event)
+        if job.outcome is not None and not events:
+            return job.outcome
+
+
+def _check_log_path(path: str | None) -> None:
+    """Solvers say nothing when they cannot write their log; so it is opened here first."""
+    if path is None:
+        return
+    try:
+        Path(path).open("a").close()
+    except OSError as error:
+        raise InputError(
+            "log_path", f"{path!r} cannot be written ({error.strerror})", "choose another place"
+        ) from error
+
+
+def as_vector(model: MatrixModel, values: Mapping[str, float]) -> Floats:
+    """Values by name as a point; columns without a value are 0."""
+    index, numbers = model.vector(values)
+    point = np.zeros(model.columns)
+    point[index] = numbers
+    return point

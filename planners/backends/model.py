@@ -1,0 +1,201 @@
+"""The neutral form of a mixed-integer linear model: arrays, names, and nothing of Pyomo or of any solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...instances.errors import InputError
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int32]
+
+FEASIBILITY = 1e-6
+"""A point may break a row or a bound by this much (the solvers' own default), plus a little for large numbers."""
+RELATIVE_FEASIBILITY = 1e-9
+INTEGRALITY = 1e-5
+"""How far a solver's value of an integer column may be from a whole number before we do not believe it."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixModel:
+    """Minimise costs x + offset subject to row_lower <= A x <= row_upper, col_lower <= x <= col_upper.
+
+    The rows of A lie one after the other: row i has the columns `col_index[row_start[i]:row_start[i + 1]]`.
+    Infinite bounds are infinities. `maximise`: the model that this one was made from maximised; its signs
+    were turned, and every objective and bound here is that of the minimisation.
+    """
+
+    costs: Floats
+    row_start: Indices
+    col_index: Indices
+    coefficients: Floats
+    row_lower: Floats
+    row_upper: Floats
+    col_lower: Floats
+    col_upper: Floats
+    integer: NDArray[np.bool_]
+    column_names: tuple[str, ...]
+    row_names: tuple[str, ...] = ()
+    offset: float = 0.0
+    maximise: bool = False
+    grids: Mapping[str, float] = field(default_factory=dict)
+    """Columns that an integer solver may restrict to multiples of a step."""
+    grid_loss: float = 0.0
+    """By how much the optimum can grow at most through that restriction."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def columns(self) -> int:
+        return len(self.costs)
+
+    @property
+    def rows(self) -> int:
+        return len(self.row_lower)
+
+    @property
+    def size(self) -> dict[str, int]:
+        return {
+            "rows": self.rows,
+            "columns": self.columns,
+            "integers": int(self.integer.sum()),
+            "nonzeros": len(self.coefficients),
+        }
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Column name -> index."""
+        return {name: j for j, name in enumerate(self.column_names)}
+
+    @cached_property
+    def row_of_entry(self) -> Indices:
+        """The row of each coefficient."""
+        return np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(self.row_start))
+
+    @property
+    def A(self) -> Any:  # noqa: N802 (its name in every textbook)
+        """The matrix as a scipy CSR array."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.coefficients, self.col_index, self.row_start), shape=(self.rows, self.columns))
+
+    def row(self, i: int) -> tuple[Indices, Floats]:
+        """The columns and coefficients of row i."""
+        part = slice(self.row_start[i], self.row_start[i + 1])
+        return self.col_index[part], self.coefficients[part]
+
+    def objective(self, x: Floats) -> float:
+        return float(self.costs @ x) + self.offset
+
+    def activity(self, x: Floats) -> Floats:
+        products = self.coefficients * x[self.col_index]
+        return np.bincount(self.row_of_entry, products, minlength=self.rows).astype(np.float64)
+
+    def rounded(self, x: Floats) -> Floats | None:
+        """The point with whole numbers in integer columns; None where one is not nearly whole."""
+        whole = np.round(x)
+        if np.any(np.abs(whole - x)[self.integer] > INTEGRALITY):
+            return None
+        return np.where(self.integer, whole, x)
+
+    def is_feasible(self, x: Floats) -> bool:
+        """Does the point obey rows, bounds and integrality, within the solvers' usual tolerance?"""
+        return bool(
+            np.all(np.isfinite(x))
+            and np.all(np.abs(np.round(x) - x)[self.integer] <= INTEGRALITY)
+            and _within(x, self.col_lower, self.col_upper)
+            and _within(self.activity(x), self.row_lower, self.row_upper)
+        )
+
+    def vector(self, values: Mapping[str, float]) -> tuple[Indices, Floats]:
+        """Indices and numbers of values by name; a name that the model does not have is an error."""
+        unknown = next((name for name in values if name not in self.position), None)
+        if unknown is not None:
+            raise InputError("start", f"names the unknown column {unknown!r}", "name columns of the model")
+        index = np.fromiter((self.position[name] for name in values), np.int32, len(values))
+        return index, np.fromiter(values.values(), np.float64, len(values))
+
+    def named(self, x: Floats) -> dict[str, float]:
+        return dict(zip(self.column_names, x.tolist(), strict=True))
+
+    def fixed(self, index: Indices, values: Floats) -> MatrixModel:
+        """The model with some columns held at the given values."""
+        lower, upper = self.col_lower.copy(), self.col_upper.copy()
+        lower[index] = upper[index] = values
+        return replace(self, col_lower=lower, col_upper=upper)
+
+    def without_objective(self) -> MatrixModel:
+        return replace(self, costs=np.zeros(self.columns), offset=0.0)
+
+    def nameless(self) -> MatrixModel:
+        """What a solver needs: row names stay at home. Column names stay with the grids that need them."""
+        return replace(self, row_names=(), column_names=self.column_names if self.grids else ())
+
+
+def _within(value: Floats, lower: Floats, upper: Floats) -> bool:
+    def slack(bound: Floats) -> Floats:
+        return FEASIBILITY + RELATIVE_FEASIBILITY * np.abs(bound)
+
+    with np.errstate(invalid="ignore"):  # an infinite bound has an infinite slack, which holds in any case
+        low = np.isneginf(lower) | (value >= lower - slack(lower))
+        high = np.isposinf(upper) | (value <= upper + slack(upper))
+    return bool(np.all(low) and np.all(high))
+
+
+def _check(model: MatrixModel) -> None:
+    """Shapes and numbers: a NaN in a matrix makes solvers return rubbish without a word."""
+    columns, rows, entries = model.columns, model.rows, len(model.coefficients)
+    shapes = {
+        "col_lower": columns, "col_upper": columns, "integer": columns,
+        "row_upper": rows, "row_start": rows + 1, "col_index": entries,
+    }  # fmt: skip
+    for name, length in shapes.items():
+        if len(getattr(model, name)) != length:
+            raise ValueError(f"{name} has {len(getattr(model, name))} entries, not {length}")
+    for name in ("costs", "coefficients"):
+        bad = np.flatnonzero(~np.isfinite(getattr(model, name)))
+        if len(bad):
+            raise InputError(f"model {name}[{bad[0]}]", "is not a finite number", "correct the data of the model")
+    for name in ("row_lower", "row_upper", "col_lower", "col_upper"):
+        bad = np.flatnonzero(np.isnan(getattr(model, name)))
+        if len(bad):
+            raise InputError(f"model {name}[{bad[0]}]", "is NaN", "correct the data of the model")
+    if model.column_names and len(set(model.column_names)) != columns:
+        raise ValueError("column names are not unique, or there are not as many as columns")
+    if not math.isfinite(model.offset):
+        raise InputError("model offset", "is not a finite number", "correct the data of the model")
+
+
+def from_rows(
+    costs: Sequence[float],
+    rows: Iterable[tuple[Mapping[int, float], float, float]],
+    col_lower: Sequence[float],
+    col_upper: Sequence[float],
+    integer: Sequence[bool],
+    column_names: Sequence[str] | None = None,
+    **more: Any,
+) -> MatrixModel:
+    """A model from plain lists; a row is (column -> coefficient, lower, upper)."""
+    listed = list(rows)
+    starts = np.cumsum([0, *(len(entries) for entries, _, _ in listed)], dtype=np.int32)
+    return MatrixModel(
+        costs=np.array(costs, dtype=np.float64),
+        row_start=starts,
+        col_index=np.array([j for entries, _, _ in listed for j in entries], dtype=np.int32),
+        coefficients=np.array([a for entries, _, _ in listed for a in entries.values()], dtype=np.float64),
+        row_lower=np.array([lower for _, lower, _ in listed], dtype=np.float64),
+        row_upper=np.array([upper for _, _, upper in listed], dtype=np.float64),
+        col_lower=np.array(col_lower, dtype=np.float64),
+        col_upper=np.array(col_upper, dtype=np.float64),
+        integer=np.array(integer, dtype=np.bool_),
+        column_names=tuple(column_names or (f"x{j}" for j in range(len(costs)))),
+        **more,
+    )

@@ -1,0 +1,159 @@
+"""One worker process, seen from the parent: started, listened to, watched and, where it must be, killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+from .records import Message
+
+TICK_S = 0.1
+"""How often deadlines and memory are looked at."""
+LONGEST_LAST_WORDS = 2000
+
+MODULE = f"{__package__}.worker"
+
+
+class Listener(Protocol):
+    """Who hears a worker: a job. Both calls come from the worker's own thread."""
+
+    def receive(self, message: Message) -> None: ...
+
+    def tick(self) -> None:
+        """Time to look at deadlines."""
+
+    def died(self, how: str) -> None: ...
+
+
+class Worker:
+    """A process for one backend. Its thread starts it and lives as long as it does.
+
+    (Linux ends a child when the *thread* that started it ends, so the caller's own thread will not do.)
+    """
+
+    def __init__(self, backend: str, on_death: Callable[[Worker], None]) -> None:
+        self.backend = backend
+        self.listener: Listener | None = None
+        self._on_death = on_death
+        self._send_lock = threading.Lock()
+        self._started = threading.Event()
+        self._chatter = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failure: OSError | None = None
+        ours, theirs = socket.socketpair()
+        self._theirs = theirs
+        self._connection: Connection[Any, Any] = Connection(ours.detach())
+        threading.Thread(target=self._live, name=f"pipeplan-{backend}", daemon=True).start()
+        self._started.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def send(self, word: Any) -> None:
+        """Hand over a task, or a message about it; to a dead worker it is not an error, its death is told elsewhere."""
+        with self._send_lock, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.send(word)
+
+    def kill(self) -> None:
+        """End the process and every program that it started."""
+        if self.alive():  # the number of a process that has ended may be somebody else's by now
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def memory_bytes(self) -> int | None:
+        """What the process and its children hold; None where the system does not say."""
+        return _resident_bytes(self.pid)
+
+    # ---- the worker's thread ---------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        try:
+            self._process = self._start()
+        except OSError as error:
+            self._failure = error
+            return
+        finally:
+            self._theirs.close()
+            self._started.set()
+        self._listen()
+        self._kill_group()  # programs that it started may have survived it
+        how = _describe_end(self._process.wait(), self._last_words())
+        self._chatter.close()
+        self._on_death(self)
+        if self.listener is not None:
+            self.listener.died(how)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        descriptor = self._theirs.fileno()
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", MODULE, self.backend, str(descriptor), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=self._chatter,
+            stderr=self._chatter,
+            pass_fds=(descriptor,),
+            env=_environment(),
+            start_new_session=True,  # a Ctrl-C in the terminal is for the parent alone
+        )
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self._connection.recv() if self._connection.poll(TICK_S) else None
+            except (EOFError, OSError):
+                return
+            listener = self.listener
+            if listener is None:
+                continue
+            if message is not None:
+                listener.receive(message)
+            listener.tick()
+
+    def _last_words(self) -> str:
+        """The end of what the process printed."""
+        size = self._chatter.seek(0, os.SEEK_END)
+        self._chatter.seek(max(0, size - LONGEST_LAST_WORDS))
+        return self._chatter.read().decode(errors="replace").strip()
+
+
+def _environment() -> dict[str, str]:
+    """The child finds our package and everything that the parent finds, wherever it is started."""
+    root = str(Path(__file__).parents[3])
+    paths = [root, *(entry for entry in sys.path if entry and entry != root)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _describe_end(code: int, last_words: str) -> str:
+    if code >= 0:
+        last_line = last_words.splitlines()[-1] if last_words else ""
+        return f"the solver process ended with exit code {code}" + (f": {last_line}" if last_line else "")
+    return f"the solver process was killed (signal {-code})"
+
+
+def _resident_bytes(pid: int) -> int | None:
+    page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+    try:
+        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (OSError, IndexError, ValueError):
+        return None
+    return total + sum(_resident_bytes(int(child)) or 0 for child in children)

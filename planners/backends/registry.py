@@ -1,0 +1,178 @@
+"""The backends by name: what each can do, whether it is here, and in which version; no solver is imported."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from ...formulations.contract import NativeModel
+from ...instances.errors import UsageError
+from .model import MatrixModel
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What callers may count on. What is False here is refused or left out with a message, never done silently."""
+
+    warm_start: bool = True
+    """A start guides the search (an accepted one is kept in any case)."""
+    offers: bool = False
+    """Takes incumbents while it runs."""
+    progress: bool = True
+    """Tells bounds while it runs."""
+    incumbents: bool = True
+    """Tells solutions while it runs, so that they survive its death."""
+    interrupt: bool = True
+    """Stops when asked and still answers; others are ended, with what they told until then."""
+    unbounded: bool = True
+    """Takes columns without finite bounds, and recognises unbounded models."""
+    continuous: bool = True
+    """Takes any continuous column; others need a grid for it, or data that imply one."""
+    native: bool = False
+    """Takes `NativeModel`."""
+    threads: bool = True
+    """Can use more than one thread."""
+    seed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One solver: a package or a program, and the module of ours that drives it inside a worker."""
+
+    name: str
+    title: str
+    driver: str
+    """Module in this package with a class `Driver`."""
+    capabilities: Capabilities
+    package: str | None = None
+    """The import name of the solver's Python package."""
+    distribution: str | None = None
+    program: str | None = None
+    """The name of the solver's executable."""
+    remedy: str = ""
+
+    def available(self) -> bool:
+        """Is it installed? Cheap: nothing is imported or started."""
+        if self.package is not None:
+            return importlib.util.find_spec(self.package) is not None
+        return self.program is not None and shutil.which(self.program) is not None
+
+    def version(self) -> str | None:
+        """The version, or None where it is not installed or does not say."""
+        if not self.available():
+            return None
+        if self.distribution is not None:
+            try:
+                return importlib.metadata.version(self.distribution)
+            except importlib.metadata.PackageNotFoundError:
+                return None
+        return None if self.program is None else _program_version(self.program)
+
+
+_ONE_THREAD = Capabilities(threads=False)
+
+BACKENDS: Mapping[str, Backend] = {
+    entry.name: entry
+    for entry in (
+        Backend(
+            "highs", "HiGHS", "highs", Capabilities(offers=True), "highspy", "highspy",
+            remedy="pip install highspy",
+        ),
+        Backend(
+            "cp-sat", "OR-Tools CP-SAT", "cp_sat", Capabilities(unbounded=False, continuous=False, native=True),
+            "ortools", "ortools", remedy="pip install ortools",
+        ),
+        Backend(
+            "scip", "SCIP (through OR-Tools)", "scip", _ONE_THREAD, "ortools", "ortools",
+            remedy="pip install ortools",
+        ),
+        Backend(
+            "gurobi", "Gurobi", "gurobi", Capabilities(offers=True), "gurobipy", "gurobipy",
+            remedy="pip install gurobipy (a licence is needed for all but small models)",
+        ),
+        Backend(
+            "cplex", "CPLEX", "cplex", Capabilities(), "cplex", "cplex",
+            remedy="pip install cplex (a licence is needed for all but small models)",
+        ),
+        Backend(
+            "xpress", "FICO Xpress", "xpress", Capabilities(), "xpress", "xpress",
+            remedy="pip install xpress (a licence is needed for all but small models)",
+        ),
+        Backend(
+            "cbc", "COIN-OR CBC", "cbc", Capabilities(progress=False, incumbents=False),
+            program="cbc", remedy="install the program cbc (package coinor-cbc on Debian and Ubuntu)",
+        ),
+        Backend(
+            "glpk", "GLPK", "glpk",
+            Capabilities(
+                warm_start=False, progress=False, incumbents=False, interrupt=False, threads=False, seed=False
+            ),
+            program="glpsol", remedy="install the program glpsol (package glpk-utils on Debian and Ubuntu)",
+        ),
+    )
+}  # fmt: skip
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of that name, installed, or a `UsageError` with the remedy."""
+    if name not in BACKENDS:
+        raise UsageError(f"There is no solver named {name!r}; choose one of {', '.join(BACKENDS)}.")
+    found = BACKENDS[name]
+    if not found.available():
+        raise UsageError(
+            f"The solver {name!r} is not installed: {found.remedy}; installed here: {', '.join(available())}."
+        )
+    return found
+
+
+def available() -> list[str]:
+    """Names of the installed backends, the default first."""
+    return [name for name, entry in BACKENDS.items() if entry.available()]
+
+
+def check(name: str, model: MatrixModel | NativeModel) -> None:
+    """Refuse what the backend can never take, before any process starts."""
+    found = find_backend(name)
+    if not isinstance(model, NativeModel):
+        return
+    if not found.capabilities.native or model.backend != name:
+        able = [entry.name for entry in BACKENDS.values() if entry.capabilities.native and entry.name == model.backend]
+        raise UsageError(
+            f"The solver {name!r} does not take a native model for {model.backend}; "
+            f"choose {' or '.join(able) or model.backend}, or build a linear model."
+        )
+
+
+def describe() -> list[dict[str, Any]]:
+    """One row per backend for `plan solvers`: name, title, installed, version, capabilities, remedy."""
+    return [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "available": entry.available(),
+            "version": entry.version(),
+            "capabilities": asdict(entry.capabilities),
+            "remedy": None if entry.available() else entry.remedy,
+        }
+        for entry in BACKENDS.values()
+    ]
+
+
+@lru_cache
+def _program_version(program: str) -> str | None:
+    """The first thing that looks like a version in what the program prints about itself."""
+    # CBC has no option for it: it prints its version first and then obeys `quit`.
+    argument = {"cbc": "-quit", "glpsol": "--version"}[program]
+    try:
+        run = subprocess.run([program, argument], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", run.stdout)
+    return match.group() if match else None

@@ -1,0 +1,123 @@
+"""A worker's view of one task: the clock, the wish to stop, offered solutions, and the way to tell what was found."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .model import Floats, Indices, MatrixModel
+from .records import Message, Task, finite
+
+PROGRESS_INTERVAL_S = 0.1
+
+Send = Callable[[Message], None]
+
+
+@dataclass
+class Session:
+    """Drivers report through it; the thread that listens to the parent sets `stop` and fills `offers`."""
+
+    task: Task
+    send: Send
+    deadline: float | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    best_x: Floats | None = None
+    best_value: float | None = None
+    best_bound: float | None = None
+    nodes: int | None = None
+    _wake: Callable[[], None] | None = None
+    _offers: list[tuple[Indices, Floats]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _told: float = 0.0
+
+    def __post_init__(self) -> None:
+        limit = self.task.options.time_limit_s
+        if self.deadline is None and limit is not None:
+            self.deadline = self.task.submitted + limit
+
+    # ---- the clock and the wish to stop ----------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.task.submitted
+
+    def seconds_left(self) -> float | None:
+        """None: no limit; never negative."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def out_of_time(self) -> bool:
+        left = self.seconds_left()
+        return left is not None and left <= 0
+
+    def interrupt(self) -> None:
+        """Called by the listener: set the flag, and wake a solver that does not look at flags."""
+        self.stop.set()
+        with self._lock:
+            wake = self._wake
+        if wake is not None:
+            wake()
+
+    def on_interrupt(self, wake: Callable[[], None] | None) -> None:
+        """Register the call that stops the solver at once; it is made right away if the wish came before."""
+        with self._lock:
+            self._wake = wake
+        if wake is not None and self.stop.is_set():
+            wake()
+
+    def subtask(self, seconds: float | None) -> Session:
+        """A session that tells nobody, for a subproblem of at most that many seconds."""
+        left = self.seconds_left()
+        limits = [limit for limit in (seconds, left) if limit is not None]
+        deadline = time.monotonic() + min(limits) if limits else None
+        return Session(self.task, lambda message: None, deadline, self.stop)
+
+    # ---- offers ----------------------------------------------------------------------------------------
+
+    def offer(self, index: Indices, values: Floats) -> None:
+        with self._lock:
+            self._offers.append((index, values))
+
+    def take_offer(self) -> tuple[Indices, Floats] | None:
+        """The latest offer; older ones are worse or equal."""
+        with self._lock:
+            offers, self._offers = self._offers, []
+        return offers[-1] if offers else None
+
+    # ---- what was found --------------------------------------------------------------------------------
+
+    def found(self, x: Floats, value: float | None = None, source: str = "") -> bool:
+        """Tell a solution if it is the best so far; of a matrix model the value is computed here."""
+        if isinstance(self.task.model, MatrixModel):
+            rounded = self.task.model.rounded(x)
+            if rounded is None:
+                return False
+            x, value = rounded, self.task.model.objective(rounded)
+        assert value is not None
+        with self._lock:
+            if self.best_value is not None and value >= self.best_value:
+                return False
+            self.best_x, self.best_value = x, value
+        self._tell("incumbent", (self.seconds, value, x, source))
+        return True
+
+    def progress(self, bound: float | None = None, nodes: int | None = None) -> None:
+        """Tell bound and nodes, not more often than anybody can read."""
+        bound = finite(bound)
+        if bound is not None and (self.best_bound is None or bound > self.best_bound):
+            self.best_bound = bound
+        if nodes is not None and nodes >= 0:
+            self.nodes = nodes
+        now = time.monotonic()
+        if now - self._told >= PROGRESS_INTERVAL_S:
+            self._told = now
+            self._tell("progress", (self.seconds, self.best_value, self.best_bound, self.nodes))
+
+    def tell_names(self, names: tuple[str, ...]) -> None:
+        """For native models: what the numbers of an incumbent belong to."""
+        self._tell("names", names)
+
+    def _tell(self, kind: str, content: Any) -> None:
+        self.send(Message(self.task.number, kind, content))

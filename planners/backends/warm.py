@@ -1,0 +1,97 @@
+"""What becomes of a warm start, by evidence: it is checked on the matrix, completed or repaired, or rejected.
+
+Accepted: feasible with every given value kept (missing values were filled in). Repaired: feasible with the given
+values of the integer columns, other given values changed. Rejected: no feasible point has those integers; the
+solver may still use it as a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ...instances.result import WarmStart, Warmth
+from ..options import SolveOptions
+from .model import FEASIBILITY, Floats, Indices, MatrixModel
+from .records import Answer
+from .session import Session
+
+LEAST_SECONDS = 5.0
+SHARE_OF_TIME = 0.2
+"""The completion of a start may take this share of the time that is left, or `LEAST_SECONDS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A feasible point where there is one, and in any case the values that were given."""
+
+    index: Indices
+    values: Floats
+    x: Floats | None = None
+
+
+class MatrixDriver(Protocol):
+    """What every driver offers."""
+
+    def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
+        """Solve within `session`; report what is found on the way."""
+        ...
+
+
+def assess(
+    driver: MatrixDriver, model: MatrixModel, options: SolveOptions, given: tuple[Indices, Floats], session: Session
+) -> tuple[Start, WarmStart]:
+    """Check the given values; where they are not a feasible point, let the driver look for one that has them."""
+    index, values = given
+    complete = len(np.unique(index)) == model.columns
+    if complete:
+        point = np.zeros(model.columns)
+        point[index] = values
+        if model.is_feasible(point):
+            return _keep(point, Warmth.ACCEPTED, given, model, session)
+    for fixed_index, fixed_values in _attempts(model, index, values, complete):
+        if session.out_of_time() or session.stop.is_set():
+            break
+        completed = _complete(driver, model.fixed(fixed_index, fixed_values), options, session)
+        if completed is not None and model.is_feasible(completed):
+            kept = _same(completed[index], values)
+            return _keep(completed, Warmth.ACCEPTED if kept else Warmth.REPAIRED, given, model, session)
+    return Start(index, values), WarmStart(Warmth.REJECTED)
+
+
+def _attempts(model: MatrixModel, index: Indices, values: Floats, complete: bool) -> Iterator[tuple[Indices, Floats]]:
+    """First everything that was given is held (useless where it is complete: that was checked), then its integers."""
+    integer = model.integer[index]
+    whole = np.round(values)
+    if np.any(np.abs(whole - values)[integer] > FEASIBILITY):
+        return  # a fraction for an integer column is no start at all
+    held = np.where(integer, whole, values)
+    if not complete and len(index):
+        yield index, held
+    if integer.any() and not integer.all():
+        yield index[integer], held[integer]
+
+
+def _complete(driver: MatrixDriver, model: MatrixModel, options: SolveOptions, session: Session) -> Floats | None:
+    if np.any(model.col_lower > model.col_upper):
+        return None
+    left = session.seconds_left()
+    limit = None if left is None else max(LEAST_SECONDS, SHARE_OF_TIME * left)
+    quiet = session.subtask(limit)
+    answer = driver.solve(model, replace(options, log_path=None), None, quiet)
+    return None if answer.x is None else model.rounded(answer.x)
+
+
+def _keep(
+    point: Floats, outcome: Warmth, given: tuple[Indices, Floats], model: MatrixModel, session: Session
+) -> tuple[Start, WarmStart]:
+    whole = np.where(model.integer, np.round(point), point)
+    session.found(whole, source="start")
+    return Start(*given, x=whole), WarmStart(outcome, value=model.objective(whole))
+
+
+def _same(one: Floats, other: Floats) -> bool:
+    return bool(np.all(np.abs(one - other) <= FEASIBILITY * np.maximum(1.0, np.abs(other))))

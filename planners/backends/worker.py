@@ -1,0 +1,132 @@
+"""The solver process: ``python -P -m pipeplan.planners.backends.worker BACKEND FILE_DESCRIPTOR PARENT``.
+
+Tasks come and messages go through one socket, so nothing that a solver prints can get between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import queue
+import signal
+import sys
+import threading
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ...formulations.contract import NativeModel
+from ...instances.errors import PipeplanError
+from ...instances.result import Stop, WarmStart
+from .model import MatrixModel
+from .records import Answer, Message, Report, Task
+from .registry import BACKENDS
+from .session import Session
+from .warm import assess
+
+SET_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
+
+
+def main(backend: str, descriptor: int, parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    _die_with(parent)
+    connection: Connection[Any, Any] = Connection(descriptor)
+    sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, sessions), daemon=True).start()
+    driver = importlib.import_module(f".{BACKENDS[backend].driver}", __package__).Driver()
+    while True:
+        _work(driver, sessions.get())
+
+
+def _die_with(parent: int) -> None:
+    """No solver outlives the process that started it (the socket's end does the same where prctl is missing)."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _listen(connection: Connection[Any, Any], sessions: queue.SimpleQueue[Session]) -> None:
+    """Hear the parent while the solver works; when the parent is gone, so are we."""
+    lock = threading.Lock()
+
+    def send(message: Message) -> None:
+        with lock, contextlib.suppress(BrokenPipeError):
+            connection.send(message)
+
+    current: Session | None = None
+    while True:
+        try:
+            word = connection.recv()
+        except (EOFError, OSError):
+            _end_group()
+        if isinstance(word, Task):
+            current = Session(word, send)
+            sessions.put(current)
+        elif current is not None and word.number == current.task.number:
+            if word.kind == "interrupt":
+                current.interrupt()
+            elif word.kind == "offer":
+                current.offer(*word.content)
+
+
+def _end_group() -> None:
+    """End this process with the programs it started."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _work(driver: Any, session: Session) -> None:
+    task = session.task
+    try:
+        answer, warm = _solve(driver, session)
+    except PipeplanError as error:
+        session.send(Message(task.number, "refused", error))
+        return
+    except MemoryError:
+        answer, warm = Answer(Stop.MEMORY, message="the solver ran out of memory"), WarmStart()
+    except Exception as error:  # whatever a solver throws costs this task only
+        answer, warm = Answer(Stop.ERROR, message=f"{type(error).__name__}: {error}"), WarmStart()
+    session.on_interrupt(None)
+    session.send(Message(task.number, "report", Report(_best(answer, session), warm, session.seconds)))
+
+
+def _solve(driver: Any, session: Session) -> tuple[Answer, WarmStart]:
+    task = session.task
+    if isinstance(task.model, NativeModel):
+        answer, warm = driver.solve_native(task.model, task.options, task.named_start, session)
+        return answer, warm
+    start, warm = None, WarmStart()
+    if task.start is not None:
+        start, warm = assess(driver, task.model, task.options, task.start, session)
+    if session.stop.is_set():
+        return Answer(Stop.INTERRUPTED), warm
+    if session.out_of_time():
+        return Answer(Stop.TIME), warm
+    return driver.solve(task.model, task.options, start, session), warm
+
+
+def _best(answer: Answer, session: Session) -> Answer:
+    """The solver's last solution or a better one from before; the model's own objective of it."""
+    model = session.task.model
+    if isinstance(model, MatrixModel) and answer.x is not None:
+        x = model.rounded(answer.x)
+        if x is None:
+            message = "the solver's solution has fractions in integer columns; " + answer.message
+            answer = replace(answer, x=None, objective=None, message=message.removesuffix("; "))
+        else:
+            answer = replace(answer, x=x, objective=model.objective(x))
+    value = answer.objective
+    if session.best_value is not None and (value is None or session.best_value < value):
+        answer = replace(answer, x=session.best_x, objective=session.best_value)
+    if answer.bound is None and answer.stop != Stop.UNBOUNDED:
+        answer = replace(answer, bound=session.best_bound)
+    return answer if answer.nodes is not None else replace(answer, nodes=session.nodes)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
