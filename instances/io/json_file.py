@@ -156,9 +156,9 @@ def _dump_entry(value: Any) -> str:
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Replace the file in one step: a reader, or a crash, sees the old file or the new one, never a part."""
-    # A link is followed, so that it stays a link to the new content.
-    target = Path(os.path.realpath(path))
     try:
+        # A link is followed, so that it stays a link to the new content.
+        target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():
             # A terminal, a pipe or /dev/null cannot be replaced and is written to directly.
             target.write_text(text, encoding="utf-8")

@@ -77,7 +77,7 @@ def check_schema(top: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Files say which format and version they are in; others are refused, not guessed at."""
     schema = require("", top, "schema")
     if schema not in known:
-        raise InputError("schema", f"is {show(schema)}, which is unknown", "give one of " + ", ".join(known))
+        raise InputError("schema", f"is {show(schema)}", "give " + " or ".join(known))
 
 
 def _node_from_json(where: str, entry: object) -> Node:

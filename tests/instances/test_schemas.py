@@ -1,0 +1,124 @@
+"""The JSON Schemas say what the readers do: what a reader accepts, its schema accepts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
+from random_problems import placement_problems
+from referencing import Registry, Resource
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.io import placement_from_json, placement_to_json, result_from_json
+from pipeplan.instances.placement import PlacementProblem
+from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.schemas import NAMES, read_schema
+
+REGISTRY: Any = Registry().with_resources(
+    [(read_schema(name)["$id"], Resource.from_contents(read_schema(name))) for name in NAMES]
+)
+VALIDATORS = {name: jsonschema.Draft202012Validator(read_schema(name), registry=REGISTRY) for name in NAMES}
+READERS = {"placement-1": placement_from_json, "plan-1": PlacementPlan.from_json, "result-1": result_from_json}
+GOOD = {"placement-1": OWN, "plan-1": PLAN, "result-1": RESULT}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_is_a_valid_schema(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(read_schema(name))
+
+
+def test_an_unknown_schema_names_the_known_ones() -> None:
+    with pytest.raises(KeyError, match="placement-1, plan-1, result-1"):
+        read_schema("chain-1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_good_examples_pass(name: str) -> None:
+    VALIDATORS[name].validate(GOOD[name])
+    READERS[name](GOOD[name])
+
+
+@given(placement_problems())
+def test_what_we_write_passes(problem: PlacementProblem) -> None:
+    VALIDATORS["placement-1"].validate(placement_to_json(problem))
+
+
+def test_a_written_result_passes() -> None:
+    VALIDATORS["result-1"].validate(result_from_json(RESULT).to_json())
+    VALIDATORS["result-1"].validate(result_from_json({**RESULT, "plan": None}).to_json())
+
+
+BEYOND_A_SCHEMA = (
+    "cycle", "self-loop", "unknown id", "number id", "control characters", "duplicate", "half a character",
+    "zero devices", "backward to forward", "transfer of a sink", "too large", "unsupported", "without a plan",
+    "5000 digits", "bound is enormous",
+)  # fmt: skip
+"""Faults of meaning, of encoding or of what floats can hold, which a schema cannot see."""
+
+
+def structural(prefix: str, cases: list[Any]) -> list[Any]:
+    return [
+        pytest.param(case, id=case.name)
+        for case in cases
+        if case.name.startswith(prefix) and not any(fault in case.name for fault in BEYOND_A_SCHEMA)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(name, *parameter.values, id=parameter.id)
+        for name, prefix, cases in (
+            ("placement-1", "own", MALFORMED),
+            ("plan-1", "plan", MALFORMED_PLANS),
+            ("result-1", "result", MALFORMED_PLANS),
+        )
+        for parameter in structural(prefix, cases)
+    ],
+)
+def test_malformed_examples_fail(name: str, case: Any) -> None:
+    # Schemas know only the numbers of JSON: NaN and Infinity stand for themselves as texts.
+    data = json.loads(case.content, parse_constant=lambda word: word)
+    assert not VALIDATORS[name].is_valid(data)
+
+
+PLACES = {
+    "placement-1": ["schema", "name", "time_unit", "accelerators", "cpus", "memory_bytes", "nodes", "edges"],
+    "plan-1": ["kind", "devices"],
+    "result-1": [
+        "schema",
+        "problem",
+        "stop",
+        "found",
+        "objective",
+        "bound",
+        "plan",
+        "seconds",
+        "warm_start",
+        "verified",
+    ],
+}
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False).filter(lambda x: not x.is_integer())
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(NAMES), st.data())
+def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.DataObject) -> None:
+    spoilt = {**GOOD[name], data.draw(st.sampled_from(PLACES[name])): data.draw(VALUES)}
+    try:
+        READERS[name](spoilt)
+    except InputError:
+        return
+    assert VALIDATORS[name].is_valid(spoilt)
