@@ -38,7 +38,7 @@ def solve(
     limits = limits or SolveOptions()
     method = choose(problem.kind, formulation, planner, solver, options or {})
     check_native(solver, limits)
-    rules = Rules.of(method.options)
+    rules = _rules(method)
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
     planned = board.seconds
@@ -80,6 +80,14 @@ def describe(problem: Problem) -> dict[str, Any]:
         "cpus": problem.cpus,
         "memory_bytes": problem.memory_bytes,
     }
+
+
+def _rules(method: Method) -> Rules:
+    """By which rules its plans are judged: a formulation says which contiguity its plans obey."""
+    if method.formulation is None:
+        return Rules.of(method.options)
+    contiguity = method.formulation.load().contiguity(method.options)
+    return Rules(method.options.get("objective", "max-load"), contiguity)
 
 
 def _run(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -38,3 +41,30 @@ def workloads() -> Path:
     if not WORKLOADS.is_dir():
         pytest.skip(f"no published workloads at {WORKLOADS} (set PIPEPLAN_WORKLOADS)")
     return WORKLOADS
+
+
+class Said(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def plan(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
+    """The `plan` command in this process: `plan("solve", path).json`."""
+    from pipeplan.cli import main
+
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def plan(*arguments: object) -> Said:
+        capfd.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Said(code, *capfd.readouterr())
+
+    return plan

@@ -39,10 +39,13 @@ INCOMPLETE = PlacementPlan(GOOD.devices[:1])
 
 
 class Fake:
-    """A planner that does what the test says."""
+    """A planner that does what the test says; as a formulation it asks for a chain of stages."""
 
     def __init__(self, act: Callable[[Request], Outcome]) -> None:
         self.plan = act
+
+    def contiguity(self, options: object) -> str:
+        return "chain"
 
 
 @pytest.fixture

@@ -1,0 +1,128 @@
+"""The `plan` command: its groups of options, its exit codes, and the one place where errors become sentences."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from ..instances.errors import PipeplanError
+from . import convert, generate, lists, show, solve, verify
+from .console import clean, say_error
+
+OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
+
+REPORT_TO = "the project's issue tracker"
+
+
+class PlanGroup(TyperGroup):
+    """Turns what a command raises into one sentence and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except PipeplanError as error:
+            say_error(error)
+            raise typer.Exit(BAD_INPUT) from None
+        except BrokenPipeError:
+            _forget_stdout()
+            raise typer.Exit(BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            say_error("interrupted before there was anything to show.")
+            raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            _say_os_error(error)
+            raise typer.Exit(BAD_INPUT) from None
+        except (MemoryError, RecursionError) as error:
+            raise typer.Exit(_say_internal(error)) from None
+        except Exception as error:
+            if type(error).__module__.startswith(("typer", "click")):
+                raise  # usage errors and exits: typer prints them
+            raise typer.Exit(_say_internal(error)) from None
+
+
+def _say_os_error(error: OSError) -> None:
+    if os.environ.get("PIPEPLAN_DEBUG") == "1":
+        traceback.print_exc()
+    place = f"{clean(error.filename)}: " if error.filename is not None else ""
+    say_error(f"{place}{error.strerror or error}; check the path and its permissions.")
+
+
+def _say_internal(error: BaseException) -> int:
+    if os.environ.get("PIPEPLAN_DEBUG") == "1":
+        traceback.print_exc()
+    say_error(
+        f"internal error ({type(error).__name__}: {error}); please report it with the command line to {REPORT_TO}, "
+        "PIPEPLAN_DEBUG=1 shows where it happened."
+    )
+    return INTERNAL
+
+
+def _forget_stdout() -> None:
+    """The reader has gone: what is still buffered goes nowhere, without a message at exit."""
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+app = typer.Typer(
+    name="plan",
+    cls=PlanGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Exact planning of pipeline-parallel DNN training and inference.",
+    epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan, "
+    "130 interrupted with nothing to show.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        sys.stdout.write(f"pipeplan {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Exact planning of pipeline-parallel DNN training and inference."""
+
+
+app.command("solve")(solve.command)
+app.command("verify")(verify.command)
+app.command("show")(show.command)
+app.command("convert")(convert.command)
+app.command("generate")(generate.command)
+app.command("instances")(lists.instances)
+app.command("formulations")(lists.formulations)
+app.command("planners")(lists.planners)
+app.command("solvers")(lists.solvers)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; the exit code. Text that the terminal cannot show is escaped, never an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app(args=argv, prog_name="plan")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return OK

@@ -1,0 +1,72 @@
+"""Where words go: facts to stdout, everything else to stderr, and nothing from a file is taken as markup."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def out() -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def err() -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+
+
+def clean(text: object) -> str:
+    """Text from outside without control characters: no line breaks, no escape sequences, no direction marks."""
+    return "".join(_visible(char) for char in str(text))
+
+
+def _visible(char: str) -> str:
+    if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return char.encode("unicode_escape").decode("ascii")
+    return char
+
+
+def styled(text: object, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(clean(text), style=style)
+
+
+def say_error(message: object) -> None:
+    """One sentence on one line."""
+    sys.stderr.write(f"Error: {clean(message)}\n")
+    sys.stderr.flush()
+
+
+def say_note(message: object) -> None:
+    sys.stderr.write(f"Note: {clean(message)}\n")
+    sys.stderr.flush()
+
+
+def to_json(value: Any) -> str:
+    """JSON as it is printed and written: no NaN, no infinity."""
+    return json.dumps(value, indent=2, allow_nan=False)
+
+
+def print_json(value: Any) -> None:
+    """Exactly one object on stdout."""
+    sys.stdout.write(to_json(value) + "\n")
+    sys.stdout.flush()
+
+
+def can_draw(text: str) -> bool:
+    """Does stdout's encoding know these characters?"""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

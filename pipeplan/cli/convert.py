@@ -1,0 +1,52 @@
+"""`plan convert`: an instance from one format into another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .arguments import (
+    Bandwidth,
+    Cpus,
+    CpuSlowdown,
+    Devices,
+    Inference,
+    InstanceArgument,
+    Json,
+    Memory,
+    check_output,
+    cluster,
+    load_instance,
+)
+from .console import out, print_json, styled
+from .referee_options import one_of
+
+FORMATS = ("own", "published")
+
+
+def command(
+    instance: InstanceArgument,
+    target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.", show_default=False)],
+    to: Annotated[
+        str, typer.Option("--to", metavar="|".join(FORMATS), help="own: pipeplan.placement/1; published: the paper's.")
+    ] = "own",
+    devices: Devices = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    bandwidth: Bandwidth = None,
+    cpu_slowdown: CpuSlowdown = None,
+    inference: Inference = False,
+    json: Json = False,
+) -> None:
+    """Convert an instance into our own JSON or the published one; what a format cannot hold is refused."""
+    from ..instances.io import save
+
+    one_of("--to", to, FORMATS)
+    check_output("OUT", target)
+    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference))
+    save(problem, target, format=to)
+    if json:
+        print_json({"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}})
+    else:
+        out().print(styled(f"wrote {target} ({to}, {len(problem.nodes)} nodes, {len(problem.edges)} edges)"))

@@ -1,0 +1,28 @@
+"""The exit codes of `plan`."""
+
+from __future__ import annotations
+
+from ..instances.result import Found, Result, Stop
+
+OK = 0
+"""A plan that the referee accepts (for lists and conversions: done)."""
+NO_PLAN = 1
+"""Infeasible, or a limit with nothing found."""
+BAD_INPUT = 2
+REJECTED = 3
+"""The referee rejected a plan."""
+INTERNAL = 70
+"""A mistake of ours."""
+INTERRUPTED = 130
+"""Interrupted with nothing to show."""
+BROKEN_PIPE = 141
+"""The reader of our output went away."""
+
+
+def exit_code(result: Result) -> int:
+    """What the shell is told about a run."""
+    if result.verified:
+        return OK
+    if result.found == Found.REJECTED:
+        return REJECTED
+    return INTERRUPTED if result.stop == Stop.INTERRUPTED else NO_PLAN

@@ -1,0 +1,107 @@
+"""`plan instances | formulations | planners | solvers`: what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from ..formulations.contract import OptionSpec
+from ..formulations.registry import FORMULATIONS, Entry
+from ..instances.errors import UsageError
+from ..planners.registry import PLANNERS
+from .arguments import Json
+from .console import out, print_json, styled
+
+_Name = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Show one of them with its options.", show_default=False)
+]
+
+
+def formulations(name: _Name = None, json: Json = False) -> None:
+    """List the models, or show one with its options."""
+    _show_entries(FORMULATIONS, "formulation", name, json)
+
+
+def planners(name: _Name = None, json: Json = False) -> None:
+    """List the ways to get a plan, or show one with its options."""
+    _show_entries(PLANNERS, "planner", name, json)
+
+
+def instances(json: Json = False) -> None:
+    """List the packaged instances."""
+    from ..instances.catalogue import packaged_info
+
+    rows = packaged_info()
+    if json:
+        print_json(list(rows))
+    else:
+        _table(rows)
+
+
+def solvers(json: Json = False) -> None:
+    """List the solvers, which of them are installed, and what they can do."""
+    from ..planners.backends import describe
+
+    rows = describe()
+    if json:
+        print_json(list(rows))
+    else:
+        _table(rows)
+
+
+def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json: bool) -> None:
+    if name is not None and name not in table:
+        raise UsageError(f"There is no {what} named {name!r}; choose one of {', '.join(table)}.")
+    chosen = [table[name]] if name is not None else list(table.values())
+    if json:
+        entries = [entry.to_json() for entry in chosen]
+        print_json(entries[0] if name is not None else entries)
+    elif name is not None:
+        _show_entry(chosen[0])
+    else:
+        _table([{"name": e.name, "plans": e.problem_kind, "exact": e.exact, "title": e.title} for e in chosen])
+
+
+def _show_entry(entry: Entry) -> None:
+    console = out()
+    console.print(styled(entry.name, "bold"), styled(f"- {entry.title}"))
+    console.print(styled(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}"))
+    if entry.paper:
+        console.print(styled(entry.paper, "dim"))
+    if entry.options:
+        _table([_option_row(spec) for spec in entry.options])
+    else:
+        console.print("no options of its own")
+
+
+def _option_row(spec: OptionSpec) -> dict[str, Any]:
+    kind = "|".join(spec.choices) if spec.choices else spec.type
+    return {"option": "--" + spec.name.replace("_", "-"), "value": kind, "default": spec.default, "meaning": spec.help}
+
+
+def _table(rows: Iterable[Mapping[str, Any]]) -> None:
+    """One row per mapping, one column per key of the first."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    rows = list(rows)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for key in rows[0] if rows else ():
+        table.add_column(str(key).replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(styled(_cell(value)) for value in row.values()))
+    out().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_cell, value)) or "-"
+    return str(value)

@@ -1,0 +1,116 @@
+"""Progress of a run on stderr: one live line, plain lines, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..planners.options import Progress
+from .console import clean
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+PLAIN_LINE_EVERY_S = 2.0
+
+
+class Reporter:
+    """Says nothing; the base of those that do. Records may come from several threads."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, record: Progress) -> None:
+        with self.lock:
+            self.tell(record)
+
+    def tell(self, record: Progress) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class JsonLines(Reporter):
+    def tell(self, record: Progress) -> None:
+        sys.stderr.write(json.dumps(record.to_json()) + "\n")
+        sys.stderr.flush()
+
+
+class PlainLines(Reporter):
+    """A line for every better plan, and one every few seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.incumbent: float | None = None
+        self.said_at = 0.0
+
+    def tell(self, record: Progress) -> None:
+        if record.incumbent != self.incumbent or record.seconds - self.said_at >= PLAIN_LINE_EVERY_S:
+            self.incumbent, self.said_at = record.incumbent, record.seconds
+            sys.stderr.write(line(record) + "\n")
+            sys.stderr.flush()
+
+
+class LiveLine(Reporter):
+    """One line that is redrawn in place and vanishes at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from rich.console import Console
+        from rich.live import Live
+
+        self.live: Live = Live(
+            console=Console(file=sys.stderr), refresh_per_second=4, transient=True, redirect_stdout=False
+        )
+
+    def __enter__(self) -> Reporter:
+        self.live.start()
+        return self
+
+    def tell(self, record: Progress) -> None:
+        from rich.text import Text
+
+        self.live.update(Text(line(record), overflow="ellipsis", no_wrap=True))
+
+    def close(self) -> None:
+        self.live.stop()
+
+
+def line(record: Progress) -> str:
+    """Incumbent, bound, gap and time in one line."""
+    gap = "-" if record.gap is None else f"{100 * record.gap:.3f} %"
+    facts = [
+        f"{record.seconds:7.1f} s",
+        f"incumbent {number(record.incumbent)}",
+        f"bound {number(record.bound)}",
+        f"gap {gap}",
+    ]
+    if record.source:
+        facts.append(clean(record.source))
+    return "  ".join(facts)
+
+
+def number(value: float | None, missing: str = "-") -> str:
+    """Seven digits are what an eye compares; files hold them all."""
+    return missing if value is None else f"{value:.7g}"
+
+
+def reporter(mode: str | None) -> Reporter:
+    """`None` (nothing asked for) draws on a terminal and is silent elsewhere."""
+    if mode == "json":
+        return JsonLines()
+    if mode != "none" and sys.stderr.isatty():
+        return LiveLine()
+    return PlainLines() if mode == "auto" else Reporter()

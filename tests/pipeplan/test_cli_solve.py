@@ -1,0 +1,258 @@
+"""`plan solve` in process: what it prints, saves and returns, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import malformed
+import pytest
+from referencing import Registry, Resource
+
+import pipeplan
+from pipeplan import InputError, PlacementProblem, Stop, UsageError
+from pipeplan.instances.schemas import NAMES, read_schema
+
+Plan = Callable[..., Any]
+
+
+def validate(result: object) -> None:
+    """Against the schema that is shipped."""
+    registry: Registry[Any] = Registry().with_resources(
+        (schema["$id"], Resource.from_contents(schema)) for schema in map(read_schema, NAMES)
+    )
+    jsonschema.Draft202012Validator(read_schema("result-1"), registry=registry).validate(result)
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    """Four operators in a row on two devices: 1+2 | 3+4 costs 7 + transfers, 1+2+3 | 4 costs 6 + transfers."""
+    nodes = [pipeplan.Node(f"op{i}", float(i), 10.0 * i, transfer_time=0.25 if i < 4 else 0.0) for i in range(1, 5)]
+    edges = [("op1", "op2"), ("op2", "op3"), ("op3", "op4")]
+    path = tmp_path / "row.json"
+    pipeplan.save(PlacementProblem(tuple(nodes), tuple(edges), accelerators=2, cpus=0, name="row"), path)
+    return path
+
+
+OPTIMUM = 6.25
+
+
+# ---- what comes back -----------------------------------------------------------------------------------
+
+
+def test_a_result_for_machines(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    said = plan("solve", instance, "--json", "--output", tmp_path / "out.json")
+    result = said.json
+    assert (said.code, said.err) == (0, "")
+    validate(result)
+    assert (result["stop"], result["found"], result["objective"]) == ("proven", "optimal", pytest.approx(OPTIMUM))
+    assert (result["planner"], result["formulation"], result["verified"]) == ("exact", "ip-tarnawski", True)
+    assert json.loads((tmp_path / "out.json").read_text()) == result
+
+
+def test_a_result_for_people(plan: Plan, instance: Path) -> None:
+    said = plan("solve", instance)
+    assert said.code == 0
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+    for word in ("row", "ip-tarnawski", "optimal", "gap", "acc0", "acc1", "6.25"):
+        assert word in said.out
+    assert said.out.splitlines()[-1] == "verified: yes, recomputed max-load 6.25 s"
+
+
+def test_optimal_is_not_printed_without_a_proof(plan: Plan, instance: Path) -> None:
+    said = plan("solve", instance, "--planner", "greedy")
+    assert said.code == 0
+    assert "optimal" not in said.out
+    assert "verified: yes" in said.out
+
+
+def test_without_an_instance_a_packaged_example_is_planned(plan: Plan) -> None:
+    result = plan("solve", "--planner", "one_device", "--json").json
+    assert result["problem"]["name"] in plan("instances").out
+
+
+def test_the_command_line_overrides_the_cluster_of_the_file(plan: Plan, instance: Path) -> None:
+    result = plan("solve", instance, "--planner", "one_device", "--devices", 1, "--memory", "none", "--json").json
+    assert (result["problem"]["accelerators"], result["problem"]["memory_bytes"]) == (1, None)
+
+
+def test_own_options_reach_their_method(plan: Plan, instance: Path) -> None:
+    options = plan("solve", instance, "--non-contiguous", "--variant", "plain", "--solver", "highs", "--json").json["options"]
+    assert (options["non_contiguous"], options["variant"], options["contiguity"]) == (True, "plain", "none")
+
+
+def test_a_plan_is_a_warm_start(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    plan("solve", instance, "--planner", "greedy", "--output", tmp_path / "start.json")
+    result = plan("solve", instance, "--warm-start", tmp_path / "start.json", "--json").json
+    assert result["warm_start"]["outcome"] == "accepted"
+    assert result["warm_start"]["source"] == "user"
+    assert result["objective"] == pytest.approx(OPTIMUM)
+
+
+def test_progress_as_json_lines_on_stderr(plan: Plan, instance: Path) -> None:
+    said = plan("solve", instance, "--progress", "json", "--json")
+    records = [json.loads(line) for line in said.err.splitlines()]
+    assert records
+    assert records[-1]["incumbent"] == pytest.approx(said.json["objective"])
+
+
+def test_a_native_option_reaches_the_solver_and_a_misspelt_one_is_an_error(plan: Plan, instance: Path) -> None:
+    fine = plan("solve", instance, "--solver", "highs", "--native", "mip_heuristic_effort=0.1", "--json")
+    assert (fine.code, fine.json["found"]) == (0, "optimal")
+    wrong = plan("solve", instance, "--solver", "highs", "--native", "mip_heuristic_effrt=0.1", "--json")
+    assert wrong.code == 2
+    assert "mip_heuristic_effrt" in wrong.err
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+def test_the_model_can_be_written(plan: Plan, instance: Path, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"model{suffix}"
+    assert plan("solve", instance, "--variant", "plain", "--export-model", target, "--json").code == 0
+    assert target.stat().st_size > 100
+
+
+def test_the_solvers_log_goes_to_a_file(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    log = tmp_path / "highs.txt"
+    assert plan("solve", instance, "--solver", "highs", "--warm-start", "none", "--log", log, "--json").code == 0
+    assert "HiGHS" in log.read_text()
+
+
+# ---- exit codes ----------------------------------------------------------------------------------------
+
+
+def test_no_time_no_plan(plan: Plan, instance: Path) -> None:
+    said = plan("solve", instance, "--time-limit", 0, "--json")
+    validate(said.json)
+    assert (said.code, said.json["stop"], said.json["found"], said.json["plan"]) == (1, "time", "nothing", None)
+
+
+def test_infeasible(plan: Plan, tmp_path: Path) -> None:
+    """Two nodes of 6 bytes fit two devices of 10, three do not."""
+    nodes = tuple(pipeplan.Node(i, 1.0, 1.0, size_bytes=6.0) for i in range(3))
+    pipeplan.save(PlacementProblem(nodes, (), 2, 0, memory_bytes=10.0), tmp_path / "full.json")
+    said = plan("solve", tmp_path / "full.json", "--json")
+    assert (said.code, said.json["stop"], said.json["found"]) == (1, "infeasible", "nothing")
+
+
+def test_a_plan_that_the_referee_rejects(plan: Plan, instance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeplan.formulations.registry import Entry
+    from pipeplan.planners.contract import Outcome, Request
+
+    class Wrong:
+        def plan(self, request: Request) -> Outcome:
+            return Outcome(Stop.COMPLETED, plan=pipeplan.PlacementPlan(()))
+
+    monkeypatch.setattr(Entry, "load", lambda self: Wrong())
+    said = plan("solve", instance, "--planner", "greedy", "--json")
+    assert (said.code, said.json["found"], said.json["verified"]) == (3, "rejected", False)
+    assert said.json["violations"]
+    people = plan("solve", instance, "--planner", "greedy")
+    assert people.code == 3
+    assert "verified: no" in people.out
+
+
+# ---- refusals ------------------------------------------------------------------------------------------
+
+
+def one_sentence(said: Any) -> str:
+    """The only line on stderr; nothing on stdout, no traceback."""
+    assert (said.code, said.out) == (2, "")
+    lines = said.err.splitlines()
+    assert len(lines) == 1, said.err
+    assert lines[0].startswith("Error: ")
+    assert "Traceback" not in said.err
+    return str(lines[0])
+
+
+@pytest.mark.parametrize("case", malformed.MALFORMED, ids=lambda case: case.name)
+def test_malformed_files(plan: Plan, tmp_path: Path, case: malformed.Malformed) -> None:
+    """File, field and remedy in one sentence; the same table that the readers are tested on."""
+    path = malformed.write(case, tmp_path)
+    extra = malformed.PROFILE_ARGUMENTS if case.is_profile else ()
+    sentence = one_sentence(plan("solve", path, *extra))
+    assert path.name in sentence
+    assert case.field in sentence
+    assert case.remedy in sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--formulation", "nothing"), "choose one of ip-tarnawski"),
+        (("--planner", "nobody"), "choose one of exact"),
+        (("--solver", "abacus"), "abacus"),
+        (("--planner", "greedy", "--variant", "plain"), "--variant; it belongs to ip-tarnawski"),
+        (("--planner", "greedy", "--formulation", "ip-tarnawski"), "uses no formulation"),
+        (("--variant", "fancy"), "give one of strong, plain"),
+        (("--native", "x=1"), "name one solver"),
+        (("--native", "x", "--solver", "highs"), "KEY=VALUE"),
+        (("--progress", "loud"), "auto, json, none"),
+        (("--gap", "-1"), "rel_gap"),
+        (("--gap", "nan"), "rel_gap"),
+        (("--threads", "0"), "threads"),
+        (("--bandwidth", "25GiB/s"), "--bandwidth"),
+        (("--devices", "0"), "at least one device"),
+        (("--warm-start", "nowhere.json"), "nowhere.json"),
+        (("--output", "no/such/folder/out.json"), "does not exist"),
+        (("--output", "."), "folder"),
+        (("--export-model", "model.txt"), ".mps"),
+    ],
+)
+def test_usage_that_makes_no_sense(plan: Plan, instance: Path, arguments: tuple[str, ...], words: str) -> None:
+    assert words in one_sentence(plan("solve", instance, *arguments))
+
+
+@pytest.mark.parametrize("arguments", [("--gap", "much"), ("--time-limit", "soon"), ("--colour", "red"), ("a", "b", "c")])
+def test_what_is_no_option_at_all(plan: Plan, instance: Path, arguments: tuple[str, ...]) -> None:
+    said = plan("solve", instance, *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert "Traceback" not in said.err
+
+
+def test_a_name_that_is_nothing(plan: Plan) -> None:
+    assert "plan instances" in one_sentence(plan("solve", "bert25"))
+
+
+def test_text_from_files_is_neither_markup_nor_an_escape_sequence(plan: Plan, tmp_path: Path) -> None:
+    nodes = (pipeplan.Node("[red]a[/red]\x1b[31m", 1.0, 1.0),)
+    path = tmp_path / "odd.json"
+    pipeplan.save(PlacementProblem(nodes, (), 1, 0, name="[bold]odd[/]\x1b]0;title\x07\n"), path)
+    said = plan("solve", path, "--planner", "one_device")
+    assert said.code == 0
+    assert "[bold]odd[/]" in said.out
+    assert "\x1b" not in said.out + said.err
+    assert "\x07" not in said.out
+
+
+def test_errors_of_ours_are_called_so(plan: Plan, instance: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeplan.cli import solve
+
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(solve, "_tell", fail)
+    said = plan("solve", instance, "--planner", "one_device")
+    assert said.code == 70
+    assert "internal error (RuntimeError: a mistake)" in said.err
+    assert "Traceback" not in said.err
+    monkeypatch.setenv("PIPEPLAN_DEBUG", "1")
+    assert "Traceback" in plan("solve", instance, "--planner", "one_device").err
+
+
+# ---- the same from Python ------------------------------------------------------------------------------
+
+
+def test_the_api_says_the_same(instance: Path) -> None:
+    problem = pipeplan.load(instance)
+    result = pipeplan.solve(problem)
+    assert result.stop == Stop.PROVEN
+    assert result.objective == pytest.approx(OPTIMUM)
+    assert result.plan is not None
+    assert not pipeplan.verify(problem, result.plan, contiguity="chain")
+    with pytest.raises(UsageError):
+        pipeplan.solve(problem, planner="nobody")
+    with pytest.raises(InputError):
+        pipeplan.load(instance.with_name("missing.json"))

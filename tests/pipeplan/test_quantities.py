@@ -1,0 +1,41 @@
+"""Quantities as people write them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import typer
+
+from pipeplan.cli import quantities
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30), ("30s", 30), ("5min", 300), ("5 min", 300), ("1.5h", 5400), ("250ms", 0.25), ("0", 0), ("1e2s", 100)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert quantities.duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("8GiB", 2**33), ("8GB", 8e9), ("8e9", 8e9), ("1.5 kB", 1500), ("1KiB", 1024), (".5MiB", 2**19)]
+)
+def test_sizes(text: str, count: float) -> None:
+    assert quantities.size(text) == count
+
+
+def test_rates() -> None:
+    assert quantities.rate("25GiB/s") == 25 * 2**30
+    assert quantities.rate("1e9") == 1e9
+
+
+def test_no_limit_is_a_word() -> None:
+    assert quantities.size_or_none("none") == math.inf
+    assert quantities.size_or_none("1kB") == 1000
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "8 GiBs", "8GiB/s", "five", "1e999", "0x10", "1_000", "٣"])
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="8GiB"):
+        quantities.size(text)
