@@ -161,3 +161,16 @@ def test_a_long_chain_is_no_trouble() -> None:
     assert chain.topological_order[-1] == n - 1
     with pytest.raises(InputError, match="more"):
         chain.replace(edges=(*chain.edges, (n - 1, 0)))
+
+
+def test_a_cycle_is_found_behind_dead_ends() -> None:
+    nodes = [node(i) for i in range(6)]
+    with pytest.raises(InputError, match="contain the cycle 3 -> 4 -> 5 -> 3;"):
+        problem(nodes, [(0, 1), (0, 2), (1, 2), (3, 2), (3, 4), (4, 5), (5, 3)])
+
+
+@pytest.mark.parametrize(("limit", "field"), [("MAX_NODES", "nodes"), ("MAX_EDGES", "edges")])
+def test_the_size_of_a_problem_is_limited(monkeypatch: pytest.MonkeyPatch, limit: str, field: str) -> None:
+    monkeypatch.setattr(f"pipeplan.instances.placement.{limit}", 2)
+    with pytest.raises(InputError, match=f"{field} has 3 entries; give at most 2"):
+        problem([node(i) for i in range(3 if field == "nodes" else 2)], [(0, 1)] * 3)

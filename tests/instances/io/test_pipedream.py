@@ -149,3 +149,10 @@ def test_the_lowering_gives_the_published_layer_graph(workloads: Path) -> None:
         assert (mine.accelerator_time, mine.size_bytes) == (theirs.accelerator_time, theirs.size_bytes)
         assert mine.cpu_time == pytest.approx(theirs.cpu_time, rel=1e-12)
         assert mine.transfer_time == pytest.approx(theirs.transfer_time, rel=1e-12)
+
+
+def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph.txt"
+    path.write_text(PROFILE + "\n\n\tn9 -- n1\n")
+    with pytest.raises(InputError, match=r"a\.graph\.txt: line 8 names the unknown node 'n9'"):
+        read_pipedream(path, CLUSTER)

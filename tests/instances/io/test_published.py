@@ -129,3 +129,10 @@ def test_published_expert_splits_place_every_node_once(workloads: Path) -> None:
         plan = read_expert_plan(path, problem)
         placed = [node for device in plan.devices for node in device.nodes]
         assert sorted(placed, key=str) == sorted((node.id for node in problem.nodes), key=str)
+
+
+def test_errors_name_the_file_and_its_own_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**PUBLISHED, "maxFPGAs": 0}))
+    with pytest.raises(InputError, match=r"a\.json: maxFPGAs is 0 and there is no CPU"):
+        read_published(path)
