@@ -113,9 +113,13 @@ def _finite(value: float) -> float | None:
 
 
 def _refuse_profile_options(cluster: _Cluster) -> None:
-    for key in ("bandwidth", "cpu_slowdown", "training"):
-        if getattr(cluster, key) is not None:
-            option = "--" + key.replace("_", "-")
+    options = {
+        "--bandwidth": cluster.bandwidth,
+        "--cpu-slowdown": cluster.cpu_slowdown,
+        "--inference": cluster.training,
+    }
+    for option, value in options.items():
+        if value is not None:
             raise UsageError(f"{option} is for PipeDream profiles: this file already holds its times; drop {option}.")
 
 
