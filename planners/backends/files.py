@@ -14,39 +14,13 @@ from .model import MatrixModel
 LONGEST_NAME = 200
 TERMS_PER_LINE = 8
 RESERVED = frozenset(
-    [
-        "st",
-        "s.t.",
-        "subject",
-        "to",
-        "such",
-        "that",
-        "bounds",
-        "bound",
-        "end",
-        "free",
-        "inf",
-        "infinity",
-        "general",
-        "generals",
-        "gen",
-        "binary",
-        "binaries",
-        "bin",
-        "integer",
-        "integers",
-        "int",
-        "semi",
-        "sec",
-        "minimize",
-        "minimise",
-        "min",
-        "maximize",
-        "maximise",
-        "max",
-        "nan",
-        "obj",
-    ]
+    word
+    for line in (
+        "st s.t. subject to such that bounds bound end free inf infinity nan obj",
+        "general generals gen binary binaries bin integer integers int semi sec",
+        "minimize minimise minimum min maximize maximise maximum max",
+    )
+    for word in line.split()
 )
 """Words that LP readers take for something else than a name."""
 

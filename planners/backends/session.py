@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from .model import Floats, Indices, MatrixModel
 from .records import Message, Task, finite
 
 PROGRESS_INTERVAL_S = 0.1
+WATCH_INTERVAL_S = 0.05
 
 Send = Callable[[Message], None]
 
@@ -28,7 +30,6 @@ class Session:
     best_value: float | None = None
     best_bound: float | None = None
     nodes: int | None = None
-    _wake: Callable[[], None] | None = None
     _offers: list[tuple[Indices, Floats]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _told: float = 0.0
@@ -52,20 +53,21 @@ class Session:
         left = self.seconds_left()
         return left is not None and left <= 0
 
-    def interrupt(self) -> None:
-        """Called by the listener: set the flag, and wake a solver that does not look at flags."""
-        self.stop.set()
-        with self._lock:
-            wake = self._wake
-        if wake is not None:
-            wake()
+    @contextmanager
+    def when_stopped(self, act: Callable[[], None]) -> Iterator[None]:
+        """Within it, `act` is called when the wish to stop comes, and again until the solver has heard it."""
+        done = threading.Event()
 
-    def on_interrupt(self, wake: Callable[[], None] | None) -> None:
-        """Register the call that stops the solver at once; it is made right away if the wish came before."""
-        with self._lock:
-            self._wake = wake
-        if wake is not None and self.stop.is_set():
-            wake()
+        def watch() -> None:
+            while not done.is_set():
+                if self.stop.wait(WATCH_INTERVAL_S) and not done.wait(WATCH_INTERVAL_S / 5):
+                    act()
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()  # the thread sees it soon; waiting for it would cost every small task a pause
 
     def subtask(self, seconds: float | None) -> Session:
         """A session that tells nobody, for a subproblem of at most that many seconds."""

@@ -21,7 +21,13 @@ from .session import Session
 
 LEAST_SECONDS = 5.0
 SHARE_OF_TIME = 0.2
-"""The completion of a start may take this share of the time that is left, or `LEAST_SECONDS`."""
+SECONDS_WITHOUT_LIMIT = 60.0
+
+
+def completion_seconds(session: Session) -> float:
+    """How long the completion of a start may take."""
+    left = session.seconds_left()
+    return SECONDS_WITHOUT_LIMIT if left is None else max(LEAST_SECONDS, SHARE_OF_TIME * left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,7 @@ def _attempts(model: MatrixModel, index: Indices, values: Floats, complete: bool
 def _complete(driver: MatrixDriver, model: MatrixModel, options: SolveOptions, session: Session) -> Floats | None:
     if np.any(model.col_lower > model.col_upper):
         return None
-    left = session.seconds_left()
-    limit = None if left is None else max(LEAST_SECONDS, SHARE_OF_TIME * left)
-    quiet = session.subtask(limit)
+    quiet = session.subtask(completion_seconds(session))
     answer = driver.solve(model, replace(options, log_path=None), None, quiet)
     return None if answer.x is None else model.rounded(answer.x)
 

@@ -68,7 +68,7 @@ def _listen(connection: Connection[Any, Any], sessions: queue.SimpleQueue[Sessio
             sessions.put(current)
         elif current is not None and word.number == current.task.number:
             if word.kind == "interrupt":
-                current.interrupt()
+                current.stop.set()
             elif word.kind == "offer":
                 current.offer(*word.content)
 
@@ -91,7 +91,6 @@ def _work(driver: Any, session: Session) -> None:
         answer, warm = Answer(Stop.MEMORY, message="the solver ran out of memory"), WarmStart()
     except Exception as error:  # whatever a solver throws costs this task only
         answer, warm = Answer(Stop.ERROR, message=f"{type(error).__name__}: {error}"), WarmStart()
-    session.on_interrupt(None)
     session.send(Message(task.number, "report", Report(_best(answer, session), warm, session.seconds)))
 
 
