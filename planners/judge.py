@@ -43,7 +43,7 @@ def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     if not isinstance(plan, Plan):
         return Ruling(plan, None, (f"the method returned {type(plan).__name__}, not a plan",))
     violations = tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
-    value = None if violations else evaluate(problem, plan, objective=rules.objective).objective
+    value = None if violations else evaluate(problem, plan).objective(rules.objective)
     return Ruling(plan, value, violations)
 
 

@@ -8,7 +8,7 @@ true data. Sizes that are whole bytes stay exact; others are rounded down far be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,9 +113,7 @@ class _Builder:
             model.add_exactly_one(row)
         if data["contiguous"]:
             self.stage_order()
-            is_cpu = [self.flag(f"w[{j}]") for j in self.positions] if data["cpus"] else [None] * len(self.positions)
-            if data["cpus"]:
-                model.add(sum(is_cpu) == data["cpus"])
+            is_cpu = self.cpu_stages()
         else:
             is_cpu = [None] * len(self.positions)
             self.break_device_symmetry()
@@ -129,16 +127,29 @@ class _Builder:
         model.add(total <= data["cutoff"])
         for j in self.positions:
             if data["contiguous"] and data["cpus"]:
-                self.accelerator(j, lambda c, w=is_cpu[j]: c.only_enforce_if(w.Not()))
-                self.cpu(j, lambda c, w=is_cpu[j]: c.only_enforce_if(w))
+                self.accelerator(j, only_if=is_cpu[j].Not())
+                self.cpu(j, only_if=is_cpu[j])
                 self.kinds(j, is_cpu[j])
             elif j < self.accelerators:
-                self.accelerator(j, lambda c: c)
+                self.accelerator(j)
             else:
-                self.cpu(j, lambda c: c)
+                self.cpu(j)
         self.conflicts(is_cpu)
         model.minimize(total)
         return NativeCp(model, self.variables, data["scale"])
+
+    def require(self, constraint: Any, only_if: Any) -> None:
+        added = self.model.add(constraint)
+        if only_if is not None:
+            added.only_enforce_if(only_if)
+
+    def cpu_stages(self) -> list[Any]:
+        """w[j]: stage j is a CPU; as many stages as there are CPUs, whatever they hold."""
+        if not self.data["cpus"]:
+            return [None] * len(self.positions)
+        is_cpu = [self.flag(f"w[{j}]") for j in self.positions]
+        self.model.add(sum(is_cpu) == self.data["cpus"])
+        return is_cpu
 
     def stage_order(self) -> None:
         """y[g, j] = [stage(g) >= j]; an arc u -> v gives y[u, j] <= y[v, j]."""
@@ -168,7 +179,7 @@ class _Builder:
             if not self.data["cpu_allowed"][g]:
                 self.model.add_implication(self.x[g][j], is_cpu.Not())
 
-    def accelerator(self, j: int, conditional: Callable[[Any], Any]) -> None:
+    def accelerator(self, j: int, only_if: Any = None) -> None:
         """load <= T in each part, and memory."""
         data, at = self.data, [row[j] for row in self.x]
         for part in self.parts:
@@ -177,18 +188,18 @@ class _Builder:
                 if cost and net_part == part:
                     terms.append(cost * self.net_is_cut(e, j, [at[g] for g in pins]))
             if terms:
-                conditional(self.model.add(sum(terms) <= self.loads[part]))
+                self.require(sum(terms) <= self.loads[part], only_if)
         if data["sizes"] is not None:
-            conditional(self.model.add(sum(s * at[g] for g, s in enumerate(data["sizes"]) if s) <= data["memory"]))
+            self.require(sum(s * at[g] for g, s in enumerate(data["sizes"]) if s) <= data["memory"], only_if)
         if not (data["contiguous"] and data["cpus"]):
             self.forbid(j, data["accelerator_allowed"])
 
-    def cpu(self, j: int, conditional: Callable[[Any], Any]) -> None:
+    def cpu(self, j: int, only_if: Any = None) -> None:
         """CPUs pay for work alone."""
         for part in self.parts:
             terms = [cost * self.x[g][j] for g, cost in enumerate(self.data["cpu_times"][part]) if cost]
             if terms:
-                conditional(self.model.add(sum(terms) <= self.loads[part]))
+                self.require(sum(terms) <= self.loads[part], only_if)
         if not (self.data["contiguous"] and self.data["cpus"]):
             self.forbid(j, self.data["cpu_allowed"])
 

@@ -126,9 +126,10 @@ class GroupProblem:
         chosen = []
         for members in self.members:
             seen = {device_of.get(problem.nodes[i].id) for i in members}
-            if len(seen) != 1 or (device := seen.pop()) is None:
+            common = seen.pop() if len(seen) == 1 else None
+            if common is None:
                 return None
-            chosen.append(device)
+            chosen.append(common)
         return tuple(chosen)
 
 
