@@ -1,0 +1,181 @@
+"""Nodes that must share a device, as one group; and what a choice of devices for groups costs.
+
+This is the planners' own contraction: exact methods in `formulations/` have theirs, and each checks the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...instances.placement import NodeId, PlacementProblem
+from ...instances.plan import PlacementPlan
+from ...instances.referee.stages import stage_arcs
+
+Net = tuple[tuple[int, ...], float, int]
+"""(pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Devices are numbered: accelerators 0..k-1, then CPUs. Parts: one, or forward and backward (gpipe)."""
+
+    members: tuple[tuple[int, ...], ...]
+    times: tuple[tuple[float, ...], ...]
+    cpu_times: tuple[tuple[float, ...], ...]
+    sizes: tuple[float, ...]
+    supported: tuple[bool, ...]
+    nets: tuple[Net, ...]
+    arcs: tuple[tuple[int, int], ...]
+    """stage(a) <= stage(b) for contiguous plans; acyclic; empty otherwise."""
+    accelerators: int
+    cpus: int
+    memory: float | None
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    @property
+    def parts(self) -> int:
+        return len(self.times)
+
+    @property
+    def devices(self) -> int:
+        return self.accelerators + self.cpus
+
+    @cached_property
+    def work(self) -> tuple[float, ...]:
+        """Accelerator time of each group, all parts."""
+        return tuple(math.fsum(part[g] for part in self.times) for g in range(self.count))
+
+    @cached_property
+    def cpu_work(self) -> tuple[float, ...]:
+        return tuple(math.fsum(part[g] for part in self.cpu_times) for g in range(self.count))
+
+    def loads(self, device_of: Sequence[int]) -> list[list[float]]:
+        """loads[part][device]."""
+        terms: list[list[list[float]]] = [[[] for _ in range(self.devices)] for _ in range(self.parts)]
+        for part in range(self.parts):
+            for g, d in enumerate(device_of):
+                terms[part][d].append((self.times if d < self.accelerators else self.cpu_times)[part][g])
+        for pins, cost, part in self.nets:
+            touched = {device_of[g] for g in pins}
+            if len(touched) > 1:
+                for d in touched:
+                    if d < self.accelerators:
+                        terms[part][d].append(cost)
+        return [[math.fsum(values) for values in row] for row in terms]
+
+    def value(self, device_of: Sequence[int]) -> float:
+        """The objective: the sum over the parts of the largest load."""
+        return math.fsum(max(row) for row in self.loads(device_of))
+
+    def fits(self, device_of: Sequence[int]) -> bool:
+        """Support and memory."""
+        held: list[list[float]] = [[] for _ in range(self.accelerators)]
+        for g, d in enumerate(device_of):
+            if d < self.accelerators:
+                if not self.supported[g]:
+                    return False
+                held[d].append(self.sizes[g])
+        return self.memory is None or all(math.fsum(sizes) <= self.memory for sizes in held)
+
+    def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
+        assignment: dict[NodeId, int] = {
+            problem.nodes[i].id: device_of[g] for g, members in enumerate(self.members) for i in members
+        }
+        return PlacementPlan.from_assignment(problem, assignment)
+
+    def device_of(self, problem: PlacementProblem, plan: PlacementPlan) -> list[int] | None:
+        """The plan in our numbering; None where it splits a group or has too many devices."""
+        number: dict[NodeId, int] = {}
+        next_of = {"accelerator": 0, "cpu": self.accelerators}
+        for device in plan.devices:
+            if device.nodes:
+                number.update(dict.fromkeys(device.nodes, next_of[device.type]))
+                next_of[device.type] += 1
+        if next_of["accelerator"] > self.accelerators or next_of["cpu"] > self.devices:
+            return None
+        chosen = []
+        for members in self.members:
+            found = {number.get(problem.nodes[i].id, -1) for i in members}
+            if len(found) != 1 or -1 in found:
+                return None
+            chosen.append(found.pop())
+        return chosen
+
+
+def contract(problem: PlacementProblem, contiguous: bool, objective: str = "max-load") -> Groups:
+    """Colour classes as groups; for contiguous plans also fused along cycles of the stage order."""
+    classes: list[tuple[int, ...]] = list(problem.color_classes)
+    arcs: set[tuple[int, int]] = set()
+    if contiguous:
+        classes, arcs = _fuse_cycles(classes, stage_arcs(problem), len(problem.nodes))
+    owner = _owner(classes, len(problem.nodes))
+    parts = 2 if objective == "gpipe" else 1
+
+    def total(attribute: str, part: int) -> tuple[float, ...]:
+        return tuple(
+            math.fsum(
+                getattr(problem.nodes[i], attribute)
+                for i in members
+                if parts == 1 or problem.nodes[i].backward == bool(part)
+            )
+            for members in classes
+        )
+
+    sizes = tuple(math.fsum(problem.nodes[i].size_bytes for i in members) for members in classes)
+    limit = math.inf if problem.memory_bytes is None else problem.memory_bytes
+    supported = tuple(
+        all(problem.nodes[i].supported for i in members) and size <= limit and problem.accelerators > 0
+        for members, size in zip(classes, sizes, strict=True)
+    )
+    return Groups(
+        members=tuple(classes),
+        times=tuple(total("accelerator_time", part) for part in range(parts)),
+        cpu_times=tuple(total("cpu_time", part) for part in range(parts)),
+        sizes=sizes,
+        supported=supported,
+        nets=_nets(problem, owner, parts),
+        arcs=tuple(sorted(arcs)),
+        accelerators=problem.accelerators,
+        cpus=problem.cpus,
+        memory=problem.memory_bytes,
+    )
+
+
+def _owner(classes: Iterable[Sequence[int]], count: int) -> list[int]:
+    owner = [0] * count
+    for c, members in enumerate(classes):
+        for i in members:
+            owner[i] = c
+    return owner
+
+
+def _fuse_cycles(
+    classes: list[tuple[int, ...]], node_arcs: Iterable[tuple[int, int]], count: int
+) -> tuple[list[tuple[int, ...]], set[tuple[int, int]]]:
+    """Classes on a common cycle must share a stage, hence a device. Returned in a topological order."""
+    import networkx as nx
+
+    owner = _owner(classes, count)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(classes)))
+    graph.add_edges_from((owner[u], owner[v]) for u, v in node_arcs if owner[u] != owner[v])
+    quotient = nx.condensation(graph)
+    order = list(nx.lexicographical_topological_sort(quotient, key=lambda c: min(quotient.nodes[c]["members"])))
+    rank = {c: r for r, c in enumerate(order)}
+    fused = [tuple(i for c in sorted(quotient.nodes[component]["members"]) for i in classes[c]) for component in order]
+    return fused, {(rank[u], rank[v]) for u, v in quotient.edges}
+
+
+def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[Net, ...]:
+    costs: dict[tuple[tuple[int, ...], int], list[float]] = {}
+    for u, node in enumerate(problem.nodes):
+        pins = tuple(sorted({owner[u], *(owner[v] for v in problem.successors[u])}))
+        if node.transfer_time and len(pins) > 1:
+            costs.setdefault((pins, int(node.backward) if parts == 2 else 0), []).append(node.transfer_time)
+    return tuple((pins, math.fsum(terms), part) for (pins, part), terms in costs.items())

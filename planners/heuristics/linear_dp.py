@@ -1,0 +1,246 @@
+"""The linearised dynamic program (DPL): the best cuts of one topological order into devices.
+
+Exact for the order, an upper bound for the problem. All interval loads come from a two-dimensional difference
+array: a transfer is free for the intervals that lie between two of its pins or hold them all.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from ...formulations.contract import OptionSpec
+from ...instances.result import Stop
+from ..contract import Outcome, Request
+from .groups import Groups, contract
+
+ORDERS = OptionSpec("orders", "int", 4, "how many topological orders are tried")
+NON_CONTIGUOUS = OptionSpec("non_contiguous", "flag", False, "the stages found are fine without contiguity, too")
+OBJECTIVE = OptionSpec("objective", "choice", "max-load", "max-load or gpipe", ("max-load", "gpipe"))
+
+MAX_GROUPS = 6_000
+"""Interval loads take 8 bytes for each pair of groups."""
+
+FORWARD_LIMITS = 24
+"""For gpipe: how many limits on the forward load are tried."""
+
+
+class LinearDp:
+    name = "linear-dp"
+    title = "optimal cuts of one topological order"
+    problem_kind = "placement"
+    exact = False
+    options = (OBJECTIVE, NON_CONTIGUOUS, ORDERS)
+
+    def plan(self, request: Request) -> Outcome:
+        groups = contract(request.problem, True, request.options.get("objective", "max-load"))
+        if groups.count > MAX_GROUPS:
+            message = f"{groups.count} groups are too many for linear-dp (at most {MAX_GROUPS})"
+            return Outcome(Stop.MEMORY, messages=(message,))
+        best: list[int] | None = None
+        value = math.inf
+        for order in topological_orders(groups, request.options.get("orders", 4), request.limits.seed):
+            found = best_cuts(groups, order)
+            if found is not None and groups.value(found) < value:
+                best, value = found, groups.value(found)
+                request.board.post(groups.plan(request.problem, found), value, source=self.name)
+            if request.out_of_time():
+                break
+        if best is None:
+            return Outcome(Stop.COMPLETED, messages=("no cut of the tried orders fits the memory",))
+        return Outcome(Stop.COMPLETED, groups.plan(request.problem, best), value)
+
+
+PLANNER = LinearDp()
+
+
+def topological_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
+    """Depth-first orders: along the arcs, against them, then with seeded ties."""
+    rng = random.Random(seed)
+    orders = [
+        _depth_first(groups, list(range(groups.count)), False),
+        _depth_first(groups, list(range(groups.count)), True),
+    ]
+    while len(orders) < count:
+        priority = list(range(groups.count))
+        rng.shuffle(priority)
+        orders.append(_depth_first(groups, priority, len(orders) % 2 == 1))
+    unique = {tuple(order): order for order in orders[:count]}
+    return list(unique.values())
+
+
+def _depth_first(groups: Groups, priority: Sequence[int], backwards: bool) -> list[int]:
+    """A topological order that follows one branch as long as it can."""
+    after: list[list[int]] = [[] for _ in range(groups.count)]
+    missing = [0] * groups.count
+    for u, v in groups.arcs:
+        tail, head = (v, u) if backwards else (u, v)
+        after[tail].append(head)
+        missing[head] += 1
+    ready = sorted((g for g in range(groups.count) if not missing[g]), key=lambda g: priority[g], reverse=not backwards)
+    order = []
+    while ready:
+        g = ready.pop()
+        order.append(g)
+        for h in sorted(after[g], key=lambda h: priority[h], reverse=not backwards):
+            missing[h] -= 1
+            if not missing[h]:
+                ready.append(h)
+    return order[::-1] if backwards else order
+
+
+def best_cuts(groups: Groups, order: Sequence[int]) -> list[int] | None:
+    """Device of each group for the best contiguous cuts of `order`, or None where nothing fits."""
+    import numpy as np
+
+    fast = [interval_loads(groups, order, part) for part in range(groups.parts)]
+    slow = [_interval_sums(order, groups.cpu_times[part]) for part in range(groups.parts)]
+    blocked = _blocked(groups, order)
+    for loads in fast:
+        loads[blocked] = np.inf
+    cuts = _cut(groups, fast[0], slow[0]) if groups.parts == 1 else _cut_two_parts(groups, fast, slow)
+    if cuts is None:
+        return None
+    device_of = [0] * groups.count
+    for device, start, end in cuts:
+        for position in range(start, end):
+            device_of[order[position]] = device
+    return device_of
+
+
+def interval_loads(groups: Groups, order: Sequence[int], part: int) -> Any:
+    """loads[i, j]: load of an accelerator with order[i:j]."""
+    import numpy as np
+
+    n = groups.count
+    position = [0] * n
+    for place, g in enumerate(order):
+        position[g] = place
+    change = np.zeros((n + 2, n + 2))
+
+    def add(i_low: int, i_high: int, j_low: int, j_high: int, cost: float) -> None:
+        """`cost` for all i_low <= i <= i_high and j_low <= j <= j_high."""
+        change[i_low, j_low] += cost
+        change[i_high + 1, j_low] -= cost
+        change[i_low, j_high + 1] -= cost
+        change[i_high + 1, j_high + 1] += cost
+
+    everywhere = 0.0
+    for pins, cost, net_part in groups.nets:
+        if net_part != part:
+            continue
+        everywhere += cost
+        places = sorted(position[g] for g in pins)
+        for before, after in zip([-1, *places], [*places, n], strict=True):
+            add(before + 1, after, before + 1, after, -cost)
+        add(0, places[0], places[-1] + 1, n, -cost)
+    cut = change.cumsum(axis=0).cumsum(axis=1)[: n + 1, : n + 1] + everywhere
+    np.maximum(cut, 0.0, out=cut)  # rounding of sums that cancel
+    return cut + _interval_sums(order, groups.times[part])
+
+
+def _interval_sums(order: Sequence[int], values: Sequence[float]) -> Any:
+    import numpy as np
+
+    prefix = np.concatenate([[0.0], np.cumsum([values[g] for g in order])])
+    return prefix[None, :] - prefix[:, None]
+
+
+def _blocked(groups: Groups, order: Sequence[int]) -> Any:
+    """Intervals that no accelerator can hold, and empty or reversed ones."""
+    import numpy as np
+
+    n = groups.count
+    blocked = np.tril(np.ones((n + 1, n + 1), dtype=bool))
+    blocked |= _interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
+    if groups.memory is not None:
+        blocked |= _interval_sums(order, groups.sizes) > groups.memory
+    return blocked
+
+
+Cut = tuple[int, int, int]
+"""(device, first position, end position)."""
+
+
+def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
+    """best[f][c][j]: the smallest largest load of order[:j] on f accelerators and c CPUs."""
+    import numpy as np
+
+    n = groups.count
+    slow = np.where(np.tri(n + 1, dtype=bool), np.inf, slow)
+    start = np.full(n + 1, np.inf)
+    start[0] = 0.0
+    best: dict[tuple[int, int], Any] = {(0, 0): start}
+    came: dict[tuple[int, int], tuple[Any, Any]] = {}
+    for f in range(groups.accelerators + 1):
+        for c in range(groups.cpus + 1):
+            if f == c == 0:
+                continue
+            value, origin, kind = (
+                np.full(n + 1, np.inf),
+                np.zeros(n + 1, dtype=np.int64),
+                np.zeros(n + 1, dtype=np.int8),
+            )
+            for number, (before, loads) in enumerate((((f - 1, c), fast), ((f, c - 1), slow)), start=1):
+                if before in best:
+                    _extend(best[before], loads, number, value, origin, kind)
+            best[f, c], came[f, c] = value, (origin, kind)
+    return _trace(groups, best, came)
+
+
+def _extend(previous: Any, loads: Any, number: int, value: Any, origin: Any, kind: Any) -> None:
+    """One more device: it takes order[i:j], or nothing."""
+    import numpy as np
+
+    reachable = np.flatnonzero(np.isfinite(previous))
+    if not len(reachable):
+        return
+    table = np.maximum(previous[reachable, None], loads[reachable])
+    choice = table.argmin(axis=0)
+    columns = np.arange(len(value))
+    for candidate, source in ((table[choice, columns], reachable[choice]), (previous, columns)):
+        better = candidate < value
+        value[better], origin[better], kind[better] = candidate[better], source[better], number
+
+
+def _trace(
+    groups: Groups, best: dict[tuple[int, int], Any], came: dict[tuple[int, int], tuple[Any, Any]]
+) -> list[Cut] | None:
+    f, c, j = groups.accelerators, groups.cpus, groups.count
+    if not math.isfinite(best[f, c][j]):
+        return None
+    cuts: list[Cut] = []
+    while f or c:
+        origin, kind = came[f, c]
+        i, number = int(origin[j]), int(kind[j])
+        device = f - 1 if number == 1 else groups.accelerators + c - 1
+        if i < j:
+            cuts.append((device, i, j))
+        f, c, j = (f - 1, c, i) if number == 1 else (f, c - 1, i)
+    return cuts
+
+
+def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> list[Cut] | None:
+    """max FW + max BW: the best cuts for the backward part under each of several limits on the forward part."""
+    import numpy as np
+
+    whole = _cut(groups, fast[0] + fast[1], slow[0] + slow[1])
+    if whole is None:
+        return None
+
+    def largest(cuts: Sequence[Cut], part: int) -> float:
+        return max(float((fast if d < groups.accelerators else slow)[part][i, j]) for d, i, j in cuts)
+
+    best, value = whole, largest(whole, 0) + largest(whole, 1)
+    least = math.fsum(groups.times[0]) / groups.devices / 2
+    for limit in np.linspace(least, 2 * largest(whole, 0), FORWARD_LIMITS):
+        cuts = _cut(
+            groups,
+            np.where(fast[0] <= limit, fast[1], np.inf),
+            np.where(slow[0] <= limit, slow[1], np.inf),
+        )
+        if cuts is not None and largest(cuts, 0) + largest(cuts, 1) < value:
+            best, value = cuts, largest(cuts, 0) + largest(cuts, 1)
+    return best
