@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .instances.result import Found as Found
     from .instances.result import Result as Result
     from .instances.result import Stop as Stop
-    from .instances.result import Warmth as Warmth
     from .instances.result import WarmStart as WarmStart
+    from .instances.result import Warmth as Warmth
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
@@ -59,7 +59,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - the table above is the list
+__all__ = [
     "__version__",
     *_HOME_OF,
 ]

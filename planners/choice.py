@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..formulations.contract import OptionSpec, Problem
+from ..formulations.contract import OptionSpec
 from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
 from ..instances.errors import InputError, UsageError
 from .options import SolveOptions
@@ -34,9 +34,7 @@ class Method:
         return {**self.options, "formulation": self.formulation.name, "solver": self.solver}
 
 
-def choose(
-    kind: str, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]
-) -> Method:
+def choose(kind: str, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]) -> Method:
     """Resolve names; neither given: the best exact method for this kind of problem."""
     if planner is not None and planner != EXACT:
         return _choose_planner(kind, formulation, planner, solver, options)
@@ -49,8 +47,8 @@ def _choose_planner(
     entry = _named(planner, PLANNERS, "planner")
     if formulation is not None:
         raise UsageError(
-            f"Planner {planner!r} uses no formulation; give --formulation {formulation} alone or with --planner {EXACT}, "
-            f"or --planner {planner} alone."
+            f"Planner {planner!r} uses no formulation; give --planner {planner} alone, or --formulation {formulation} "
+            f"alone or with --planner {EXACT}."
         )
     if solver != "auto":
         raise UsageError(f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}.")
@@ -65,7 +63,17 @@ def _choose_exact(kind: str, formulation: str | None, solver: str, options: Mapp
         formulation = BEST_FOR_KIND[kind]
     entry = _named(formulation, FORMULATIONS, "formulation")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
+    _check_solver(solver)
     return Method(PLANNERS[EXACT], entry, solver, resolve_options(entry, options))
+
+
+def _check_solver(solver: str) -> None:
+    """`auto`, or installed solvers joined by commas; an unknown one is refused before any work is done."""
+    from .backends.registry import find_backend  # loads numpy, which the tables of names do without
+
+    if solver != "auto":
+        for name in solver.split(","):
+            find_backend(name.strip())
 
 
 def check_native(solver: str, limits: SolveOptions) -> None:

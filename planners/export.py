@@ -16,7 +16,9 @@ SUFFIXES = (".mps", ".lp")
 def check_export(path: str) -> None:
     """Refuse a suffix that names no format of ours."""
     if Path(path).suffix not in SUFFIXES:
-        raise UsageError(f"A model is written as .mps or .lp, not as {Path(path).suffix or path!r}; change the file's name.")
+        raise UsageError(
+            f"A model is written as .mps or .lp, not as {Path(path).suffix or path!r}; change the file's name."
+        )
 
 
 def export_model(

@@ -39,11 +39,12 @@ class Ruling:
 
 
 def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
-    """Verify, then evaluate; a plan that cannot even be read is a plan with a violation."""
-    if not isinstance(plan, Plan):
-        return Ruling(plan, None, (f"the method returned {type(plan).__name__}, not a plan",))
-    violations = tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
-    value = None if violations else evaluate(problem, plan).objective(rules.objective)
+    """Verify, then evaluate; what cannot even be read as a plan has that as its violation."""
+    try:
+        violations = tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
+        value = None if violations else evaluate(problem, plan).objective(rules.objective)
+    except (TypeError, ValueError, AttributeError) as error:
+        return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
     return Ruling(plan, value, violations)
 
 
@@ -106,9 +107,7 @@ def _without_plan(outcome: Outcome, refused: list[Ruling], bound: float | None, 
     if refused:
         first = refused[0]
         claimed = _finite(outcome.claimed)
-        return Verdict(
-            Stop.ERROR, Found.REJECTED, first.plan, None, claimed, None, first.violations, tuple(messages)
-        )
+        return Verdict(Stop.ERROR, Found.REJECTED, first.plan, None, claimed, None, first.violations, tuple(messages))
     stop = outcome.stop
     if stop in (Stop.PROVEN, Stop.GAP):
         messages.append(f"the method says {stop} and offers no plan")

@@ -15,21 +15,26 @@ _COMMON = (OBJECTIVE, NON_CONTIGUOUS)
 
 
 def _heuristic(name: str, title: str, *own: OptionSpec, exact: bool = False) -> Entry:
-    return Entry(name, title, "placement", f"{_HEURISTICS}.{name}:PLANNER", (*_COMMON, *own), exact=exact)
+    module = name.replace("-", "_")
+    return Entry(name, title, "placement", f"{_HEURISTICS}.{module}:PLANNER", (*_COMMON, *own), exact=exact)
 
 
 PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact:PLANNER"),
-        _heuristic("brute_force", "All plans of a tiny problem, one by one", exact=True),
+        _heuristic("brute-force", "All plans of a tiny problem, one by one", exact=True),
         _heuristic("greedy", "Nodes in topological order, device after device"),
-        _heuristic("one_device", "Everything on one device"),
+        _heuristic("one-device", "Everything on one device"),
         _heuristic("expert", "A split given in a file"),
         _heuristic("pipedream", "PipeDream's partitioner"),
         _heuristic("partition", "Balanced graph partition"),
-        _heuristic("linear_dp", "Optimal cuts of one topological order"),
-        _heuristic("local_search", "Best single reassignment from random starts"),
+        _heuristic(
+            "linear-dp",
+            "Optimal cuts of topological orders",
+            OptionSpec("orders", "int", 4, "How many topological orders are tried."),
+        ),
+        _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search"),
     )
 }

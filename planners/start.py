@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..formulations.contract import Plan, Problem
-from ..instances.result import Warmth, WarmStart
+from ..instances.result import WarmStart, Warmth
 from .choice import Method
 from .contract import Board, Outcome, Request
 from .judge import Rules, rule

@@ -74,7 +74,9 @@ class Cluster:
         for name in ("bandwidth", "cpu_slowdown", "training"):
             if getattr(self, name) is not None:
                 option = "--inference" if name == "training" else "--" + name.replace("_", "-")
-                raise UsageError(f"{option} is for PipeDream profiles; a packaged instance has its times: drop {option}.")
+                raise UsageError(
+                    f"{option} is for PipeDream profiles; a packaged instance has its times: drop {option}."
+                )
         given = {"accelerators": self.devices, "cpus": self.cpus, "memory_bytes": self.memory_bytes}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if changes.get("memory_bytes") == math.inf:

@@ -1,22 +1,29 @@
-"""The rules of judgement as options of `plan verify` and `plan show`, and plans read from either kind of file."""
+"""What `plan verify` and `plan show` share: the plan's file, and by which rules it is judged."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
 from ..instances.errors import UsageError
+from ..instances.placement import PlacementProblem
+from ..instances.plan import PlacementPlan
+from .console import say_note
 
 CONTIGUITIES = ("none", "device", "chain")
-OBJECTIVES = ("max-load", "gpipe", "latency")
+OBJECTIVES = ("max-load", "gpipe")
 
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan or a result of `plan solve`.")]
+PlanArgument = Annotated[
+    str,
+    typer.Argument(metavar="PLAN", help="A plan, a result of `plan solve`, or an expert split.", show_default=False),
+]
 Contiguity = Annotated[
     str | None,
     typer.Option(
         "--contiguity",
-        metavar="none|device|chain",
+        metavar="|".join(CONTIGUITIES),
         help="What each device's nodes must form; default: what the result was made for, else none.",
         show_default=False,
     ),
@@ -26,10 +33,61 @@ Objective = Annotated[
     typer.Option(
         "--objective",
         metavar="|".join(OBJECTIVES),
-        help="Default: what the result was made for, else max-load.",
+        help="What is recomputed; default: what the result was made for, else max-load.",
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A plan before the referee, with the rules that apply."""
+
+    problem: PlacementProblem
+    plan: PlacementPlan
+    contiguity: str
+    objective: str
+
+
+def read_case(problem: PlacementProblem, path: str, contiguity: str | None, objective: str | None) -> Case:
+    """The plan in a file; a result also says for which rules and for which problem it was made."""
+    from ..instances.io import load_plan
+
+    made_for = _made_for(path)
+    plan = load_plan(path, problem)
+    made_hash = made_for.get("hash")
+    if made_hash is not None and made_hash != problem.hash:
+        say_note(
+            f"{path} was made for another problem (hash {made_hash}, this one has {problem.hash}); "
+            "give the same cluster options as then."
+        )
+    return Case(
+        problem,
+        plan,
+        _rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
+        _rule("--objective", objective, made_for.get("objective"), OBJECTIVES, "max-load"),
+    )
+
+
+def _made_for(path: str) -> dict[str, Any]:
+    """The problem's hash, contiguity and objective of a result file; nothing where the file is a mere plan."""
+    from ..instances.io import read_json
+
+    data = read_json(path)
+    if not isinstance(data, dict) or "schema" not in data:
+        return {}
+    parts = [data.get("options"), data.get("problem")]
+    known: dict[str, Any] = {}
+    for part in parts:
+        if isinstance(part, dict):
+            known |= {key: part[key] for key in ("contiguity", "objective", "hash") if key in part}
+    return known
+
+
+def _rule(option: str, given: str | None, made_for: Any, choices: tuple[str, ...], default: str) -> str:
+    if given is not None:
+        return one_of(option, given, choices)
+    return made_for if isinstance(made_for, str) and made_for in choices else default
 
 
 def one_of(option: str, value: str, choices: tuple[str, ...]) -> str:

@@ -80,7 +80,9 @@ def test_the_command_line_overrides_the_cluster_of_the_file(plan: Plan, instance
 
 
 def test_own_options_reach_their_method(plan: Plan, instance: Path) -> None:
-    options = plan("solve", instance, "--non-contiguous", "--variant", "plain", "--solver", "highs", "--json").json["options"]
+    options = plan("solve", instance, "--non-contiguous", "--variant", "plain", "--solver", "highs", "--json").json[
+        "options"
+    ]
     assert (options["non_contiguous"], options["variant"], options["contiguity"]) == (True, "plain", "none")
 
 
@@ -205,7 +207,9 @@ def test_usage_that_makes_no_sense(plan: Plan, instance: Path, arguments: tuple[
     assert words in one_sentence(plan("solve", instance, *arguments))
 
 
-@pytest.mark.parametrize("arguments", [("--gap", "much"), ("--time-limit", "soon"), ("--colour", "red"), ("a", "b", "c")])
+@pytest.mark.parametrize(
+    "arguments", [("--gap", "much"), ("--time-limit", "soon"), ("--colour", "red"), ("a", "b", "c")]
+)
 def test_what_is_no_option_at_all(plan: Plan, instance: Path, arguments: tuple[str, ...]) -> None:
     said = plan("solve", instance, *arguments)
     assert (said.code, said.out) == (2, "")

@@ -1,0 +1,179 @@
+"""What people see: blocks of facts about a run, and the split device by device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..instances.placement import PlacementProblem
+from ..instances.plan import PlacementPlan
+from ..instances.referee import DeviceLoad, PlacementEvaluation, evaluate, stage_order
+from ..instances.result import Found, Result, Stop
+from .console import can_draw, out, styled
+from .progress import number
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+BAR_WIDTH = 12
+MAX_DEVICES_DRAWN = 64
+
+
+def draw_result(problem: PlacementProblem, result: Result) -> None:
+    """Instance, model, run, devices; the last line is the referee's."""
+    _block("instance", _instance_facts(problem))
+    if result.model_size:
+        _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
+    _block("run", _run_facts(result, problem))
+    if result.plan is not None and result.verified:
+        draw_split(problem, result.plan)
+    say_verdict(problem, result.plan, result.violations, str(result.options.get("objective", "max-load")))
+
+
+def _block(title: str, facts: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    out().print(styled(title, "bold"))
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(styled(f"  {name}"), styled(value))
+    out().print(table)
+
+
+def _instance_facts(problem: PlacementProblem) -> dict[str, Any]:
+    backward = sum(node.backward for node in problem.nodes)
+    kinds = f" ({backward} backward)" if backward else ""
+    memory = "no limit" if problem.memory_bytes is None else size(problem.memory_bytes)
+    return {
+        "name": problem.name,
+        "graph": f"{len(problem.nodes)} nodes{kinds}, {len(problem.edges)} edges",
+        "cluster": f"{problem.accelerators} accelerators with memory {memory}, {problem.cpus} CPUs",
+    }
+
+
+def _run_facts(result: Result, problem: PlacementProblem) -> dict[str, Any]:
+    method = " through ".join(filter(None, [result.formulation, result.planner]))
+    if result.backend.get("name"):
+        method += f" on {result.backend['name']} {result.backend.get('version') or ''}".rstrip()
+    seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
+    return {
+        "method": method,
+        "stop": str(result.stop),
+        "found": _found(result),
+        "objective": f"{number(result.objective, 'none')} {problem.time_unit or ''}".rstrip(),
+        "bound": number(result.bound, "none"),
+        "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
+        "start": _start(result),
+        "seconds": seconds,
+    }
+
+
+def _found(result: Result) -> str:
+    """`optimal` never stands alone: it holds within the gap that was proven."""
+    if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN and result.gap is not None:
+        return f"optimal (proven gap {result.gap:.2g})"
+    return str(result.found)
+
+
+def _start(result: Result) -> str:
+    start = result.warm_start
+    facts = [f"from {start.source}" if start.source else "", f"at {number(start.value)}" if start.value else ""]
+    return " ".join(filter(None, [str(start.outcome), *facts]))
+
+
+def say_verdict(
+    problem: PlacementProblem, plan: PlacementPlan | None, violations: Sequence[str], objective: str
+) -> None:
+    """The referee's word, recomputed here and now."""
+    console = out()
+    if plan is None:
+        console.print(styled("verified: there is no plan", "bold"))
+    elif violations:
+        for violation in violations:
+            console.print(styled(f"  - {violation}"))
+        console.print(styled(f"verified: no, {len(violations)} violations", "bold red"))
+    else:
+        value = number(evaluate(problem, plan).objective(objective))
+        unit = f" {problem.time_unit}" if problem.time_unit else ""
+        console.print(styled(f"verified: yes, recomputed {objective} {value}{unit}", "bold green"))
+
+
+# ---- the split -----------------------------------------------------------------------------------------
+
+
+def draw_split(problem: PlacementProblem, plan: PlacementPlan) -> None:
+    """One line per device, in stage order where there is one; the bottleneck is marked in words."""
+    evaluation = evaluate(problem, plan)
+    order = stage_order(problem, plan)
+    loads = {load.name: load for load in evaluation.devices}
+    names = list(order) if order is not None else list(loads)
+    busy = [name for name in names if any(device.nodes for device in plan.devices if device.name == name)]
+    table = _split_table()
+    for name in busy[:MAX_DEVICES_DRAWN]:
+        table.add_row(*_device_row(problem, plan, loads[name], evaluation))
+    console = out()
+    console.print(table)
+    for text in _remarks(busy, len(names), order is not None):
+        console.print(styled(text))
+
+
+def _split_table() -> Table:
+    from rich.box import ASCII2, SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD if can_draw("─") else ASCII2, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("device", "nodes", "share", "load", "compute", "in", "out", "memory", ""):
+        table.add_column(title, justify="left" if title in ("device", "share", "") else "right", overflow="fold")
+    return table
+
+
+def _device_row(
+    problem: PlacementProblem, plan: PlacementPlan, load: DeviceLoad, evaluation: PlacementEvaluation
+) -> list[Any]:
+    count = sum(len(device.nodes) for device in plan.devices if device.name == load.name)
+    slowest = load.name == evaluation.bottleneck
+    numbers = (load.load, load.compute, load.transfer_in, load.transfer_out)
+    return [
+        styled(load.name, "bold" if slowest else ""),
+        str(count),
+        styled(bar(load.load, evaluation.max_load), "red" if slowest else "cyan"),
+        *(f"{value:.5g}" for value in numbers),
+        _memory(problem, load),
+        styled("slowest" if slowest else "", "bold red"),
+    ]
+
+
+def _memory(problem: PlacementProblem, load: DeviceLoad) -> str:
+    if load.type == "cpu" or not problem.memory_bytes:
+        return size(load.size_bytes)
+    return f"{size(load.size_bytes)} ({100 * load.size_bytes / problem.memory_bytes:.0f}%)"
+
+
+def _remarks(busy: Sequence[str], devices: int, is_chain: bool) -> list[str]:
+    remarks = []
+    if len(busy) > MAX_DEVICES_DRAWN:
+        remarks.append(f"... and {len(busy) - MAX_DEVICES_DRAWN} more devices")
+    if devices > len(busy):
+        remarks.append(f"idle: {devices - len(busy)} of {devices} devices")
+    if is_chain:
+        shown = list(busy[:MAX_DEVICES_DRAWN]) + (["..."] if len(busy) > MAX_DEVICES_DRAWN else [])
+        remarks.append("stages: " + " -> ".join(shown))
+    else:
+        remarks.append("stages: none, the devices depend on each other in a circle")
+    return remarks
+
+
+def bar(value: float, largest: float) -> str:
+    """A bar that is full for the largest value."""
+    filled = 0 if largest <= 0 else round(BAR_WIDTH * value / largest)
+    full, empty = ("█", "░") if can_draw("█░") else ("#", ".")
+    return full * filled + empty * (BAR_WIDTH - filled)
+
+
+def size(count: float) -> str:
+    """Bytes for eyes."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"

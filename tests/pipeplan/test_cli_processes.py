@@ -1,0 +1,173 @@
+"""`plan` as a process of its own: signals, closed pipes, a solver that is killed, and how soon help is there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pipeplan
+
+PLAN = [sys.executable, "-m", "pipeplan"]
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def hard(tmp_path: Path) -> Path:
+    """An instance whose proof takes much longer than any test: many different operators, much traffic."""
+    count = 60
+    nodes = [
+        pipeplan.Node(i, 1.0 + (i * 7919 % 97) / 97, 50.0, transfer_time=0.05 + (i * 104729 % 89) / 300)
+        for i in range(count)
+    ]
+    edges = [(i, j) for i in range(count) for j in (i + 1, i + 5, i + 11) if j < count]
+    nodes[-1] = pipeplan.Node(count - 1, 1.0, 50.0)
+    path = tmp_path / "hard.json"
+    pipeplan.save(pipeplan.PlacementProblem(tuple(nodes), tuple(edges), 6, 0, name="hard"), path)
+    return path
+
+
+@contextlib.contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A `plan` process that does not outlive the test."""
+    command = [*PLAN, *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for_incumbent(process: subprocess.Popen[str]) -> None:
+    """Read progress until there is a plan."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("{") and json.loads(line)["incumbent"] is not None:
+            return
+    raise AssertionError("the process ended without a plan")
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def wait_for_children(pid: int) -> list[int]:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if found := children(pid):
+            return found
+        time.sleep(0.05)
+    raise AssertionError("no solver process was started")
+
+
+HARD = ("--non-contiguous", "--json", "--progress", "json")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_prints_and_saves_the_incumbent(hard: Path, tmp_path: Path, number: int) -> None:
+    saved = tmp_path / "saved.json"
+    with started("solve", hard, *HARD, "--output", saved) as process:
+        wait_for_incumbent(process)
+        wait_for_children(process.pid)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    result = json.loads(out)
+    assert process.returncode == 0
+    assert (result["stop"], result["found"], result["verified"]) == ("interrupted", "feasible", True)
+    assert result["gap"] is not None
+    assert json.loads(saved.read_text()) == result
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_reaches_the_whole_group_of_processes(hard: Path) -> None:
+    """As a terminal sends it: the workers get it too, and must leave the last word to the parent."""
+    with started("solve", hard, *HARD) as process:
+        wait_for_incumbent(process)
+        wait_for_children(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, json.loads(out)["stop"]) == (0, "interrupted")
+    assert "Traceback" not in err
+
+
+def test_an_interrupt_before_there_is_a_plan(hard: Path) -> None:
+    with started("solve", hard, "--warm-start", "none", "--planner", "brute_force", "--json") as process:
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode in (0, 130)
+    assert "Traceback" not in err
+    if process.returncode == 130 and out:
+        assert json.loads(out)["found"] == "nothing"
+
+
+def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
+    """kill -9 of every worker: the run goes on without it, or ends and keeps the best verified plan."""
+    with started("solve", hard, *HARD, "--time-limit", "4s") as process:
+        wait_for_incumbent(process)
+        for worker in wait_for_children(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    result = json.loads(out)
+    assert (process.returncode, result["verified"]) == (0, True)
+    assert result["messages"], "the death of a solver must be told"
+    assert "Traceback" not in err
+
+
+def test_a_named_solver_that_is_killed_ends_the_run_with_the_best_plan(hard: Path) -> None:
+    with started("solve", hard, *HARD, "--solver", "highs", "--time-limit", "60s") as process:
+        wait_for_incumbent(process)
+        for worker in wait_for_children(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    result = json.loads(out)
+    assert (process.returncode, result["stop"], result["verified"]) == (0, "error", True)
+    assert any("highs" in message for message in result["messages"])
+
+
+@pytest.mark.parametrize("arguments", [("instances",), ("planners",), ("instances", "--json")])
+def test_a_closed_pipe_is_silent(arguments: tuple[str, ...]) -> None:
+    """`plan instances | head -0`: the reader is gone before the first word."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*PLAN, *arguments], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_help_is_there_at_once() -> None:
+    """Half a second is the promise; the best of three, because the machine may be busy."""
+    seconds = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run([*PLAN, "--help"], capture_output=True, check=True)
+        seconds.append(time.monotonic() - began)
+    assert min(seconds) < 0.5
+
+
+def test_a_terminal_without_unicode_is_no_fault(hard: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [*PLAN, "solve", str(hard), "--planner", "greedy"], capture_output=True, env=environment, timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stderr
+    done.stdout.decode("ascii")
