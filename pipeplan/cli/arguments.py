@@ -98,18 +98,19 @@ def cluster(
 
 def load_instance(text: str, on: Cluster) -> PlacementProblem:
     """The problem in a file, or the packaged one of that name, on the cluster of the command line."""
-    from ..instances.catalogue import load_packaged, packaged_names
     from ..instances.io import load
 
-    if os.path.exists(text) or text not in packaged_names():
-        if not os.path.exists(text) and not _looks_like_a_path(text):
-            raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
+    if os.path.exists(text) or _looks_like_a_path(text):
         return load(text, **asdict(on))
+    from ..instances.catalogue import load_packaged, packaged_names
+
+    if text not in packaged_names():
+        raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
     return load_packaged(text).replace(**on.for_packaged())
 
 
 def _looks_like_a_path(text: str) -> bool:
-    return os.sep in text or "." in text
+    return os.sep in text or text.endswith((".json", ".txt"))
 
 
 def check_output(option: str, path: str | None) -> None:

@@ -15,7 +15,7 @@ from .progress import number
 if TYPE_CHECKING:
     from rich.table import Table
 
-BAR_WIDTH = 12
+BAR_WIDTH = 10
 MAX_DEVICES_DRAWN = 64
 
 
@@ -113,6 +113,8 @@ def draw_split(problem: PlacementProblem, plan: PlacementPlan) -> None:
         table.add_row(*_device_row(problem, plan, loads[name], evaluation))
     console = out()
     console.print(table)
+    unit = f" {problem.time_unit}" if problem.time_unit else ""
+    console.print(styled(f"bottleneck: {evaluation.bottleneck} with load {number(evaluation.max_load)}{unit}"))
     for text in _remarks(busy, len(names), order is not None):
         console.print(styled(text))
 
@@ -121,9 +123,10 @@ def _split_table() -> Table:
     from rich.box import ASCII2, SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD if can_draw("─") else ASCII2, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("device", "nodes", "share", "load", "compute", "in", "out", "memory", ""):
-        table.add_column(title, justify="left" if title in ("device", "share", "") else "right", overflow="fold")
+    table = Table(box=SIMPLE_HEAD if can_draw("─") else ASCII2, show_edge=False, padding=0)
+    table.add_column("device", overflow="ellipsis", no_wrap=True, max_width=12)
+    for title in ("nodes", "share", "load", "compute", "in", "out", "memory", "full", ""):
+        table.add_column(title, justify="left" if title in ("share", "") else "right", no_wrap=True)
     return table
 
 
@@ -132,21 +135,24 @@ def _device_row(
 ) -> list[Any]:
     count = sum(len(device.nodes) for device in plan.devices if device.name == load.name)
     slowest = load.name == evaluation.bottleneck
-    numbers = (load.load, load.compute, load.transfer_in, load.transfer_out)
     return [
         styled(load.name, "bold" if slowest else ""),
         str(count),
         styled(bar(load.load, evaluation.max_load), "red" if slowest else "cyan"),
-        *(f"{value:.5g}" for value in numbers),
-        _memory(problem, load),
-        styled("slowest" if slowest else "", "bold red"),
+        f"{load.load:.5g}",
+        f"{load.compute:.4g}",
+        f"{load.transfer_in:.3g}",
+        f"{load.transfer_out:.3g}",
+        size(load.size_bytes),
+        _fullness(problem, load),
+        styled("<--" if slowest else "", "bold red"),
     ]
 
 
-def _memory(problem: PlacementProblem, load: DeviceLoad) -> str:
+def _fullness(problem: PlacementProblem, load: DeviceLoad) -> str:
     if load.type == "cpu" or not problem.memory_bytes:
-        return size(load.size_bytes)
-    return f"{size(load.size_bytes)} ({100 * load.size_bytes / problem.memory_bytes:.0f}%)"
+        return "-"
+    return f"{100 * load.size_bytes / problem.memory_bytes:.0f}%"
 
 
 def _remarks(busy: Sequence[str], devices: int, is_chain: bool) -> list[str]:
@@ -173,7 +179,7 @@ def bar(value: float, largest: float) -> str:
 def size(count: float) -> str:
     """Bytes for eyes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.4g} {unit}"
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
         count /= 1024
-    return f"{count:.4g} TiB"
+    return f"{count:.3g} TiB"

@@ -48,7 +48,14 @@ def solvers(json: Json = False) -> None:
     if json:
         print_json(list(rows))
     else:
-        _table(rows)
+        _table([_solver_row(row) for row in rows])
+
+
+def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a solver cannot do is shorter, and more to the point, than what it can."""
+    lacks = [name.replace("_", " ") for name, able in row["capabilities"].items() if not able]
+    version = (row["version"] or "unknown") if row["available"] else "not installed"
+    return {"name": row["name"], "title": row["title"], "version": version, "does without": lacks, "remedy": row["remedy"]}
 
 
 def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json: bool) -> None:

@@ -54,8 +54,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
     """The same facts for machines; costs only where the plan is one."""
     facts: dict[str, Any] = {
         "verified": not violations,
-        "contiguity": case.contiguity,
-        "objective_name": case.objective,
+        "options": {"contiguity": case.contiguity, "objective": case.objective},
         "objective": None,
         "violations": [{"rule": violation.rule, "message": violation.message} for violation in violations],
         "problem": {"kind": case.problem.kind, "name": case.problem.name, "hash": case.problem.hash},

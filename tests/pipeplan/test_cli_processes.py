@@ -109,7 +109,7 @@ def test_ctrl_c_reaches_the_whole_group_of_processes(hard: Path) -> None:
 
 
 def test_an_interrupt_before_there_is_a_plan(hard: Path) -> None:
-    with started("solve", hard, "--warm-start", "none", "--planner", "brute_force", "--json") as process:
+    with started("solve", hard, "--warm-start", "none", "--planner", "brute-force", "--json") as process:
         time.sleep(1.0)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)

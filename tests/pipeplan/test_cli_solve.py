@@ -70,12 +70,12 @@ def test_optimal_is_not_printed_without_a_proof(plan: Plan, instance: Path) -> N
 
 
 def test_without_an_instance_a_packaged_example_is_planned(plan: Plan) -> None:
-    result = plan("solve", "--planner", "one_device", "--json").json
+    result = plan("solve", "--planner", "one-device", "--json").json
     assert result["problem"]["name"] in plan("instances").out
 
 
 def test_the_command_line_overrides_the_cluster_of_the_file(plan: Plan, instance: Path) -> None:
-    result = plan("solve", instance, "--planner", "one_device", "--devices", 1, "--memory", "none", "--json").json
+    result = plan("solve", instance, "--planner", "one-device", "--devices", 1, "--memory", "none", "--json").json
     assert (result["problem"]["accelerators"], result["problem"]["memory_bytes"]) == (1, None)
 
 
@@ -224,7 +224,7 @@ def test_text_from_files_is_neither_markup_nor_an_escape_sequence(plan: Plan, tm
     nodes = (pipeplan.Node("[red]a[/red]\x1b[31m", 1.0, 1.0),)
     path = tmp_path / "odd.json"
     pipeplan.save(PlacementProblem(nodes, (), 1, 0, name="[bold]odd[/]\x1b]0;title\x07\n"), path)
-    said = plan("solve", path, "--planner", "one_device")
+    said = plan("solve", path, "--planner", "one-device")
     assert said.code == 0
     assert "[bold]odd[/]" in said.out
     assert "\x1b" not in said.out + said.err
@@ -238,12 +238,12 @@ def test_errors_of_ours_are_called_so(plan: Plan, instance: Path, monkeypatch: p
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(solve, "_tell", fail)
-    said = plan("solve", instance, "--planner", "one_device")
+    said = plan("solve", instance, "--planner", "one-device")
     assert said.code == 70
     assert "internal error (RuntimeError: a mistake)" in said.err
     assert "Traceback" not in said.err
     monkeypatch.setenv("PIPEPLAN_DEBUG", "1")
-    assert "Traceback" in plan("solve", instance, "--planner", "one_device").err
+    assert "Traceback" in plan("solve", instance, "--planner", "one-device").err
 
 
 # ---- the same from Python ------------------------------------------------------------------------------
