@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -243,10 +244,10 @@ def submit(
     number = next(_numbers)
     if isinstance(model, MatrixModel):
         vector = None if start is None else model.vector(start)
-        task = Task(number, model.nameless(), options, submitted, start=vector)
+        task = Task(number, model.for_worker(), options, submitted, start=vector)
     else:
         named = None if start is None else dict(start)
-        task = Task(number, model, options, submitted, named_start=named)
+        task = Task(number, model, options, submitted, named_start=named, paths=tuple(filter(None, sys.path)))
     worker = _pool.take(backend)
     try:
         job = Job(Task(number, model, options, submitted), backend, worker)

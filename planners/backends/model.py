@@ -135,9 +135,9 @@ class MatrixModel:
     def without_objective(self) -> MatrixModel:
         return replace(self, costs=np.zeros(self.columns), offset=0.0)
 
-    def nameless(self) -> MatrixModel:
-        """What a solver needs: row names stay at home. Column names stay with the grids that need them."""
-        return replace(self, row_names=(), column_names=self.column_names if self.grids else ())
+    def for_worker(self) -> MatrixModel:
+        """What a solver process needs: the names of rows stay at home."""
+        return replace(self, row_names=())
 
 
 def _within(value: Floats, lower: Floats, upper: Floats) -> bool:

@@ -22,6 +22,7 @@ TICK_S = 0.1
 LONGEST_LAST_WORDS = 2000
 
 MODULE = f"{__package__}.worker"
+PACKAGE_ROOT = str(Path(__file__).absolute().parents[3])
 
 
 class Listener(Protocol):
@@ -136,10 +137,9 @@ class Worker:
 
 
 def _environment() -> dict[str, str]:
-    """The child finds our package and everything that the parent finds, wherever it is started."""
-    root = str(Path(__file__).parents[3])
-    paths = [root, *(entry for entry in sys.path if entry and entry != root)]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    """The child finds our package first, wherever it is started, and what the parent's environment adds."""
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (PACKAGE_ROOT, inherited)))}
 
 
 def _describe_end(code: int, last_words: str) -> str:

@@ -67,6 +67,8 @@ class Task:
     start: tuple[Indices, Floats] | None = None
     named_start: Mapping[str, float] | None = None
     """For native models, whose names only the worker knows."""
+    paths: tuple[str, ...] = ()
+    """Where the parent finds modules, for the builder of a native model."""
 
 
 @dataclass(frozen=True, slots=True)

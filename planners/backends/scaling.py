@@ -59,7 +59,7 @@ class IntegerForm:
 
     def hint(self, index: int, value: float, upwards: bool) -> int:
         """The whole number for a value; a column that costs is rounded up, so that its rows stay satisfied."""
-        number = value / self.steps[index]
+        number = float(value / self.steps[index])
         whole = math.ceil(number - 1e-6) if upwards else round(number)
         return min(max(whole, self.lower[index]), self.upper[index])
 

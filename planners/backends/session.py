@@ -9,11 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .model import Floats, Indices, MatrixModel
 from .records import Message, Task, finite
 
 PROGRESS_INTERVAL_S = 0.1
 WATCH_INTERVAL_S = 0.05
+
+INFINITE = 1e20
+"""Solvers' values from here on mean infinity."""
 
 Send = Callable[[Message], None]
 
@@ -94,7 +99,7 @@ class Session:
         """Tell a solution if it is the best so far; of a matrix model the value is computed here."""
         if isinstance(self.task.model, MatrixModel):
             rounded = self.task.model.rounded(x)
-            if rounded is None:
+            if rounded is None or not np.all(np.abs(rounded) < INFINITE):
                 return False
             x, value = rounded, self.task.model.objective(rounded)
         assert value is not None

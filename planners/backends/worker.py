@@ -97,6 +97,7 @@ def _work(driver: Any, session: Session) -> None:
 def _solve(driver: Any, session: Session) -> tuple[Answer, WarmStart]:
     task = session.task
     if isinstance(task.model, NativeModel):
+        sys.path += [path for path in task.paths if path not in sys.path]
         answer, warm = driver.solve_native(task.model, task.options, task.named_start, session)
         return answer, warm
     start, warm = None, WarmStart()

@@ -1,0 +1,377 @@
+"""What every backend promises, on the same models; what a backend does not declare is tested as refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.result import Stop, Warmth
+from pipeplan.planners.backends import Backend, Incumbent, Job, MatrixModel, from_rows, solve, submit
+from pipeplan.planners.options import Progress, SolveOptions
+
+INF = float("inf")
+ONE_THREAD = SolveOptions(threads=1)
+
+
+def point(model: MatrixModel, values: Any) -> np.ndarray[Any, Any]:
+    return np.array([values[name] for name in model.column_names])
+
+
+def assert_solution(model: MatrixModel, values: Any, objective: float | None) -> None:
+    """The values are a solution, and the objective is theirs."""
+    assert values is not None
+    x = point(model, values)
+    assert model.is_feasible(x)
+    assert objective == pytest.approx(model.objective(x), abs=1e-6)
+
+
+def until(job: Job, wanted: type, seconds: float = 20.0) -> None:
+    """Follow the job until it has told something of that kind."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and job.outcome is None:
+        if any(isinstance(event, wanted) for event in job.poll(0.2)):
+            return
+    pytest.fail(f"no {wanted.__name__} within {seconds} s: {job.outcome}")
+
+
+def finish(job: Job, seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while job.outcome is None and time.monotonic() < deadline:
+        job.poll(0.2)
+    assert job.outcome is not None
+    return job.outcome
+
+
+# ---- answers -------------------------------------------------------------------------------------------
+
+
+def test_an_optimum_is_proven(backend: Backend, knapsack: MatrixModel) -> None:
+    outcome = solve(backend.name, knapsack, ONE_THREAD)
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.values == pytest.approx({"first": 0, "item[1]": 1, "item[2]": 1, "big": 0})
+    assert outcome.objective == pytest.approx(3)
+    assert outcome.bound == pytest.approx(3)
+    assert outcome.backend == backend.name
+    assert outcome.version == backend.version() is not None
+    assert outcome.size == {"rows": 2, "columns": 4, "integers": 4, "nonzeros": 6}
+    assert outcome.warm_start.outcome == Warmth.NONE
+
+
+def test_integer_and_continuous_columns_together(backend: Backend, mixed: MatrixModel) -> None:
+    outcome = solve(backend.name, mixed, ONE_THREAD)
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.objective == pytest.approx(2.5)
+    assert_solution(mixed, outcome.values, outcome.objective)
+
+
+def test_equations_and_negative_bounds(backend: Backend) -> None:
+    """x + 2y = -5 with x, y in -4..4: the least y is -4 with x = 3."""
+    model = from_rows([0.0, 1.0], [({0: 1.0, 1: 2.0}, -5.0, -5.0)], [-4.0] * 2, [4.0] * 2, [True] * 2)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": 3.0, "x1": -4.0})
+
+
+def test_rows_with_two_sides(backend: Backend) -> None:
+    model = from_rows([-1.0, -1.0], [({0: 3.0, 1: 5.0}, 6.0, 7.0)], [0.0] * 2, [9.0] * 2, [True] * 2)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": 2.0, "x1": 0.0})
+
+
+def test_fixed_and_unused_columns_have_values(backend: Backend) -> None:
+    model = from_rows([1.0, 1.0, 0.0], [({0: 1.0}, 2.0, INF)], [0.0, 3.0, 1.0], [5.0, 3.0, 4.0], [True] * 3)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.objective == pytest.approx(5)
+    assert_solution(model, outcome.values, outcome.objective)
+
+
+def test_a_feasibility_problem_has_its_constant_as_objective(backend: Backend) -> None:
+    model = from_rows([0.0] * 3, [({0: 1.0, 1: 1.0, 2: 1.0}, 2.0, 2.0)], [0.0] * 3, [1.0] * 3, [True] * 3, offset=4.5)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, 4.5, 4.5)
+    assert_solution(model, outcome.values, outcome.objective)
+
+
+def test_a_model_without_rows(backend: Backend) -> None:
+    model = from_rows([1.0, -1.0], [], [-2.0, 0.0], [2.0, 7.0], [True] * 2)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert (outcome.stop, outcome.values) == (Stop.PROVEN, {"x0": -2.0, "x1": 7.0})
+
+
+def test_a_model_without_columns(backend: Backend) -> None:
+    outcome = solve(backend.name, from_rows([], [], [], [], [], offset=2.0), ONE_THREAD)
+    assert (outcome.stop, outcome.objective, outcome.values) == (Stop.PROVEN, 2.0, {})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [({0: 2.0, 1: 2.0}, 1.0, 1.0)],  # only the integers forbid it
+        [({0: 1.0, 1: 1.0}, 3.0, INF)],  # the relaxation forbids it as well
+        [({}, 1.0, INF)],  # no column can help
+    ],
+    ids=["parity", "relaxation", "empty row"],
+)
+def test_infeasible(backend: Backend, rows: Any) -> None:
+    model = from_rows([1.0, 1.0], rows, [0.0] * 2, [1.0] * 2, [True] * 2)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert (outcome.stop, outcome.values, outcome.objective) == (Stop.INFEASIBLE, None, None)
+
+
+def test_crossed_bounds_are_infeasible(backend: Backend) -> None:
+    model = from_rows([1.0, 1.0], [({0: 1.0, 1: 1.0}, 0.0, 3.0)], [2.0, 0.0], [1.0, 1.0], [True] * 2)
+    assert solve(backend.name, model, ONE_THREAD).stop == Stop.INFEASIBLE
+
+
+UNBOUNDED = from_rows([-1.0, 0.0], [({0: 1.0, 1: -1.0}, -INF, 2.0)], [0.0] * 2, [INF] * 2, [True, True])
+NEITHER = from_rows(
+    [-1.0, 0.0, 0.0],
+    [({0: 1.0, 1: -1.0}, -INF, 2.0), ({2: 2.0}, 1.0, 1.0)],
+    [0.0] * 3,
+    [INF, INF, 1.0],
+    [True] * 3,
+)
+
+
+def test_unbounded_is_told_or_refused(backend: Backend) -> None:
+    if backend.capabilities.unbounded:
+        assert solve(backend.name, UNBOUNDED, ONE_THREAD).stop == Stop.UNBOUNDED
+    else:
+        with pytest.raises(UsageError, match=r"x0 has no finite bounds; .* choose a solver"):
+            solve(backend.name, UNBOUNDED, ONE_THREAD)
+
+
+def test_infeasible_with_an_unbounded_direction_is_infeasible(backend: Backend) -> None:
+    if not backend.capabilities.unbounded:
+        pytest.skip("refuses columns without bounds, see the test above")
+    assert solve(backend.name, NEITHER, ONE_THREAD).stop == Stop.INFEASIBLE
+
+
+def test_a_linear_program(backend: Backend) -> None:
+    """Continuous columns only, with an optimum off every obvious grid: a backend without them says so."""
+    model = from_rows(
+        [1.0, 1.0],
+        [({0: 3.0, 1: 1.0}, 1.0, INF), ({0: 1.0, 1: 7.0}, 1.0, INF)],
+        [0.0] * 2,
+        [1.0] * 2,
+        [False] * 2,
+    )
+    if backend.capabilities.continuous:
+        outcome = solve(backend.name, model, ONE_THREAD)
+        assert outcome.stop == Stop.PROVEN
+        assert outcome.objective == pytest.approx(0.4)
+    outcome = solve(backend.name, model, ONE_THREAD)
+    assert outcome.bound is not None
+    assert outcome.bound <= 0.4 + 1e-6
+
+
+# ---- limits --------------------------------------------------------------------------------------------
+
+
+def test_a_time_limit_keeps_what_was_found(backend: Backend, hard: MatrixModel) -> None:
+    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.0, threads=1))
+    assert outcome.stop == Stop.TIME
+    assert_solution(hard, outcome.values, outcome.objective)
+    assert outcome.bound is None or outcome.bound <= outcome.objective  # type: ignore[operator]
+    assert outcome.seconds < 4
+
+
+def test_a_time_limit_without_any_solution(backend: Backend, hopeless: MatrixModel) -> None:
+    outcome = solve(backend.name, hopeless, SolveOptions(time_limit_s=1.0, threads=1))
+    assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, None, None)
+
+
+def test_no_time_at_all(backend: Backend, knapsack: MatrixModel) -> None:
+    outcome = solve(backend.name, knapsack, SolveOptions(time_limit_s=0.0))
+    assert (outcome.stop, outcome.values, outcome.bound) == (Stop.TIME, None, None)
+
+
+def test_no_time_but_a_good_start(backend: Backend, knapsack: MatrixModel) -> None:
+    start = {"first": 1.0, "item[1]": 0.0, "item[2]": 0.0, "big": 0.0}
+    outcome = solve(backend.name, knapsack, SolveOptions(time_limit_s=0.0), start)
+    assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, start, 6.0)
+    assert (outcome.warm_start.outcome, outcome.warm_start.value) == (Warmth.ACCEPTED, 6.0)
+
+
+def test_a_gap_that_is_reached_stops(backend: Backend, mixed: MatrixModel) -> None:
+    outcome = solve(backend.name, mixed, SolveOptions(rel_gap=0.9, threads=1))
+    assert outcome.stop in (Stop.GAP, Stop.PROVEN)
+    assert outcome.objective is not None
+    assert outcome.bound is not None
+    assert outcome.objective - outcome.bound <= 0.9 * outcome.objective + 1e-9
+
+
+def test_an_absolute_gap_stops(backend: Backend, hard: MatrixModel) -> None:
+    outcome = solve(backend.name, hard, SolveOptions(abs_gap=5000.0, threads=1, time_limit_s=20.0))
+    assert outcome.stop == Stop.GAP
+    assert_solution(hard, outcome.values, outcome.objective)
+
+
+def test_a_memory_limit_stops(backend: Backend, hard: MatrixModel) -> None:
+    outcome = solve(backend.name, hard, SolveOptions(memory_limit_bytes=2**20, time_limit_s=20.0))
+    assert outcome.stop == Stop.MEMORY
+    assert "more than its limit" in outcome.message
+
+
+# ---- options -------------------------------------------------------------------------------------------
+
+
+def test_a_misspelt_option_is_named(backend: Backend, knapsack: MatrixModel) -> None:
+    with pytest.raises(InputError, match=r"^native\.mip_rel_gpa "):
+        solve(backend.name, knapsack, SolveOptions(native={"mip_rel_gpa": 0.5}))
+
+
+def test_seed_threads_and_log(backend: Backend, knapsack: MatrixModel, tmp_path: Path) -> None:
+    log = tmp_path / "solver.log"
+    options = SolveOptions(threads=2, seed=17, log_path=str(log))
+    outcome = solve(backend.name, knapsack, options)
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.log_path == str(log)
+    assert log.stat().st_size > 100
+    assert solve(backend.name, knapsack, replace(options, threads=1)).stop == Stop.PROVEN
+
+
+def test_a_log_that_cannot_be_written_is_refused(backend: Backend, knapsack: MatrixModel, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^log_path .* cannot be written"):
+        solve(backend.name, knapsack, SolveOptions(log_path=str(tmp_path / "missing" / "solver.log")))
+
+
+# ---- warm starts ---------------------------------------------------------------------------------------
+
+
+def start_of(model: MatrixModel, numbers: list[float]) -> dict[str, float]:
+    return dict(zip(model.column_names, numbers, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "outcome", "value"),
+    [
+        ([1, 0, 1, 0, 1, 0, 4.5], Warmth.ACCEPTED, 4.5),
+        ([1, 0, 1, 0, 1, 0], Warmth.ACCEPTED, 4.5),  # the continuous column is filled in
+        ([1, 0, 1, 0, 1, 0, 1.0], Warmth.REPAIRED, 4.5),  # ... or corrected
+        ([1, 1, 1, 0, 1, 0, 9.0], Warmth.REJECTED, None),  # the integers contradict the rows
+        ([0.5, 0.5, 1, 0, 1, 0, 9.0], Warmth.REJECTED, None),  # fractions are no choice
+    ],
+    ids=["complete", "integers only", "wrong time", "wrong choice", "fractions"],
+)
+def test_what_becomes_of_a_warm_start(
+    backend: Backend, mixed: MatrixModel, numbers: list[float], outcome: Warmth, value: float | None
+) -> None:
+    result = solve(backend.name, mixed, ONE_THREAD, start_of(mixed, numbers))
+    assert result.warm_start.outcome == outcome
+    assert result.warm_start.value == (None if value is None else pytest.approx(value))
+    assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(2.5))
+
+
+def test_an_accepted_start_is_the_first_incumbent(backend: Backend, hard: MatrixModel) -> None:
+    """It is told before the solver has done anything, so it cannot be lost."""
+    choice = [float(j % 2) for j in range(40)]
+    events: list[Any] = []
+    solve(backend.name, hard, SolveOptions(time_limit_s=0.5), start_of(hard, choice), events.append)
+    first = next(event for event in events if isinstance(event, Incumbent))
+    assert first.source == "start"
+    assert [first.values[f"x{j}"] for j in range(40)] == choice
+
+
+def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: MatrixModel) -> None:
+    with pytest.raises(InputError, match=r"^start names the unknown column 'third'"):
+        solve(backend.name, knapsack, ONE_THREAD, {"third": 1.0})
+
+
+# ---- progress, interrupts, deaths ----------------------------------------------------------------------
+
+
+def test_progress_comes_as_records(backend: Backend, hard: MatrixModel) -> None:
+    events: list[Any] = []
+    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.5, threads=1), on_event=events.append)
+    incumbents = [event for event in events if isinstance(event, Incumbent)]
+    bounds = [event.bound for event in events if isinstance(event, Progress) and event.bound is not None]
+    if backend.capabilities.incumbents:
+        assert [event.value for event in incumbents] == sorted((event.value for event in incumbents), reverse=True)
+        for event in incumbents[:3]:
+            assert_solution(hard, event.values, event.value)
+        assert outcome.objective == pytest.approx(incumbents[-1].value)
+    if backend.capabilities.progress:
+        assert bounds == sorted(bounds)
+        assert bounds[-1] <= outcome.objective + 1e-6
+
+
+def test_an_interrupt_brings_home_the_incumbent(backend: Backend, hard: MatrixModel) -> None:
+    job = submit(backend.name, hard, ONE_THREAD)
+    if backend.capabilities.incumbents:
+        until(job, Incumbent)
+    else:
+        job.poll(1.0)
+    asked = time.monotonic()
+    job.interrupt()
+    outcome = finish(job)
+    assert time.monotonic() - asked < 4
+    assert outcome.stop == Stop.INTERRUPTED
+    if backend.capabilities.interrupt:
+        assert_solution(hard, outcome.values, outcome.objective)
+
+
+def test_an_interrupt_without_any_solution(backend: Backend, hopeless: MatrixModel) -> None:
+    job = submit(backend.name, hopeless, ONE_THREAD)
+    job.poll(0.5)
+    job.interrupt()
+    outcome = finish(job)
+    assert (outcome.stop, outcome.values) == (Stop.INTERRUPTED, None)
+
+
+def test_a_killed_solver_costs_neither_the_incumbent_nor_the_next_task(
+    backend: Backend, hard: MatrixModel, knapsack: MatrixModel
+) -> None:
+    start = start_of(hard, [float(j % 2) for j in range(40)])
+    job = submit(backend.name, hard, ONE_THREAD, start)
+    until(job, Incumbent)
+    os.kill(job.pid, signal.SIGKILL)
+    outcome = finish(job)
+    assert outcome.stop == Stop.ERROR
+    assert outcome.message == "the solver process was killed (signal 9)"
+    assert_solution(hard, outcome.values, outcome.objective)
+    following = submit(backend.name, knapsack, ONE_THREAD)
+    assert following.pid != job.pid
+    assert finish(following).stop == Stop.PROVEN
+
+
+def test_kill_ends_a_job_at_once(backend: Backend, hopeless: MatrixModel) -> None:
+    job = submit(backend.name, hopeless, ONE_THREAD)
+    job.poll(0.3)
+    job.kill()
+    assert finish(job, 3.0).stop == Stop.INTERRUPTED
+
+
+def test_a_busy_worker_is_not_waited_for(backend: Backend, hopeless: MatrixModel, knapsack: MatrixModel) -> None:
+    busy = submit(backend.name, hopeless, ONE_THREAD)
+    other = submit(backend.name, knapsack, ONE_THREAD)
+    assert finish(other).stop == Stop.PROVEN
+    assert busy.outcome is None
+    assert busy.pid != other.pid
+    busy.kill()
+
+
+def test_offers_reach_a_running_solver_or_are_declined(backend: Backend, hard: MatrixModel) -> None:
+    """An offer better than anything that the solver finds by itself becomes the answer."""
+    good = solve("scip" if backend.name == "highs" else "highs", hard, SolveOptions(time_limit_s=3.0, threads=1))
+    job = submit(backend.name, hard, ONE_THREAD)
+    if not backend.capabilities.offers:
+        assert job.offer(good.values or {}) is False
+        job.kill()
+        return
+    until(job, Incumbent)
+    assert job.offer(good.values or {}) is True
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and not (job.incumbent and job.incumbent.value <= (good.objective or 0) + 1e-6):
+        job.poll(0.2)
+    job.interrupt()
+    outcome = finish(job)
+    assert outcome.objective <= good.objective + 1e-6
