@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..errors import PipeplanError, show
 from ..placement import NodeId, PlacementProblem
 from ..plan import Device, DeviceType, PlacementPlan
 
 OBJECTIVES = ("max-load", "gpipe")
+DEVICE_TYPES: tuple[DeviceType, ...] = ("accelerator", "cpu")
 
 
-class NotAnAssignmentError(ValueError):
-    """The plan does not put every node on exactly one device, so it has no loads."""
+class NotAnAssignmentError(PipeplanError, ValueError):
+    """The plan does not put every node on exactly one device of a known type, so it has no loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class PlacementEvaluation:
     devices: tuple[DeviceLoad, ...]
     max_load: float
     max_forward_plus_max_backward: float
+    """The GPipe-style objective, where all forward work is done before all backward work."""
     bottleneck: str
     """The device with the largest load (the first of them)."""
 
@@ -50,14 +54,17 @@ class PlacementEvaluation:
             return self.max_load
         if name == "gpipe":
             return self.max_forward_plus_max_backward
-        raise ValueError(f"unknown objective {name!r}; known: {', '.join(OBJECTIVES)}")
+        raise ValueError(f"unknown objective {show(name)}; known: {', '.join(OBJECTIVES)}")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "devices": [asdict(device) for device in self.devices]}
 
 
 def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluation:
-    """Every load of the split, from the decisions alone; raises `NotAnAssignmentError` where it is none."""
+    """Every load of the split, from the decisions alone; raises `NotAnAssignmentError` where it is none.
+
+    All sums are exactly rounded, so they depend neither on the order of nodes nor of devices.
+    """
     owner = device_of_nodes(problem, plan)
     received: list[set[int]] = [set() for _ in plan.devices]
     sent: list[set[int]] = [set() for _ in plan.devices]
@@ -80,38 +87,50 @@ def device_of_nodes(problem: PlacementProblem, plan: PlacementPlan) -> list[int]
     """Position of each node's device in the plan."""
     owner: dict[NodeId, int] = {}
     for d, device in enumerate(plan.devices):
+        if device.type not in DEVICE_TYPES:
+            raise NotAnAssignmentError(f"Device {show(device.name)} is of the unknown type {show(device.type)}.")
         for node_id in device.nodes:
             if node_id not in problem.index:
-                raise NotAnAssignmentError(f"device {device.name!r} holds the unknown node {node_id!r}")
+                raise NotAnAssignmentError(f"Device {show(device.name)} holds the unknown node {show(node_id)}.")
             if node_id in owner:
-                raise NotAnAssignmentError(f"node {node_id!r} is placed twice")
+                raise NotAnAssignmentError(f"Node {show(node_id)} is placed twice.")
             owner[node_id] = d
     missing = next((node.id for node in problem.nodes if node.id not in owner), None)
     if missing is not None:
-        raise NotAnAssignmentError(f"node {missing!r} is on no device")
+        raise NotAnAssignmentError(f"Node {show(missing)} is on no device.")
     return [owner[node.id] for node in problem.nodes]
 
 
-def _device_load(problem: PlacementProblem, device: Device, received: set[int], sent: set[int]) -> DeviceLoad:
-    held = [problem.nodes[problem.index[node_id]] for node_id in device.nodes]
-    is_cpu = device.type == "cpu"
+def _device_load(
+    problem: PlacementProblem, device: Device, received: Collection[int], sent: Collection[int]
+) -> DeviceLoad:
+    held = [problem.index[node_id] for node_id in device.nodes]
+    on_cpu = device.type == "cpu"
 
-    def work(backward: bool) -> list[float]:
-        return [n.cpu_time if is_cpu else n.accelerator_time for n in held if n.backward == backward]
+    def work(positions: Sequence[int]) -> list[float]:
+        nodes = (problem.nodes[i] for i in positions)
+        return [node.cpu_time if on_cpu else node.accelerator_time for node in nodes]
 
-    def transfers(producers: set[int], backward: bool) -> list[float]:
-        chosen = [] if is_cpu else [problem.nodes[u] for u in sorted(producers)]
-        return [node.transfer_time for node in chosen if node.backward == backward]
+    def transfers(producers: Collection[int]) -> list[float]:
+        return [] if on_cpu else [problem.nodes[u].transfer_time for u in producers]
 
-    sides = [work(b) + transfers(received, b) + transfers(sent, b) for b in (False, True)]
+    def side(backward: bool) -> list[float]:
+        mine, read, written = (_of_kind(problem, group, backward) for group in (held, received, sent))
+        return work(mine) + transfers(read) + transfers(written)
+
+    forward, backward = side(False), side(True)
     return DeviceLoad(
         name=device.name,
         type=device.type,
-        compute=math.fsum(work(False) + work(True)),
-        transfer_in=math.fsum(transfers(received, False) + transfers(received, True)),
-        transfer_out=math.fsum(transfers(sent, False) + transfers(sent, True)),
-        forward_load=math.fsum(sides[0]),
-        backward_load=math.fsum(sides[1]),
-        load=math.fsum(sides[0] + sides[1]),
-        size_bytes=math.fsum(node.size_bytes for node in held),
+        compute=math.fsum(work(held)),
+        transfer_in=math.fsum(transfers(received)),
+        transfer_out=math.fsum(transfers(sent)),
+        forward_load=math.fsum(forward),
+        backward_load=math.fsum(backward),
+        load=math.fsum(forward + backward),
+        size_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
     )
+
+
+def _of_kind(problem: PlacementProblem, positions: Collection[int], backward: bool) -> list[int]:
+    return [i for i in positions if problem.nodes[i].backward == backward]

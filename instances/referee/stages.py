@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
+from ..errors import InputError, show
 from ..placement import NodeId, PlacementProblem
 from ..plan import PlacementPlan
 from .evaluate import device_of_nodes
@@ -16,28 +17,43 @@ Arc = tuple[int, int]
 
 def is_contiguous_set(problem: PlacementProblem, node_ids: Collection[NodeId]) -> bool:
     """Is there no path that leaves the set and comes back?"""
+    for node_id in node_ids:
+        if node_id not in problem.index:
+            raise InputError("node_ids", f"name the unknown node {show(node_id)}", "name nodes of the problem")
     return returning_path(problem, [problem.index[node_id] for node_id in node_ids]) is None
 
 
-def returning_path(problem: PlacementProblem, held: Iterable[int]) -> tuple[int, int, int] | None:
-    """Positions u, v, w of a path u -> .. -> v -> .. -> w with u and w held and v not, or None.
+def topological_ranks(problem: PlacementProblem) -> list[int]:
+    """Place of each position in the topological order."""
+    ranks = [0] * len(problem.nodes)
+    for rank, i in enumerate(problem.topological_order):
+        ranks[i] = rank
+    return ranks
 
-    In topological order every node outside learns from whom it can be reached: a held node, if any.
+
+def returning_path(
+    problem: PlacementProblem, held: Iterable[int], ranks: Sequence[int] | None = None
+) -> tuple[int, int, int] | None:
+    """Positions u, v, w of a path u -> v -> .. -> w with u and w held and v not, or None.
+
+    In topological order every node outside learns which edge out of the set it descends from. Only what
+    stands between the first and the last held node matters; `ranks` saves computing them for each device.
     """
     inside = set(held)
     if len(inside) < 2:
         return None
-    came_from: dict[int, tuple[int, int]] = {}
-    """For a node outside that is below a held one: (that one, the node by which the path left)."""
-    for v in problem.topological_order:
+    ranks = topological_ranks(problem) if ranks is None else ranks
+    places = [ranks[i] for i in inside]
+    left_by: dict[int, Arc] = {}
+    for v in problem.topological_order[min(places) : max(places) + 1]:
         for u in problem.predecessors[v]:
-            if u not in inside and u in came_from:
+            if u in inside:
+                if v not in inside:
+                    left_by.setdefault(v, (u, v))
+            elif u in left_by:
                 if v in inside:
-                    source, exit_node = came_from[u]
-                    return source, exit_node, v
-                came_from.setdefault(v, came_from[u])
-            elif u in inside and v not in inside:
-                came_from.setdefault(v, (u, v))
+                    return (*left_by[u], v)
+                left_by.setdefault(v, left_by[u])
     return None
 
 
@@ -45,8 +61,9 @@ def stage_arcs(problem: PlacementProblem) -> tuple[Arc, ...]:
     """What a chain of stages must respect, along the edges of the contracted forward graph.
 
     Edges between forward nodes hold as they are. A colour class without forward nodes (an orphan) takes its
-    place from its backward edges, mirrored: the backward pass runs the chain in reverse. Edges from
-    forward to backward nodes ask for nothing, since every forward stage precedes every backward one.
+    place from its backward edges, mirrored: the backward pass runs the chain in reverse. Other backward nodes
+    go with the forward nodes of their class. Edges from forward to backward nodes ask for nothing, since the
+    whole forward pass precedes the backward pass.
     """
     orphan = [False] * len(problem.nodes)
     for members in problem.color_classes:
@@ -65,27 +82,27 @@ def stage_arcs(problem: PlacementProblem) -> tuple[Arc, ...]:
 def stage_order(problem: PlacementProblem, plan: PlacementPlan) -> tuple[str, ...] | None:
     """Names of the plan's devices (idle ones last) in an order that makes them a chain of stages, or None."""
     owner = device_of_nodes(problem, plan)
-    order, _ = order_or_cycle(owner, stage_arcs(problem))
+    order, _ = order_or_circle(owner, stage_arcs(problem))
     if order is None:
         return None
-    busy = dict.fromkeys(order)
-    rest = [d for d in range(len(plan.devices)) if d not in busy]
-    used = [d for d in busy if plan.devices[d].nodes]
-    return tuple(plan.devices[d].name for d in (*used, *rest))
+    busy = set(order)
+    idle = [d for d in range(len(plan.devices)) if d not in busy]
+    return tuple(plan.devices[d].name for d in (*order, *idle))
 
 
-def order_or_cycle(owner: Sequence[int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
+def order_or_circle(owner: Sequence[int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
     """Busy devices in stage order; or None and arcs between devices that lead around in a circle."""
     witness: dict[Arc, Arc] = {}
     sorter: TopologicalSorter[int] = TopologicalSorter()
-    for device in dict.fromkeys(owner):
+    for device in sorted(set(owner)):
         sorter.add(device)
     for u, v in arcs:
-        if owner[u] != owner[v]:
-            sorter.add(owner[v], owner[u])
-            witness.setdefault((owner[u], owner[v]), (u, v))
+        step = (owner[u], owner[v])
+        if step[0] != step[1] and step not in witness:
+            sorter.add(step[1], step[0])
+            witness[step] = (u, v)
     try:
         return list(sorter.static_order()), []
     except CycleError as error:
-        circle = error.args[1]  # each device is a predecessor of the next
-        return None, [witness[pair] for pair in pairwise(circle)]
+        circle: list[int] = error.args[1]  # each device stands before the next, the first again at the end
+        return None, [witness[step] for step in pairwise(circle)]

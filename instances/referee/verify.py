@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..errors import show
 from ..placement import NodeId, PlacementProblem
 from ..plan import Device, PlacementPlan
-from .stages import order_or_cycle, returning_path, stage_arcs
+from .evaluate import DEVICE_TYPES
+from .pieces import circle_in_words, given_pieces, partition_fault, units
+from .stages import Arc, order_or_circle, returning_path, stage_arcs, topological_ranks
 
 MEMORY_TOLERANCE = 1e-9
-"""Relative: sizes are sums of floats."""
+"""Relative: sizes may be sums of floats that were rounded before they reached us."""
 
 CONTIGUITIES = ("none", "device", "chain")
+
+RULES = (
+    "devices",
+    "assignment",
+    "memory",
+    "support",
+    "colocation",
+    "contiguity-device",
+    "contiguity-chain",
+    "subgraphs",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +43,58 @@ class Violation:
 
 
 def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> tuple[Violation, ...]:
-    """Every broken rule: assignment, devices, memory, support, colocation, contiguity, subgraphs.
+    """Every broken rule of `RULES`; an empty tuple is a valid plan.
 
     `contiguity`: "none"; "device", the published notion, of each device alone; or "chain", which asks that
-    the devices can be put in an order in which no edge leads back.
+    the devices can be put in an order in which no edge leads back (and implies "device").
+
+    A plan that is no assignment is judged all the same. Memory and support look at what a device lists. The
+    rules between devices count a node where it is listed first, and one that is listed nowhere as standing alone.
     """
     if contiguity not in CONTIGUITIES:
-        raise ValueError(f"unknown contiguity {contiguity!r}; known: {', '.join(CONTIGUITIES)}")
+        raise ValueError(f"unknown contiguity {show(contiguity)}; known: {', '.join(CONTIGUITIES)}")
+    owner = _first_places(problem, plan)
     found = [*_devices(problem, plan), *_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
-    found += _colocation(problem, plan)
+    found += _colocation(problem, plan, owner)
     if contiguity == "device":
-        found += _contiguous_devices(problem, plan)
+        found += _contiguous_devices(problem, plan, owner)
     elif contiguity == "chain":
-        found += _contiguous_chain(problem, plan)
-    found += _subgraphs(problem, plan)
+        found += _contiguous_chain(problem, plan, owner)
+    if any(device.subgraphs is not None for device in plan.devices):
+        found += _subgraphs(problem, plan, owner)
     return tuple(found)
 
 
-def _known(problem: PlacementProblem, device: Device) -> list[int]:
-    """Positions of the device's nodes; unknown ones are a matter of `assignment` alone."""
-    return [problem.index[node_id] for node_id in device.nodes if node_id in problem.index]
+def _first_places(problem: PlacementProblem, plan: PlacementPlan) -> list[int]:
+    """Position of the first device that lists each node; -1, -2, ...: on no device, each in a place of its own."""
+    owner = [-1 - i for i in range(len(problem.nodes))]
+    for d, device in enumerate(plan.devices):
+        for i in _known(problem, device.nodes):
+            if owner[i] < 0:
+                owner[i] = d
+    return owner
 
 
-def _owners(problem: PlacementProblem, plan: PlacementPlan) -> dict[int, int]:
-    """Position of a node -> position of (the last of) its devices."""
-    return {i: d for d, device in enumerate(plan.devices) for i in _known(problem, device)}
+def _known(problem: PlacementProblem, node_ids: Sequence[NodeId]) -> list[int]:
+    """Positions of the nodes, each once; unknown and repeated ones are a matter of `assignment` alone."""
+    return list(dict.fromkeys(problem.index[node_id] for node_id in node_ids if node_id in problem.index))
+
+
+# ---- rules about a device and its list ------------------------------------------------------------------
 
 
 def _devices(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    names = Counter(device.name for device in plan.devices)
-    for name, count in names.items():
+    for name, count in Counter(device.name for device in plan.devices).items():
         if count > 1:
-            yield Violation("devices", f"The device name {name!r} is used {count} times.")
-    limits = {"accelerator": problem.accelerators, "cpu": problem.cpus}
+            yield Violation("devices", f"The device name {show(name)} is used {count} times.")
     for device in plan.devices:
-        if device.type not in limits:
-            yield Violation("devices", f"Device {device.name!r} is of the unknown type {device.type!r}.")
-    for kind, limit in limits.items():
+        if device.type not in DEVICE_TYPES:
+            yield Violation("devices", f"Device {show(device.name)} is of the unknown type {show(device.type)}.")
+    for kind, limit in (("accelerator", problem.accelerators), ("cpu", problem.cpus)):
         listed = sum(device.type == kind for device in plan.devices)
         if listed > limit:
-            yield Violation("devices", f"The plan has {listed} devices of type {kind}, the problem only {limit}.")
+            devices = "device" if listed == 1 else "devices"
+            yield Violation("devices", f"The plan has {listed} {devices} of type {kind}, the problem only {limit}.")
 
 
 def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
@@ -78,13 +104,13 @@ def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Viol
             holders.setdefault(node_id, []).append(device.name)
     for node_id, names in holders.items():
         if node_id not in problem.index:
-            yield Violation("assignment", f"Device {names[0]!r} holds the unknown node {node_id!r}.")
+            yield Violation("assignment", f"Device {show(names[0])} holds the unknown node {show(node_id)}.")
         elif len(names) > 1:
-            listed = ", ".join(repr(name) for name in names)
-            yield Violation("assignment", f"Node {node_id!r} is placed {len(names)} times (on {listed}).")
+            listed = ", ".join(map(show, dict.fromkeys(names)))
+            yield Violation("assignment", f"Node {show(node_id)} is placed {len(names)} times (on {listed}).")
     for node in problem.nodes:
         if node.id not in holders:
-            yield Violation("assignment", f"Node {node.id!r} is on no device.")
+            yield Violation("assignment", f"Node {show(node.id)} is on no device.")
 
 
 def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
@@ -92,100 +118,135 @@ def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violatio
     if limit is None:
         return
     for device in plan.devices:
-        size = math.fsum(problem.nodes[i].size_bytes for i in _known(problem, device))
-        if device.type != "cpu" and size > limit * (1 + MEMORY_TOLERANCE):
+        size = math.fsum(problem.nodes[i].size_bytes for i in _known(problem, device.nodes))
+        if device.type == "accelerator" and size > limit * (1 + MEMORY_TOLERANCE):
             yield Violation(
                 "memory",
-                f"Device {device.name!r} holds {size:.12g} bytes, {size - limit:.6g} more than its memory of "
+                f"Device {show(device.name)} holds {size:.12g} bytes, {size - limit:.6g} more than its memory of "
                 f"{limit:.12g} bytes.",
             )
 
 
 def _support(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
     for device in plan.devices:
-        if device.type != "cpu":
-            for i in _known(problem, device):
-                if not problem.nodes[i].supported:
-                    yield Violation(
-                        "support",
-                        f"Node {problem.nodes[i].id!r} is on accelerator {device.name!r}, which does not support it.",
-                    )
+        if device.type != "accelerator":
+            continue
+        for i in _known(problem, device.nodes):
+            node = problem.nodes[i]
+            if not node.supported:
+                yield Violation(
+                    "support",
+                    f"Node {show(node.id)} is on accelerator {show(device.name)}, but only a CPU can run it.",
+                )
 
 
-def _colocation(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    owner = _owners(problem, plan)
+# ---- rules between devices -----------------------------------------------------------------------------
+
+
+def _colocation(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
     for members in problem.color_classes:
-        placed = [i for i in members if i in owner]
+        placed = [i for i in members if owner[i] >= 0]
         other = next((i for i in placed if owner[i] != owner[placed[0]]), None)
-        if other is not None:
-            first = placed[0]
-            yield Violation(
-                "colocation",
-                f"Nodes {problem.nodes[first].id!r} and {problem.nodes[other].id!r} of colour "
-                f"{problem.nodes[first].color!r} are on different devices "
-                f"({plan.devices[owner[first]].name!r} and {plan.devices[owner[other]].name!r}).",
-            )
-
-
-def _contiguous_devices(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    for device in plan.devices:
-        forward = [i for i in _known(problem, device) if not problem.nodes[i].backward]
-        path = returning_path(problem, forward)
-        if path is not None:
-            u, v, w = (repr(problem.nodes[i].id) for i in path)
-            yield Violation(
-                "contiguity-device",
-                f"Device {device.name!r} is not contiguous: a path leaves it at node {u}, passes node {v} "
-                f"elsewhere and comes back at node {w}.",
-            )
-
-
-def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    known = _owners(problem, plan)
-    arcs = [(u, v) for u, v in stage_arcs(problem) if u in known and v in known]
-    # Nodes on no device take no part: each gets a place of its own.
-    owner = [known.get(i, -1 - i) for i in range(len(problem.nodes))]
-    order, circle = order_or_cycle(owner, arcs)
-    if order is None:
-        steps = ", ".join(
-            f"{plan.devices[owner[u]].name!r} before {plan.devices[owner[v]].name!r} "
-            f"(nodes {problem.nodes[u].id!r} and {problem.nodes[v].id!r})"
-            for u, v in circle
+        if other is None:
+            continue
+        first = problem.nodes[placed[0]]
+        devices = len({owner[i] for i in placed})
+        yield Violation(
+            "colocation",
+            f"Nodes {show(first.id)} and {show(problem.nodes[other].id)} of colour {show(first.color)} are on "
+            f"{show(plan.devices[owner[placed[0]]].name)} and {show(plan.devices[owner[other]].name)}; the "
+            f"{len(placed)} nodes of this colour are on {devices} devices and must share one.",
         )
-        yield Violation("contiguity-chain", f"The devices are no chain of stages, they wait in a circle: {steps}.")
 
 
-def _subgraphs(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+def _contiguous_devices(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    ranks = topological_ranks(problem)
+    forward: list[list[int]] = [[] for _ in plan.devices]
+    for i, node in enumerate(problem.nodes):
+        if owner[i] >= 0 and not node.backward:
+            forward[owner[i]].append(i)
+    for device, held in zip(plan.devices, forward, strict=True):
+        path = returning_path(problem, held, ranks)
+        if path is not None:
+            yield Violation(
+                "contiguity-device", f"Device {show(device.name)} is not contiguous: {_path_in_words(problem, path)}."
+            )
+
+
+def _path_in_words(problem: PlacementProblem, path: tuple[int, int, int]) -> str:
+    leaves, passes, returns = (show(problem.nodes[i].id) for i in path)
+    return f"a path leaves it at node {leaves}, passes node {passes} outside and comes back at node {returns}"
+
+
+def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    order, circle = order_or_circle(owner, stage_arcs(problem))
+    if order is None:
+        steps = ", ".join(_step_in_words(problem, plan, owner, arc) for arc in circle)
+        yield Violation("contiguity-chain", f"The devices cannot be ordered as a chain of stages: {steps}.")
+
+
+def _step_in_words(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], arc: Arc) -> str:
+    before, after = (
+        show(plan.devices[owner[i]].name) if owner[i] >= 0 else f"the unplaced node {show(problem.nodes[i].id)}"
+        for i in arc
+    )
+    u, v = (problem.nodes[i] for i in arc)
+    edge = f"edge {show(u.id)} -> {show(v.id)}"
+    if u.backward:
+        edge = f"backward edge {show(v.id)} -> {show(u.id)}, mirrored"
+    return f"{before} must come before {after} ({edge})"
+
+
+# ---- pieces of latency plans ---------------------------------------------------------------------------
+
+
+def _subgraphs(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    """Pieces partition the device's nodes; on accelerators they can be run one after the other, each as a whole.
+
+    On CPUs, where nodes run one by one, the order of pieces asks for nothing.
+    """
+    ranks = topological_ranks(problem)
+    sound = True
     for device in plan.devices:
         if device.subgraphs is None:
             continue
-        pieces = [node_id for piece in device.subgraphs for node_id in piece]
-        if Counter(pieces) != Counter(device.nodes):
-            yield Violation("subgraphs", f"The subgraphs of device {device.name!r} are no partition of its nodes.")
-            continue
-        yield from _piece_order(problem, device)
+        fault = partition_fault(device)
+        faults = [fault] if fault else []
+        if not fault and device.type == "accelerator":
+            faults = [*_broken_pieces(problem, device, ranks), *_late_producers(problem, device)]
+        sound = sound and not faults
+        for message in faults:
+            yield Violation("subgraphs", message)
+    if sound:
+        keys = given_pieces(problem, plan, owner)
+        circle = circle_in_words(problem, plan, units(problem, plan, owner, keys), keys)
+        if circle is not None:
+            yield Violation("subgraphs", f"The subgraphs wait for each other in a circle: {circle}.")
 
 
-def _piece_order(problem: PlacementProblem, device: Device) -> Iterator[Violation]:
-    """Pieces run one after the other, each as a whole."""
-    assert device.subgraphs is not None
-    piece_of: dict[int, int] = {}
-    for number, piece in enumerate(device.subgraphs):
-        positions = [problem.index[node_id] for node_id in piece if node_id in problem.index]
-        piece_of.update(dict.fromkeys(positions, number))
-        path = returning_path(problem, positions)
+def _broken_pieces(problem: PlacementProblem, device: Device, ranks: Sequence[int]) -> Iterator[str]:
+    for number, piece in enumerate(device.subgraphs or ()):
+        path = returning_path(problem, _known(problem, piece), ranks)
         if path is not None:
-            leaves, passes, returns = (repr(problem.nodes[i].id) for i in path)
-            yield Violation(
-                "subgraphs",
-                f"Subgraph {number} of device {device.name!r} is not contiguous: a path leaves it at node {leaves}, "
-                f"passes node {passes} and comes back at node {returns}.",
-            )
-    for u, v in problem.arcs:
-        if u in piece_of and v in piece_of and piece_of[u] > piece_of[v]:
-            yield Violation(
-                "subgraphs",
-                f"Subgraph {piece_of[v]} of device {device.name!r} needs node {problem.nodes[u].id!r} of its later "
-                f"subgraph {piece_of[u]}.",
+            where = f"subgraphs[{number}] of device {show(device.name)}"
+            yield f"The piece {where} is not convex: {_path_in_words(problem, path)}."
+
+
+def _late_producers(problem: PlacementProblem, device: Device) -> Iterator[str]:
+    """The first path, if any, from a later piece to an earlier one."""
+    piece_of = {i: number for number, piece in enumerate(device.subgraphs or ()) for i in _known(problem, piece)}
+    latest: dict[int, tuple[int, int]] = {}
+    """Node -> the latest piece among its ancestors and itself, and a node of that piece."""
+    for v in problem.topological_order:
+        before = max((latest[u] for u in problem.predecessors[v] if u in latest), default=None)
+        mine = piece_of.get(v)
+        if mine is not None and before is not None and before[0] > mine:
+            u = show(problem.nodes[before[1]].id)
+            yield (
+                f"The piece subgraphs[{mine}] of device {show(device.name)} runs before subgraphs[{before[0]}], but "
+                f"its node {show(problem.nodes[v].id)} needs node {u} of that later piece."
             )
             return
+        known = [place for place in (before, None if mine is None else (mine, v)) if place is not None]
+        if known:
+            latest[v] = max(known)
