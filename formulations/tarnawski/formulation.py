@@ -183,7 +183,8 @@ def _encode_stages(groups: GroupProblem, device_of: Sequence[int]) -> Values | N
     for g, device in enumerate(device_of):
         for j in positions:
             values[f"x[{g},{j}]"] = float(stage[device] == j)
-            values[f"y[{g},{j}]"] = float(stage[device] >= j)
+            if j:  # y[g, 0] is 1 and no variable
+                values[f"y[{g},{j}]"] = float(stage[device] >= j)
     if groups.cpus:
         values.update({f"w[{j}]": float(order[j] >= groups.accelerators) for j in positions})
     return values
