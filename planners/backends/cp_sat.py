@@ -46,8 +46,6 @@ class Driver:
     """The two ways into CP-SAT; both end in the same search."""
 
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
-        if np.any(model.col_lower > model.col_upper):
-            return Answer(Stop.INFEASIBLE)
         form = integer_form(model)
         if any(low > high for low, high in zip(form.lower, form.upper, strict=True)):
             return Answer(Stop.INFEASIBLE)

@@ -79,7 +79,7 @@ def _mps_lines(model: MatrixModel) -> Iterator[str]:
     lower, upper = model.row_lower.tolist(), model.row_upper.tolist()
     if model.maximise:
         yield "* made from a maximisation: all signs of the objective are turned"
-    yield "NAME pipeplan"
+    yield "NAME pipeplan FREE"  # the last word keeps CBC from guessing a fixed format
     yield "ROWS"
     yield " N obj"
     for name, low, high in zip(rows, lower, upper, strict=True):
@@ -119,14 +119,14 @@ def _mps_columns(model: MatrixModel, columns: Sequence[str], rows: Sequence[str]
     for j, name in enumerate(columns):
         if bool(model.integer[j]) != whole:
             whole = not whole
-            yield f" marker{j} 'MARKER' {'INTORG' if whole else 'INTEND'}"
+            yield f" marker{j} 'MARKER' '{'INTORG' if whole else 'INTEND'}'"
         # A column without any entry would be lost, so the objective names every column.
         if costs[j] or starts[j] == starts[j + 1]:
             yield f" {name} obj {_number(costs[j])}"
         for k in range(starts[j], starts[j + 1]):
             yield f" {name} {rows[entries[k]]} {_number(coefficients[k])}"
     if whole:
-        yield " marker 'MARKER' INTEND"
+        yield " marker 'MARKER' 'INTEND'"
 
 
 def _mps_bounds(name: str, low: float, high: float, integer: bool) -> Iterator[str]:

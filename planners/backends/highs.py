@@ -20,7 +20,6 @@ _KINDS = cb.HighsCallbackType
 _STATUS = highspy.HighsModelStatus
 _STOPS = {
     _STATUS.kOptimal: Stop.PROVEN,
-    _STATUS.kModelEmpty: Stop.PROVEN,
     _STATUS.kInfeasible: Stop.INFEASIBLE,
     _STATUS.kTimeLimit: Stop.TIME,
     _STATUS.kInterrupt: Stop.INTERRUPTED,
@@ -179,8 +178,6 @@ def _read(solver: Any, model: MatrixModel) -> Answer:
     x = None
     if stop != Stop.INFEASIBLE and info.primal_solution_status == FEASIBLE:
         x = np.array(solver.getSolution().col_value, dtype=np.float64)
-    if status == _STATUS.kModelEmpty:
-        x = np.zeros(0)
     return Answer(stop, x=x, bound=_bound(stop, model, info, x), nodes=_nodes(info), message=message)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -23,6 +24,16 @@ LONGEST_LAST_WORDS = 2000
 
 MODULE = f"{__package__}.worker"
 PACKAGE_ROOT = str(Path(__file__).absolute().parents[3])
+
+
+SET_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def die_with_parent() -> None:
+    """Ask Linux to end this process when the thread that started it ends; elsewhere nothing happens here."""
+    if _LIBRARY is not None:
+        _LIBRARY.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 class Listener(Protocol):

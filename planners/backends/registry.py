@@ -40,6 +40,8 @@ class Capabilities:
     threads: bool = True
     """Can use more than one thread."""
     seed: bool = True
+    absolute_gap: bool = True
+    """Stops at an absolute gap; others stop at a relative one only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ BACKENDS: Mapping[str, Backend] = {
         Backend(
             "glpk", "GLPK", "glpk",
             Capabilities(
-                warm_start=False, progress=False, incumbents=False, interrupt=False, threads=False, seed=False
+                warm_start=False, progress=False, incumbents=False, interrupt=False, threads=False, seed=False,
+                absolute_gap=False,
             ),
             program="glpsol", remedy="install the program glpsol (package glpk-utils on Debian and Ubuntu)",
         ),

@@ -40,8 +40,6 @@ LOG_NODES = re.compile(r"^[^|]*\|\s*(\d+)\s*\|")
 
 class Driver:
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
-        if np.any(model.col_lower > model.col_upper):
-            return Answer(Stop.INFEASIBLE)  # the layer calls such bounds an error in the model
         program = mathopt.Model.from_model_proto(_proto(model))
         run = _Run(model, program, list(program.variables()), session)
         result = run.solve(options, start)
@@ -85,8 +83,9 @@ class _Run:
                 for line in lines:
                     self._read_log(line)
 
+            parameters = _parameters(options, self.session)
             try:
-                return self._call(options, start, interrupter, on_log)
+                return self._call(parameters, start, interrupter, on_log)
             except Exception as error:
                 why = str(error.__context__ or error)  # the layer fails while it reports an error
                 if INFINITE_SOLUTION in why:
@@ -95,7 +94,7 @@ class _Run:
 
     def _call(
         self,
-        options: SolveOptions,
+        parameters: mathopt.SolveParameters,
         start: Start | None,
         interrupter: SolveInterrupter,
         on_log: Callable[[Sequence[str]], None],
@@ -103,7 +102,7 @@ class _Run:
         return mathopt.solve(
             self.program,
             mathopt.SolverType.GSCIP,
-            params=_parameters(options, self.session),
+            params=parameters,
             model_params=self._hints(start),
             msg_cb=on_log,
             callback_reg=mathopt.CallbackRegistration(events={mathopt.Event.MIP_SOLUTION}),

@@ -6,7 +6,6 @@ Tasks come and messages go through one socket, so nothing that a solver prints c
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import os
 import queue
@@ -17,36 +16,30 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
+
 from ...formulations.contract import NativeModel
 from ...instances.errors import PipeplanError
 from ...instances.result import Stop, WarmStart
 from .model import MatrixModel
+from .process import die_with_parent
 from .records import Answer, Message, Report, Task
 from .registry import BACKENDS
 from .session import Session
 from .warm import assess
 
-SET_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
-
 
 def main(backend: str, descriptor: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    _die_with(parent)
+    die_with_parent()  # no solver outlives the process that started it; the end of the socket says the same
+    if os.getppid() != parent:
+        return
     connection: Connection[Any, Any] = Connection(descriptor)
     sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, sessions), daemon=True).start()
     driver = importlib.import_module(f".{BACKENDS[backend].driver}", __package__).Driver()
     while True:
         _work(driver, sessions.get())
-
-
-def _die_with(parent: int) -> None:
-    """No solver outlives the process that started it (the socket's end does the same where prctl is missing)."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)
 
 
 def _listen(connection: Connection[Any, Any], sessions: queue.SimpleQueue[Session]) -> None:
@@ -100,6 +93,9 @@ def _solve(driver: Any, session: Session) -> tuple[Answer, WarmStart]:
         sys.path += [path for path in task.paths if path not in sys.path]
         answer, warm = driver.solve_native(task.model, task.options, task.named_start, session)
         return answer, warm
+    trivial = _trivial(task.model)
+    if trivial is not None and not session.out_of_time():
+        return trivial, WarmStart()
     start, warm = None, WarmStart()
     if task.start is not None:
         start, warm = assess(driver, task.model, task.options, task.start, session)
@@ -108,6 +104,17 @@ def _solve(driver: Any, session: Session) -> tuple[Answer, WarmStart]:
     if session.out_of_time():
         return Answer(Stop.TIME), warm
     return driver.solve(task.model, task.options, start, session), warm
+
+
+def _trivial(model: MatrixModel) -> Answer | None:
+    """Models that solvers call malformed and mathematics does not: crossed bounds, no columns."""
+    if np.any(model.col_lower > model.col_upper) or np.any(model.row_lower > model.row_upper):
+        return Answer(Stop.INFEASIBLE)
+    if model.columns:
+        return None
+    nothing = np.zeros(0)
+    feasible = model.is_feasible(nothing)
+    return Answer(Stop.PROVEN, nothing, model.offset, model.offset) if feasible else Answer(Stop.INFEASIBLE)
 
 
 def _best(answer: Answer, session: Session) -> Answer:

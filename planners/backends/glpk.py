@@ -1,0 +1,117 @@
+"""GLPK's program glpsol. What it prints was read on version 5.0."""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...instances.errors import InputError
+from ...instances.result import Stop
+from ..options import SolveOptions
+from . import program
+from .model import Floats, MatrixModel
+from .records import Answer, finite
+from .session import Session
+from .warm import Start
+
+SOLUTION = "solution"
+TREE_LINE = re.compile(r"^\+.*>=\s+(\S+)\s+\S+%?\s+\(", re.MULTILINE)
+
+
+class Driver:
+    def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
+        with program.temporary_folder() as name:
+            folder = Path(name)
+            program.write_model(model, folder)
+            run = program.run(_command(options, session), folder, options, session, signal.SIGTERM)
+            _check_options(options, run)
+            written = folder / SOLUTION
+            kind, x = _read(written, model) if written.exists() else ("u", None)
+        stop, message = _stop(kind, run, session)
+        if stop == Stop.UNBOUNDED:
+            return program.unbounded_or_infeasible(self.solve, model, options, session)
+        if stop == Stop.INFEASIBLE:
+            return Answer(stop)
+        bound = program.proven_bound(model, stop, x) if options.rel_gap == 0 or not model.costs.any() else None
+        return Answer(stop, x=x, bound=_tree_bound(run, model) if bound is None else bound, message=message)
+
+
+def _command(options: SolveOptions, session: Session) -> list[str]:
+    command = ["glpsol", "--freemps", program.MODEL, "-w", SOLUTION]
+    left = session.seconds_left()
+    if left is not None:
+        command += ["--tmlim", str(max(1, math.ceil(left)))]
+    if options.rel_gap:
+        command += ["--mipgap", repr(options.rel_gap)]
+    for name, value in options.native.items():
+        command += _words(name, value)
+    return command
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """Switches are given as true; all other options have a value."""
+    if value is True:
+        return [f"--{name}"]
+    return [] if value is False else [f"--{name}", str(value)]
+
+
+def _check_options(options: SolveOptions, run: program.Run) -> None:
+    if run.code == 0:
+        return
+    wrong = next(
+        (name for name in options.native if re.search(rf"(?<![\w-])--{re.escape(name)}(?![\w-])", run.text)), None
+    )
+    if wrong is not None:
+        value = options.native[wrong]
+        raise InputError(
+            f"native.{wrong}", f"with the value {value!r} is no option of GLPK", "correct its name or value"
+        )
+
+
+def _read(path: Path, model: MatrixModel) -> tuple[str, Floats | None]:
+    """The status letter and the point: lines `s mip|bas ...`, `j COLUMN [STATE] VALUE ...`."""
+    kind, x = "u", np.zeros(model.columns)
+    basic = False
+    for line in path.read_text().splitlines():
+        words = line.split()
+        if words[:1] == ["s"]:
+            basic = words[1] == "bas"
+            # A basic solution has a letter for primal and one for dual feasibility: both f means optimal.
+            kind = ("o" if words[4:6] == ["f", "f"] else words[4]) if basic else words[4]
+        elif words[:1] == ["j"]:
+            x[int(words[1]) - 1] = float(words[3 if basic else 2])
+    return kind, x if kind in ("o", "f") else None
+
+
+def _stop(kind: str, run: program.Run, session: Session) -> tuple[Stop, str]:
+    text = run.text
+    if "UNBOUNDED" in text or "NO DUAL FEASIBLE" in text:
+        return Stop.UNBOUNDED, ""
+    if "NO PRIMAL FEASIBLE" in text or "NO FEASIBLE" in text or "NO INTEGER FEASIBLE" in text:
+        return Stop.INFEASIBLE, ""
+    if session.stop.is_set():
+        return Stop.INTERRUPTED, ""
+    if "TIME LIMIT EXCEEDED" in text or session.out_of_time():
+        return Stop.TIME, ""
+    if kind == "o" or "RELATIVE MIP GAP TOLERANCE REACHED" in text:
+        return Stop.PROVEN, ""
+    if kind == "n":
+        return Stop.INFEASIBLE, ""
+    last = text.strip().splitlines()[-1:] or ["nothing printed"]
+    return Stop.ERROR, f"GLPK ended with code {run.code}: {last[0]}"
+
+
+def _tree_bound(run: program.Run, model: MatrixModel) -> float | None:
+    """The last bound in the lines about the search tree."""
+    for word in reversed(TREE_LINE.findall(run.text)):
+        try:
+            value = finite(float(word))
+        except ValueError:
+            continue
+        return None if value is None else value + model.offset
+    return None

@@ -1,0 +1,92 @@
+"""Solvers that are programs: a model file in, a solution file out, one run in a temporary folder."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...instances.result import Stop
+from ..options import SolveOptions
+from .files import write_mps
+from .model import MatrixModel
+from .records import Answer
+from .session import Session
+
+MODEL = "model.mps"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a program ended, and everything that it printed."""
+
+    code: int
+    text: str
+
+
+def write_model(model: MatrixModel, folder: Path) -> None:
+    """Without names (columns are then x0, x1, ...) and without the constant, whose sign the formats disagree on."""
+    write_mps(replace(model, column_names=(), row_names=(), grids={}, offset=0.0), folder / MODEL)
+
+
+def run(command: Sequence[str], folder: Path, options: SolveOptions, session: Session, stop: signal.Signals) -> Run:
+    """Run the program; a wish to stop becomes one signal. Its output is the log."""
+    log = Path(options.log_path) if options.log_path is not None else folder / "log"
+    with log.open("w+", encoding="utf-8", errors="replace") as stream:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_die_with_parent,
+        )
+        with session.when_stopped(_once(process, stop)):
+            code = process.wait()
+        stream.seek(0)
+        return Run(code, stream.read())
+
+
+def _once(process: subprocess.Popen[bytes], stop: signal.Signals) -> Callable[[], None]:
+    """A second signal would end some programs before they have written their solution."""
+    sent: list[bool] = []
+
+    def act() -> None:
+        if not sent:
+            sent.append(True)
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(stop)
+
+    return act
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="pipeplan-")
+
+
+def unbounded_or_infeasible(
+    solve: Callable[[MatrixModel, SolveOptions, None, Session], Answer],
+    model: MatrixModel,
+    options: SolveOptions,
+    session: Session,
+) -> Answer:
+    """The same model without costs has a solution, then it is unbounded, or it has none."""
+    if not model.costs.any():
+        return Answer(Stop.INFEASIBLE)
+    answer = solve(model.without_objective(), options, None, session.subtask(None))
+    if answer.stop != Stop.PROVEN:
+        return Answer(answer.stop, message=answer.message)
+    return Answer(Stop.UNBOUNDED, x=answer.x)
+
+
+def proven_bound(
+    model: MatrixModel, stop: Stop, x: np.ndarray[tuple[int], np.dtype[np.float64]] | None
+) -> float | None:
+    """The bound that needs no report: the objective of a complete search, or a constant."""
+    if not model.costs.any():
+        return model.offset
+    return model.objective(x) if stop == Stop.PROVEN and x is not None else None
