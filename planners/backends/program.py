@@ -43,7 +43,7 @@ def run(command: Sequence[str], folder: Path, options: SolveOptions, session: Se
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         with session.when_stopped(_once(process, stop)):
             code = process.wait()
@@ -83,9 +83,7 @@ def unbounded_or_infeasible(
     return Answer(Stop.UNBOUNDED, x=answer.x)
 
 
-def proven_bound(
-    model: MatrixModel, stop: Stop, x: np.ndarray[tuple[int], np.dtype[np.float64]] | None
-) -> float | None:
+def proven_bound(model: MatrixModel, stop: Stop, x: Floats | None) -> float | None:
     """The bound that needs no report: the objective of a complete search, or a constant."""
     if not model.costs.any():
         return model.offset
