@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def out() -> Console:
+    """Stdout for tables and text; plain where it is no terminal."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    class Out(Console):
+        def on_broken_pipe(self) -> None:
+            """Ours to answer: rich would end the program with an exit code that means something else here."""
+            raise BrokenPipeError
 
-
-def err() -> Console:
-    from rich.console import Console
-
-    return Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+    return Out(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def clean(text: object) -> str:
