@@ -13,7 +13,8 @@ from pathlib import Path
 from ...instances.result import Stop
 from ..options import SolveOptions
 from .files import write_mps
-from .model import MatrixModel
+from .model import Floats, MatrixModel
+from .process import die_with_parent
 from .records import Answer
 from .session import Session
 
