@@ -17,7 +17,7 @@ from . import program
 from .model import Floats, MatrixModel
 from .records import Answer, finite
 from .session import Session
-from .warm import Start
+from .warm import Start, unbounded_or_infeasible
 
 WRONG_OPTION = re.compile(r"No match for|illegal|Possible options", re.IGNORECASE)
 
@@ -37,7 +37,7 @@ class Driver:
             status = (folder / "solution").read_text().partition("\n")[0] if (folder / "solution").exists() else ""
             stop, message = _stop(status, run, session)
             if stop == Stop.UNBOUNDED:
-                return program.unbounded_or_infeasible(self.solve, model, options, session)
+                return unbounded_or_infeasible(self, model, options, session)
             x = _read_point(folder / "point", model) if _has_solution(status) else None
         bound = program.proven_bound(model, stop, x) if stop != Stop.INFEASIBLE else None
         if bound is None and stop != Stop.INFEASIBLE:

@@ -107,7 +107,7 @@ def _price(form: IntegerForm) -> str:
 
 
 def _hint(program: _Program, form: IntegerForm, model: MatrixModel, start: Start) -> None:
-    index, values = (np.arange(model.columns), start.x) if start.x is not None else (start.index, start.values)
+    index, values = start.given()
     for j, value in zip(index.tolist(), values.tolist(), strict=True):
         upwards = not model.integer[j] and model.costs[j] > 0
         program.model.add_hint(program.columns[j], form.hint(j, value, upwards))

@@ -17,7 +17,7 @@ from . import program
 from .model import Floats, MatrixModel
 from .records import Answer, finite
 from .session import Session
-from .warm import Start
+from .warm import Start, unbounded_or_infeasible
 
 SOLUTION = "solution"
 TREE_LINE = re.compile(r"^\+.*>=\s+(\S+)\s+\S+%?\s+\(", re.MULTILINE)
@@ -34,7 +34,7 @@ class Driver:
             kind, x = _read(written, model) if written.exists() else ("u", None)
         stop, message = _stop(kind, run, session)
         if stop == Stop.UNBOUNDED:
-            return program.unbounded_or_infeasible(self.solve, model, options, session)
+            return unbounded_or_infeasible(self, model, options, session)
         if stop == Stop.INFEASIBLE:
             return Answer(stop)
         bound = program.proven_bound(model, stop, x) if options.rel_gap == 0 or not model.costs.any() else None

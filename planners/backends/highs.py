@@ -14,7 +14,7 @@ from ..options import SolveOptions
 from .model import MatrixModel
 from .records import Answer, finite
 from .session import Session
-from .warm import Start
+from .warm import Start, unbounded_or_infeasible
 
 _KINDS = cb.HighsCallbackType
 _STATUS = highspy.HighsModelStatus
@@ -51,17 +51,8 @@ class Driver:
         solver.run()
         status = solver.getModelStatus()
         if status in (_STATUS.kUnbounded, _STATUS.kUnboundedOrInfeasible):
-            return self._resolve(model, options, session)
+            return unbounded_or_infeasible(self, model, options, session)
         return _read(solver, model)
-
-    def _resolve(self, model: MatrixModel, options: SolveOptions, session: Session) -> Answer:
-        """Unbounded or infeasible? A feasible point decides, and the same model without costs has one or has none."""
-        if not model.costs.any():
-            return Answer(Stop.INFEASIBLE)  # nothing can be unbounded without costs
-        answer = self.solve(model.without_objective(), options, None, session.subtask(None))
-        if answer.stop != Stop.PROVEN:
-            return Answer(answer.stop, message=answer.message)
-        return Answer(Stop.UNBOUNDED, x=answer.x)
 
 
 def _checked(status: highspy.HighsStatus, what: str) -> None:

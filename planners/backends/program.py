@@ -15,7 +15,6 @@ from ..options import SolveOptions
 from .files import write_mps
 from .model import Floats, MatrixModel
 from .process import die_with_parent
-from .records import Answer
 from .session import Session
 
 MODEL = "model.mps"
@@ -67,21 +66,6 @@ def _once(process: subprocess.Popen[bytes], stop: signal.Signals) -> Callable[[]
 
 def temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="pipeplan-")
-
-
-def unbounded_or_infeasible(
-    solve: Callable[[MatrixModel, SolveOptions, None, Session], Answer],
-    model: MatrixModel,
-    options: SolveOptions,
-    session: Session,
-) -> Answer:
-    """The same model without costs has a solution, then it is unbounded, or it has none."""
-    if not model.costs.any():
-        return Answer(Stop.INFEASIBLE)
-    answer = solve(model.without_objective(), options, None, session.subtask(None))
-    if answer.stop != Stop.PROVEN:
-        return Answer(answer.stop, message=answer.message)
-    return Answer(Stop.UNBOUNDED, x=answer.x)
 
 
 def proven_bound(model: MatrixModel, stop: Stop, x: Floats | None) -> float | None:

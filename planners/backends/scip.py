@@ -19,7 +19,7 @@ from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer, finite
 from .session import Session
-from .warm import Start
+from .warm import Start, unbounded_or_infeasible
 
 _REASON = mathopt.TerminationReason
 _STOPS = {
@@ -44,17 +44,8 @@ class Driver:
         run = _Run(model, program, list(program.variables()), session)
         result = run.solve(options, start)
         if result is None or result.termination.reason in (_REASON.UNBOUNDED, _REASON.INFEASIBLE_OR_UNBOUNDED):
-            return self._resolve(model, options, session)
+            return unbounded_or_infeasible(self, model, options, session)
         return run.read(result)
-
-    def _resolve(self, model: MatrixModel, options: SolveOptions, session: Session) -> Answer:
-        """Unbounded or infeasible? The same model without costs has a solution or has none."""
-        if not model.costs.any():
-            return Answer(Stop.INFEASIBLE)
-        answer = self.solve(model.without_objective(), options, None, session.subtask(None))
-        if answer.stop != Stop.PROVEN:
-            return Answer(answer.stop, message=answer.message)
-        return Answer(Stop.UNBOUNDED, x=answer.x)
 
 
 class _Run:
@@ -113,7 +104,7 @@ class _Run:
     def _hints(self, start: Start | None) -> mathopt.ModelSolveParameters:
         if start is None:
             return mathopt.ModelSolveParameters()
-        index, values = (range(self.model.columns), start.x) if start.x is not None else (start.index, start.values)
+        index, values = start.given()
         hint = {self.variables[j]: float(value) for j, value in zip(index, values, strict=True)}
         return mathopt.ModelSolveParameters(solution_hints=[mathopt.SolutionHint(variable_values=hint)])
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...instances.result import WarmStart, Warmth
+from ...instances.result import Stop, WarmStart, Warmth
 from ..options import SolveOptions
 from .model import FEASIBILITY, Floats, Indices, MatrixModel
 from .records import Answer
@@ -38,6 +38,12 @@ class Start:
     values: Floats
     x: Floats | None = None
 
+    def given(self) -> tuple[Indices, Floats]:
+        """What a solver should be told: the whole point where there is one."""
+        if self.x is None:
+            return self.index, self.values
+        return np.arange(len(self.x), dtype=np.int32), self.x
+
 
 class MatrixDriver(Protocol):
     """What every driver offers."""
@@ -45,6 +51,18 @@ class MatrixDriver(Protocol):
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
         """Solve within `session`; report what is found on the way."""
         ...
+
+
+def unbounded_or_infeasible(
+    driver: MatrixDriver, model: MatrixModel, options: SolveOptions, session: Session
+) -> Answer:
+    """Decide what solvers leave open: the same model without costs has a solution (unbounded) or has none."""
+    if not model.costs.any():
+        return Answer(Stop.INFEASIBLE)  # nothing can be unbounded without costs
+    answer = driver.solve(model.without_objective(), options, None, session.subtask(None))
+    if answer.stop != Stop.PROVEN:
+        return Answer(answer.stop, message=answer.message)
+    return Answer(Stop.UNBOUNDED, x=answer.x)
 
 
 def assess(
