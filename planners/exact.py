@@ -9,19 +9,24 @@ better plan, and the cut-off falls, or it proves that there is none, and the run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formulations.contract import Formulation, OptionSpec, Plan
 from ..formulations.registry import FORMULATIONS
+from ..instances.placement import PlacementProblem
 from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
-from .contract import Outcome, Request
+from .contract import Board, Outcome, Request
 from .judge import Rules, rule
 from .lineup import Stage, lineup
 from .race import Attempt, Race
+from .registry import PLANNERS
 
 COARSE_GAP = 0.01
 """Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
+
+FIRST_SEARCH_S, LONGEST_SEARCH_S = 4.0, 30.0
+"""How long the local search between stages may take."""
 
 FINE_GAP = PROVEN_TOLERANCE / 2
 """What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
@@ -65,6 +70,7 @@ class _Run:
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: set[str] = set()
+        self.search_seconds = FIRST_SEARCH_S
         self.warm_start = WarmStart()
 
     def outcome(self) -> Outcome:
@@ -151,17 +157,34 @@ class _Run:
                 return Stop.UNBOUNDED
             if attempt.dead or (self.state.value, self.state.bound) != before:
                 continue  # fewer backends, or a new cut-off
-            if self._search_nearby(stages):
-                turn = 0
+            if len(stages) > 1 and self._search_nearby(gap):
                 continue
             turn += 1
             if turn == len(stages):
                 return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
         return None
 
-    def _search_nearby(self, stages: tuple[Stage, ...]) -> bool:
-        """Before a long stage: may a local search find what the solvers did not? True where it did."""
-        return False
+    def _search_nearby(self, gap: float) -> bool:
+        """Before a longer stage: may a local search find what the solvers did not? True where it did.
+
+        Only from a plan that is there, so `--warm-start none` stays free of heuristics; twice as long each time.
+        """
+        if self.state.plan is None or not isinstance(self.request.problem, PlacementProblem):
+            return False
+        left = self.request.seconds_left()
+        seconds = self.search_seconds if left is None else min(self.search_seconds, left / 4)
+        self.search_seconds = min(2 * self.search_seconds, LONGEST_SEARCH_S)
+        entry = PLANNERS["lns"]
+        known = {spec.name: self.options.get(spec.name, spec.default) for spec in entry.options}
+        board = Board(bound=self.state.bound, started=self.request.board.started)
+        limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
+        request = Request(self.request.problem, {**known, "cycles": 10_000}, limits, self.state.plan, board)
+        plan = entry.load().plan(request).plan
+        value = None if plan is None else self.judge(plan)
+        if plan is None or value is None or self.state.value is None or value >= self.state.value:
+            return False
+        self._take_plan(plan, value, value, "lns")
+        return True
 
     def _stuck(self, attempt: Attempt) -> Stop:
         self.messages.append("the solver stopped without closing the gap")
