@@ -155,7 +155,7 @@ class Job:
             answer = Answer(answer.stop, None, objective, answer.bound, answer.nodes, answer.message, answer.size)
         stop, bound = settle(answer, self._task.options)
         model = self._task.model
-        self.outcome = RawOutcome(
+        outcome = RawOutcome(
             stop=stop,
             backend=self.backend,
             version=BACKENDS[self.backend].version(),
@@ -169,7 +169,8 @@ class Job:
             message=answer.message,
             size=model.size if isinstance(model, MatrixModel) else answer.size,
         )
-        _pool.give_back(self._worker)
+        _pool.give_back(self._worker)  # first, so that whoever sees the outcome finds the worker idle
+        self.outcome = outcome
 
 
 class _Pool:

@@ -23,6 +23,7 @@ from .warm import Start, completion_seconds
 
 NO_BOUND = 2**62
 """CP-SAT's bound before it has one."""
+ONLY_ROUNDED = "CP-SAT's last solution holds for rounded numbers only; choose highs or scip for this model"
 CLOCK_SLACK_S = 0.1
 UNLIMITED_MEMORY_MB = 10**6
 """In place of CP-SAT's own limit of 10 GB: the parent watches the memory."""
@@ -38,6 +39,8 @@ class _Program:
     value: Callable[[float, Floats], float]
     """(integer objective, point) -> true objective."""
     bound: Callable[[float], float]
+    holds: Callable[[Floats], bool]
+    """Is the point a solution for the true numbers, too?"""
     constant: float | None = None
     """The objective where there is nothing to minimise."""
 
@@ -92,6 +95,7 @@ def _from_form(form: IntegerForm, model: MatrixModel) -> _Program:
         form.point,
         lambda integer, point: model.objective(point),
         form.true_bound,
+        model.is_feasible,
         None if priced else form.offset,
     )
 
@@ -124,6 +128,7 @@ def _from_builder(native: NativeModel) -> tuple[_Program, tuple[str, ...]]:
         lambda numbers: np.asarray(numbers, dtype=np.float64),
         lambda integer, point: integer / scale + offset,
         lambda bound: bound / scale + offset,
+        lambda point: True,
         None if priced else offset,
     )
     return program, tuple(built.variables)
@@ -184,8 +189,9 @@ class _Search(cp_model.CpSolverSolutionCallback):
     def on_solution_callback(self) -> None:
         x = self._point(self.response_proto.solution)
         value = self.program.value(self.objective_value, x)
-        self.session.found(x, value, source="cp-sat")
-        self.incumbent = value if self.incumbent is None else min(value, self.incumbent)
+        if self.program.holds(x):
+            self.session.found(x, value, source="cp-sat")
+            self.incumbent = value if self.incumbent is None else min(value, self.incumbent)
         self._on_bound(self.best_objective_bound)
 
     def _on_bound(self, integer_bound: float) -> None:
@@ -225,6 +231,8 @@ class _Search(cp_model.CpSolverSolutionCallback):
             bound = self._true_bound(solver.best_objective_bound)
             return Answer(stop, bound=bound, nodes=solver.num_branches, message=message)
         x = self._point(response.solution)
+        if not self.program.holds(x):
+            return Answer(Stop.COMPLETED, bound=self._true_bound(solver.best_objective_bound), message=ONLY_ROUNDED)
         value = self.program.value(solver.objective_value, x)
         bound = self._true_bound(solver.best_objective_bound)
         return Answer(stop, x, value, bound, solver.num_branches, message)

@@ -29,6 +29,8 @@ MOST_STEPS = 2**40
 """A grid with more steps between the bounds of a column is too fine to be searched."""
 FINE_STEPS = 2**32
 """Steps of a grid that we choose ourselves."""
+TINY = 1e-100
+"""Numbers below it are taken for 0: no solver and no product of ours tells them apart."""
 PASSES = 20
 
 ONE = Fraction(1)
@@ -57,7 +59,7 @@ def choose_grids(model: MatrixModel) -> Grids:
 
 def decimal(value: float) -> Fraction:
     """The decimal number that a float prints as: 0.1 is a tenth, not the nearest binary fraction."""
-    return Fraction(repr(float(value)))
+    return Fraction(repr(float(value))) if abs(value) >= TINY else Fraction(0)
 
 
 class _Search:
@@ -196,6 +198,8 @@ class _Search:
         sides = {float(self.model.row_lower[i]), float(self.model.row_upper[i])}
         numbers += [abs(decimal(side)) for side in sides if math.isfinite(side)]
         divisor = abs(decimal(a))
+        if not divisor:
+            return None
         return [number / divisor for number in set(numbers)]
 
     def take_network(self) -> None:
@@ -253,7 +257,7 @@ class _Search:
     def result(self) -> Grids:
         if self.open:
             raise _refusal(
-                self.model, self.open[0], "is continuous and neither a grid for it nor one that the data imply is known"
+                self.model, self.open[0], "is continuous, without a grid and without one that the data imply"
             )
         infinite = np.flatnonzero(~np.isfinite(self.lower) | ~np.isfinite(self.upper))
         if len(infinite):

@@ -20,6 +20,8 @@ from .model import Floats, MatrixModel
 EXACT_LIMIT = 2**50
 """Exact rows may reach this activity; CP-SAT refuses sums near 2**63 and becomes slow long before."""
 ROUNDED_LIMIT = 2**40
+FINE_REACH = 2**10
+"""A column with so many steps must not have its coefficient rounded."""
 INFINITE = 2**62
 NEARLY = Fraction(1, 10**6)
 
@@ -176,10 +178,15 @@ def _exact_scale(numbers: Sequence[Fraction], terms: Sequence[Fraction], reach: 
 
 
 def _rounding_scale(terms: Sequence[Fraction], reach: Sequence[int], sides: Sequence[Fraction]) -> Fraction:
+    """A scale for rounding. The column on the finest grid gets an exact coefficient: its error would weigh most."""
     activity = sum(abs(term) * max(far, 1) for term, far in zip(terms, reach, strict=True))
     size = max([activity, *(abs(side) for side in sides if abs(side) <= activity)])
-    exponent = math.floor(math.log2(ROUNDED_LIMIT) - math.log2(size)) if size else 0
-    return Fraction(2) ** exponent
+    if not size:
+        return Fraction(1)
+    scale = Fraction(2) ** math.floor(math.log2(ROUNDED_LIMIT) - math.log2(size))
+    far, finest = max((far, abs(term)) for term, far in zip(terms, reach, strict=True) if term)
+    whole = math.floor(finest * scale)
+    return whole / finest if far >= FINE_REACH and whole else scale
 
 
 def _error_range(errors: Sequence[Fraction], columns: Sequence[int], box: _Box) -> tuple[Fraction, Fraction]:

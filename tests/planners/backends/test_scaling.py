@@ -1,0 +1,184 @@
+"""Matrix models in whole numbers: which grids are found, and that no bound on them is wrong for the true data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.result import Stop
+from pipeplan.planners.backends import BACKENDS, MatrixModel, from_rows, solve
+from pipeplan.planners.backends.grids import choose_grids
+from pipeplan.planners.backends.scaling import EXACT_LIMIT, integer_form
+from pipeplan.planners.options import SolveOptions
+
+INF = float("inf")
+
+
+def makespan(times: list[tuple[float, float]], **more: object) -> MatrixModel:
+    """Jobs on two machines; the last column is the makespan."""
+    jobs = len(times)
+    once = [({2 * i: 1.0, 2 * i + 1: 1.0}, 1.0, 1.0) for i in range(jobs)]
+    loads = [({**{2 * i + k: times[i][k] for i in range(jobs)}, 2 * jobs: -1.0}, -INF, 0.0) for k in range(2)]
+    columns = 2 * jobs
+    return from_rows(
+        [0.0] * columns + [1.0], once + loads, [0.0] * (columns + 1), [1.0] * columns + [INF],
+        [True] * columns + [False], **more,
+    )  # fmt: skip
+
+
+def best(times: list[tuple[float, float]]) -> float:
+    choices = itertools.product((0, 1), repeat=len(times))
+    return min(max(math.fsum(t[c] for t, c in zip(times, ch, strict=True) if c == k) for k in (0, 1)) for ch in choices)
+
+
+# ---- grids ---------------------------------------------------------------------------------------------
+
+
+def test_decimals_imply_the_grid_of_a_makespan() -> None:
+    grids = choose_grids(makespan([(1.5, 2.25), (0.75, 3.0)]))
+    assert (grids.steps[-1], grids.loss) == (Fraction(3, 4), 0.0)
+    assert grids.upper[-1] == 5.25  # no machine can be loaded more
+
+
+def test_long_fractions_get_a_fine_grid_with_its_price() -> None:
+    grids = choose_grids(makespan([(math.pi, math.e), (math.sqrt(2), math.sqrt(3))]))
+    assert 0 < grids.loss <= float(grids.steps[-1]) < 1e-8
+
+
+def test_a_declared_grid_is_taken_with_its_price() -> None:
+    grids = choose_grids(makespan([(math.pi, math.e)], grids={"x2": 0.125}, grid_loss=0.25))
+    assert (grids.steps[-1], grids.loss) == (Fraction(1, 8), 0.25)
+
+
+def test_a_chain_of_continuous_columns() -> None:
+    """A transfer that choices push up, a load that holds it, a makespan above the load."""
+    model = from_rows(
+        [0.0, 0.0, 0.0, 1.0],
+        [({2: 1.0, 0: -1.0, 1: 1.0}, 0.0, INF), ({3: 1.0, 2: -0.5, 0: -2.0}, 0.0, INF)],
+        [0.0] * 4,
+        [1.0, 1.0, 1.0, INF],
+        [True, True, False, False],
+    )
+    assert choose_grids(model).steps == [1, 1, 1, Fraction(1, 2)]
+
+
+def test_differences_of_start_times_are_a_network() -> None:
+    """start_1 - start_0 within 2.5 .. 4.5 while choice is made: all start times on one grid."""
+    model = from_rows(
+        [0.0, 0.0, 1.0],
+        [({2: 1.0, 1: -1.0, 0: -1.5}, 2.5, INF), ({2: 1.0, 1: -1.0}, -INF, 4.5)],
+        [0.0] * 3,
+        [1.0, 10.0, 10.0],
+        [True, False, False],
+    )
+    assert choose_grids(model).steps[1:] == [Fraction(1, 2)] * 2
+
+
+def test_what_has_no_grid_is_refused_by_name() -> None:
+    """Two continuous columns that hold each other from both sides."""
+    rows = [({0: 3.0, 1: 1.0}, 1.0, 2.0), ({0: 1.0, 1: 7.0}, 1.0, 2.0)]
+    with pytest.raises(UsageError, match=r"column x0 is continuous, without a grid .* choose a solver"):
+        choose_grids(from_rows([1.0, 1.0], rows, [0.0, 0.0], [1.0, 1.0], [False, False]))
+
+
+def test_what_has_no_bounds_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"column x0 has no finite bounds; .* choose a solver"):
+        choose_grids(from_rows([1.0], [], [-INF], [1.0], [True]))
+
+
+# ---- whole numbers -------------------------------------------------------------------------------------
+
+
+def test_decimals_are_scaled_exactly() -> None:
+    form = integer_form(makespan([(0.1, 0.25), (0.3, 0.7)]))
+    assert (form.rounded_rows, form.slack, form.loss) == (0, 0.0, 0.0)
+    assert [row.coefficients for row in form.rows[-2:]] == [[2, 6, -1], [5, 14, -1]]
+
+
+def test_huge_sizes_stay_within_the_range_of_the_solver() -> None:
+    sizes = [1.1e10, 7.3e11, 2.2e9 + 1 / 3]
+    model = from_rows([-1.0] * 3, [(dict(enumerate(sizes)), -INF, 8e11)], [0.0] * 3, [1.0] * 3, [True] * 3)
+    form = integer_form(model)
+    assert form.rounded_rows == 1
+    assert sum(map(abs, form.rows[0].coefficients)) < EXACT_LIMIT
+
+
+numbers = st.floats(-50, 50).map(lambda value: round(value, 3)) | st.floats(-50, 50) | st.integers(-9, 9).map(float)
+
+
+@st.composite
+def models(draw: st.DrawFn) -> MatrixModel:
+    """Small integer models with any numbers, exact decimals or not."""
+    columns, rows = draw(st.integers(1, 4)), draw(st.integers(0, 3))
+    lower = [float(draw(st.integers(-2, 1))) for _ in range(columns)]
+    table = []
+    for _ in range(rows):
+        entries = {j: draw(numbers) for j in range(columns)}
+        side = draw(st.floats(-40, 60))
+        table.append((entries, *draw(st.sampled_from([(-INF, side), (side, INF), (side - 30, side)]))))
+    costs = [draw(numbers) for _ in range(columns)]
+    upper = [low + draw(st.integers(0, 2)) for low in lower]
+    return from_rows(costs, table, lower, upper, [True] * columns, offset=draw(st.floats(-5, 5)))
+
+
+def points(model: MatrixModel) -> list[np.ndarray]:  # type: ignore[type-arg]
+    ranges = [range(int(a), int(b) + 1) for a, b in zip(model.col_lower, model.col_upper, strict=True)]
+    return [np.array(choice, dtype=float) for choice in itertools.product(*ranges)]
+
+
+@settings(deadline=None, max_examples=150)
+@given(models())
+def test_scaling_loses_no_solution_and_no_bound(model: MatrixModel) -> None:
+    """A point that obeys the true rows obeys the whole ones, and is bounded from below by its whole objective."""
+    form = integer_form(model)
+    for x in points(model):
+        activity = model.activity(x)
+        if np.all(activity >= model.row_lower) and np.all(activity <= model.row_upper):
+            whole = [round(value) for value in x]
+            for row in form.rows:
+                total = sum(a * whole[j] for j, a in zip(row.columns, row.coefficients, strict=True))
+                tolerance = 2 if form.rounded_rows else 0  # the activity above is itself rounded
+                assert row.lower - tolerance <= total <= row.upper + tolerance
+            objective = sum(c * value for c, value in zip(form.costs, whole, strict=True))
+            assert form.true_bound(objective) <= model.objective(x) + 1e-9
+
+
+# ---- the backends agree --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_makespans_equal_brute_force_on_every_backend(seed: int) -> None:
+    """Exact decimals and long fractions in turn."""
+    random = np.random.default_rng(seed)
+    times = [tuple(row) for row in random.uniform(0.1, 9, (5, 2)).tolist()]
+    times = [(round(a, 2), round(b, 2)) for a, b in times] if seed % 2 else [(a, b) for a, b in times]
+    for name in (name for name, entry in BACKENDS.items() if entry.available()):
+        outcome = solve(name, makespan(times), SolveOptions(threads=1))
+        assert (name, outcome.stop) == (name, Stop.PROVEN)
+        assert outcome.objective == pytest.approx(best(times), rel=1e-6)
+        assert outcome.bound == pytest.approx(best(times), rel=1e-6)
+
+
+@settings(deadline=None, max_examples=25)
+@given(models())
+def test_small_models_have_one_answer(model: MatrixModel) -> None:
+    """Clear-cut models only: a point within the solvers' tolerance of a row may count or not."""
+    activities = [(x, model.activity(x)) for x in points(model)]
+    edge = [np.min(np.abs(np.r_[a - model.row_lower, a - model.row_upper]), initial=INF) for _, a in activities]
+    if min(edge) < 1e-4:
+        return
+    feasible = [model.objective(x) for x, a in activities if np.all((a >= model.row_lower) & (a <= model.row_upper))]
+    for name in ("highs", "cp-sat", "scip"):
+        outcome = solve(name, model, SolveOptions(threads=1))
+        if feasible:
+            assert (name, outcome.stop) == (name, Stop.PROVEN)
+            assert outcome.objective == pytest.approx(min(feasible), rel=1e-6, abs=1e-6)
+        else:
+            assert (name, outcome.stop) == (name, Stop.INFEASIBLE)
