@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,3 +69,12 @@ def plan(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return Said(code, *capfd.readouterr())
 
     return plan
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _solver_processes_end_with_the_tests() -> Iterator[None]:
+    """Before coverage is summed up: what ran in the workers counts."""
+    yield
+    client = sys.modules.get("pipeplan.planners.backends.client")
+    if client is not None:
+        client.end_workers()

@@ -173,6 +173,10 @@ class Job:
         self.outcome = outcome
 
 
+GOODBYE_S = 2.0
+"""How long a worker may take to end when everything ends."""
+
+
 class _Pool:
     """Workers that wait for their next task."""
 
@@ -210,12 +214,15 @@ class _Pool:
                 waiting.remove(worker)
 
     def close(self) -> None:
-        """End every worker, idle or not."""
+        """End every worker, idle or not: asked first, so that whoever measures or traces it gets the last word."""
         with self._lock:
             workers, self._all = list(self._all), set()
             self._idle.clear()
         for worker in workers:
-            worker.kill()
+            worker.ask_to_end()
+        deadline = time.monotonic() + GOODBYE_S
+        for worker in workers:
+            worker.end_by(deadline)
 
     def reset(self) -> None:
         """After a fork the workers belong to the other process."""
@@ -223,7 +230,9 @@ class _Pool:
 
 
 _pool = _Pool()
-atexit.register(_pool.close)
+end_workers = _pool.close
+"""End all solver processes now; the next submission starts new ones."""
+atexit.register(end_workers)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.reset)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -87,6 +88,18 @@ class Worker:
         """End the process and every program that it started."""
         if self.alive():  # the number of a process that has ended may be somebody else's by now
             self._kill_group()
+
+    def ask_to_end(self) -> None:
+        """SIGTERM: an idle worker ends at once, one inside a solver perhaps never."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGTERM)
+
+    def end_by(self, deadline: float) -> None:
+        """Wait until the deadline (of the monotonic clock), then kill."""
+        while self.alive() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.kill()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

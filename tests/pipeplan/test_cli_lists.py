@@ -1,0 +1,147 @@
+"""The lists, conversions and the small words of `plan`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import pipeplan
+from pipeplan.cli import app
+from pipeplan.cli.console import clean
+from pipeplan.cli.drawing import bar, size
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.planners.registry import PLANNERS, all_methods
+
+Plan = Callable[..., Any]
+COMMANDS = ("solve", "verify", "show", "convert", "generate", "instances", "formulations", "planners", "solvers")
+
+
+def test_version_and_help() -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).output == f"pipeplan {pipeplan.__version__}\n"
+    help_text = runner.invoke(app, ["--help"]).output
+    assert all(command in help_text for command in COMMANDS)
+    assert "Exit codes" in help_text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "--help"])
+    assert done.exit_code == 0
+    assert "--json" in done.output
+
+
+def test_declared_options_are_options_of_solve(plan: Plan) -> None:
+    help_text = plan("solve", "--help").out
+    for entry in all_methods():
+        for spec in entry.options:
+            assert "--" + spec.name.replace("_", "-") in help_text
+
+
+def test_no_command_is_usage() -> None:
+    assert CliRunner().invoke(app, []).exit_code == 2
+    assert CliRunner().invoke(app, ["dance"]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["instances", "formulations", "planners", "solvers"])
+def test_lists_for_people_and_machines(plan: Plan, command: str) -> None:
+    rows = plan(command, "--json").json
+    assert rows
+    said = plan(command)
+    assert said.code == 0
+    assert all(row["name"] in said.out for row in rows)
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_solvers_tell_what_they_can_do_and_where_to_get_them(plan: Plan) -> None:
+    rows = {row["name"]: row for row in plan("solvers", "--json").json}
+    assert rows["highs"]["available"] is True
+    assert rows["highs"]["version"]
+    assert rows["highs"]["capabilities"]["warm_start"] is True
+    assert all(row["available"] or row["remedy"] for row in rows.values())
+
+
+@pytest.mark.parametrize(("command", "table"), [("formulations", FORMULATIONS), ("planners", PLANNERS)])
+def test_one_method_with_its_options(plan: Plan, command: str, table: dict[str, Any]) -> None:
+    for name, entry in table.items():
+        shown = plan(command, name)
+        assert shown.code == 0
+        assert all("--" + spec.name.replace("_", "-") in shown.out for spec in entry.options)
+        assert plan(command, name, "--json").json == json.loads(json.dumps(entry.to_json()))
+
+
+def test_a_method_that_is_none(plan: Plan) -> None:
+    said = plan("formulations", "ip-nobody")
+    assert said.code == 2
+    assert said.err == "Error: There is no formulation named 'ip-nobody'; choose one of ip-tarnawski.\n"
+
+
+@pytest.mark.parametrize("entry", all_methods(), ids=lambda entry: entry.name)
+def test_what_the_tables_say_is_what_the_modules_offer(entry: Any) -> None:
+    """The tables repeat facts so that nothing heavy is imported to show them; here they are compared."""
+    method = entry.load()
+    assert method.name == entry.name
+    assert method.problem_kind == entry.problem_kind
+
+    def facts(options: Any) -> dict[str, Any]:
+        return {spec.name: (spec.type, spec.default, spec.choices) for spec in options}
+
+    assert facts(method.options) == facts(entry.options)
+
+
+# ---- conversions ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    nodes = (pipeplan.Node(1, 1.0, 2.0, transfer_time=0.5), pipeplan.Node(2, 3.0, 4.0))
+    path = tmp_path / "two.json"
+    pipeplan.save(pipeplan.PlacementProblem(nodes, ((1, 2),), 1, 1, memory_bytes=5.0, name="two"), path)
+    return path
+
+
+def test_there_and_back_again(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    published, own = tmp_path / "published.json", tmp_path / "own.json"
+    said = plan("convert", instance, published, "--to", "published")
+    assert (said.code, said.out.startswith("wrote ")) == (0, True)
+    assert json.loads(published.read_text())["maxFPGAs"] == 1
+    report = plan("convert", published, own, "--json").json
+    assert report["problem"]["hash"] == pipeplan.load(instance).hash == pipeplan.load(own).hash
+
+
+def test_the_cluster_can_be_changed_on_the_way(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    plan("convert", instance, tmp_path / "more.json", "--devices", 4, "--cpus", 0, "--memory", "1GiB")
+    problem = pipeplan.load(tmp_path / "more.json")
+    assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (4, 0, 2**30)
+
+
+def test_conversions_that_cannot_be(plan: Plan, instance: Path, tmp_path: Path) -> None:
+    assert plan("convert", instance, tmp_path, "--to", "own").code == 2
+    assert plan("convert", instance, tmp_path / "x.json", "--to", "onnx").code == 2
+    assert plan("convert", instance, tmp_path / "no" / "x.json").code == 2
+    assert plan("convert", instance, "x.json", "--inference").code == 2
+
+
+# ---- small things --------------------------------------------------------------------------------------
+
+
+def test_clean_keeps_letters_and_defuses_the_rest() -> None:
+    assert clean("naïve ü 层") == "naïve ü 层"
+    assert clean("a\x1b[0m\r\n\u202eb\ud800") == "a\\x1b[0m\\r\\n\\u202eb\\ud800"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "0.977 KiB"), (2**20, "1 MiB"), (3 * 2**40, "3 TiB")]
+)
+def test_sizes_for_eyes(count: float, text: str) -> None:
+    assert size(count) == text
+
+
+def test_bars() -> None:
+    assert len({len(bar(value, 4.0)) for value in (0.0, 1.0, 4.0)}) == 1
+    assert bar(0.0, 0.0) == bar(0.0, 4.0)
