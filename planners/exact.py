@@ -25,8 +25,8 @@ from .registry import PLANNERS
 COARSE_GAP = 0.01
 """Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
 
-FIRST_SEARCH_S, LONGEST_SEARCH_S = 4.0, 30.0
-"""How long the local search between stages may take."""
+NEAR = 2.5
+"""Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end."""
 
 FINE_GAP = PROVEN_TOLERANCE / 2
 """What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
@@ -70,7 +70,6 @@ class _Run:
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: set[str] = set()
-        self.search_seconds = FIRST_SEARCH_S
         self.warm_start = WarmStart()
 
     def outcome(self) -> Outcome:
@@ -139,41 +138,43 @@ class _Run:
                 break
         return Stop.PROVEN if self._reached(PROVEN_TOLERANCE) else Stop.GAP
 
+    def _stages(self, gap: float) -> tuple[Stage, ...]:
+        reached = relative_gap(self.state.value, self.state.bound)
+        near = reached is not None and reached <= NEAR * gap
+        search = self.state.plan is not None and isinstance(self.request.problem, PlacementProblem)
+        return lineup(self.solver, self.options, self.request.limits.threads, near, search)
+
     def _close(self, gap: float) -> Stop | None:
-        """Attempts until the gap is reached (None) or something else ends the run."""
-        stages = lineup(self.solver, self.formulation.name, self.options, self.request.limits.threads)
+        """Stages until the gap is reached (None) or something else ends the run."""
+        stages = self._stages(gap)
         turn = 0
         while not self._reached(gap):
             if self.request.out_of_time():
                 return Stop.TIME
+            before = (self.state.value, self.state.bound)
+            if stages[turn].kind == "search":
+                self._search(gap, stages[turn].seconds or 0.0)
+                turn += 1
+                continue
             stage = self._living(stages[turn])
             if not stage.threads_of:
                 return Stop.ERROR
-            before = (self.state.value, self.state.bound)
             attempt = self._attempt(stage, gap)
             if attempt.refuted is not None and attempt.cutoff is None:
                 return Stop.INFEASIBLE
             if attempt.stop == Stop.UNBOUNDED:
                 return Stop.UNBOUNDED
-            if attempt.dead or (self.state.value, self.state.bound) != before:
-                continue  # fewer backends, or a new cut-off
-            if len(stages) > 1 and self._search_nearby(gap):
-                continue
-            turn += 1
+            stuck = (self.state.value, self.state.bound) == before and not attempt.dead
+            if stuck or stage.kind == "improve":
+                turn += 1
             if turn == len(stages):
                 return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
         return None
 
-    def _search_nearby(self, gap: float) -> bool:
-        """Before a longer stage: may a local search find what the solvers did not? True where it did.
-
-        Only from a plan that is there, so `--warm-start none` stays free of heuristics; twice as long each time.
-        """
-        if self.state.plan is None or not isinstance(self.request.problem, PlacementProblem):
-            return False
+    def _search(self, gap: float, seconds: float) -> None:
+        """Annealing from the best plan; ends early where the gap is reached."""
         left = self.request.seconds_left()
-        seconds = self.search_seconds if left is None else min(self.search_seconds, left / 4)
-        self.search_seconds = min(2 * self.search_seconds, LONGEST_SEARCH_S)
+        seconds = seconds if left is None else min(seconds, left / 4)
         entry = PLANNERS["lns"]
         known = {spec.name: self.options.get(spec.name, spec.default) for spec in entry.options}
         board = Board(bound=self.state.bound, started=self.request.board.started)
@@ -181,10 +182,8 @@ class _Run:
         request = Request(self.request.problem, {**known, "cycles": 10_000}, limits, self.state.plan, board)
         plan = entry.load().plan(request).plan
         value = None if plan is None else self.judge(plan)
-        if plan is None or value is None or self.state.value is None or value >= self.state.value:
-            return False
-        self._take_plan(plan, value, value, "lns")
-        return True
+        if plan is not None and value is not None:
+            self._take_plan(plan, value, value, "lns")
 
     def _stuck(self, attempt: Attempt) -> Stop:
         self.messages.append("the solver stopped without closing the gap")
@@ -196,15 +195,20 @@ class _Run:
         if not living and self.solver == "auto":
             spare = next((name for name in ("highs", "cp-sat") if name not in self.given_up), None)
             living = {} if spare is None else {spare: self.request.limits.threads or 1}
-            return Stage(living)
-        return Stage(living, stage.seconds)
+            return replace(stage, threads_of=living, seconds=None)
+        return replace(stage, threads_of=living)
 
     def _attempt(self, stage: Stage, gap: float) -> Attempt:
         value = self.state.value
-        cutoff = None if value is None else value - gap * abs(value)
+        cutoff = None if value is None else value - gap * (1 - 1e-9) * abs(value)
         left = self.request.seconds_left()
         seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
         coarse = gap >= COARSE_GAP / 10
+        start = self.request.warm_start
+        enough = cutoff if coarse else None
+        if stage.kind == "improve" and value is not None:
+            start, cutoff = self.state.plan, value
+            enough = None if self.state.bound is None else self.state.bound / (1 - gap)
         race = Race(
             self.request.problem,
             self.formulation,
@@ -214,7 +218,7 @@ class _Run:
             self.judge,
             precision=1e-6 if coarse else 1e-9,
         )
-        attempt = race.attempt(stage.threads_of, cutoff, seconds, self.request.warm_start, coarse and value is not None)
+        attempt = race.attempt(stage.threads_of, cutoff, seconds, start, enough)
         self.last = attempt
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)

@@ -10,34 +10,59 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 SPRINT_S = 8.0
 """How long CP-SAT has the machine for itself on problems without stage order."""
 
+IMPROVE_S = 10.0
+"""How long CP-SAT may work on a plan that is nearly good enough."""
+
+SEARCH_S = (4.0, 8.0)
+"""How long local search may take, the first and the second time."""
+
+Kind = Literal["decide", "improve", "search"]
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Backends that race together; `seconds` None: until the end."""
+    """One kind of work for a while; `seconds` None: until the end.
 
+    decide: is there a plan that is better by the whole gap? The backends race, the first answer wins.
+    improve: is there any better plan? Starts from the best one; worth while only close to the bound.
+    search: annealing, without a solver.
+    """
+
+    kind: Kind
     threads_of: Mapping[str, int]
     seconds: float | None = None
 
 
-def lineup(solver: str, formulation: str, options: Mapping[str, Any], threads: int | None) -> tuple[Stage, ...]:
-    """A named solver, several joined by commas, or `auto`."""
+def lineup(
+    solver: str, options: Mapping[str, Any], threads: int | None, near: bool = False, search: bool = False
+) -> tuple[Stage, ...]:
+    """A named solver, several joined by commas, or `auto`.
+
+    `near`: value and bound are within a small multiple of the gap, so that a slightly better plan ends the
+    run; then plans come first, proofs later. `search`: local search is wanted.
+    """
     available = threads or os.cpu_count() or 1
     if solver != "auto":
         names = tuple(dict.fromkeys(name.strip() for name in solver.split(",")))
-        return (Stage(_share(names, available)),)
+        return (Stage("decide", _share(names, available)),)
     if options.get("variant") == "plain":
-        return (Stage({"highs": available}),)
+        return (Stage("decide", {"highs": available}),)
     if not options.get("non_contiguous"):
-        return (Stage({"cp-sat": available}),)
-    return (
-        Stage({"cp-sat": available}, SPRINT_S),
-        Stage(_share(("highs", "cp-sat"), available)),
-    )
+        return (Stage("decide", {"cp-sat": available}),)
+    sprint = Stage("decide", {"cp-sat": available}, SPRINT_S)
+    searches = tuple(Stage("search", {}, seconds) for seconds in SEARCH_S)
+    improve = Stage("improve", {"cp-sat": available}, IMPROVE_S)
+    race = Stage("decide", _share(("highs", "cp-sat"), available))
+    if not search:
+        return (sprint, race)
+    if near:
+        return (searches[0], improve, sprint, searches[1], improve, race)
+    return (sprint, *searches, race)
 
 
 def _share(names: tuple[str, ...], threads: int) -> dict[str, int]:

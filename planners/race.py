@@ -84,16 +84,16 @@ class Race:
         cutoff: float | None,
         seconds: float | None,
         start: Plan | None,
-        first_plan_ends: bool,
+        enough: float | None,
     ) -> Attempt:
-        """Race the backends; `first_plan_ends`: any plan below the cut-off is answer enough."""
+        """Race the backends; a plan of a value of at most `enough` ends the attempt."""
         attempt = Attempt(cutoff)
         deadline = None if seconds is None else self.board.seconds + seconds
         try:
             for name, threads in threads_of.items():
                 if self._launch(name, threads, seconds, start, attempt):
                     return attempt
-            self._watch(attempt, deadline, first_plan_ends)
+            self._watch(attempt, deadline, enough)
         finally:
             for runner in attempt.runners:
                 if runner.job.outcome is None:
@@ -133,7 +133,7 @@ class Race:
         attempt.size = {**attempt.size, **built.size}
         return False
 
-    def _watch(self, attempt: Attempt, deadline: float | None, first_plan_ends: bool) -> None:
+    def _watch(self, attempt: Attempt, deadline: float | None, enough: float | None) -> None:
         running = list(attempt.runners)
         while running:
             for runner in list(running):
@@ -143,7 +143,8 @@ class Race:
                     self._finish(runner, attempt)
             if attempt.stop is not None:
                 return
-            if first_plan_ends and self._is_below(attempt) and self.board.seconds > attempt.improved_at + QUIET_S:
+            found = attempt.value is not None and enough is not None and attempt.value <= enough
+            if found and self.board.seconds > attempt.improved_at + QUIET_S:
                 return
             if deadline is not None and self.board.seconds > deadline + GRACE_S:
                 return

@@ -4,6 +4,9 @@
 a smooth stand-in of the objective: for each part the power mean of the device loads, which still sees
 progress where the largest load alone would not move.
 
+The exponent of the mean is 2 to the power `squarings`. A low one forgives imbalance and so finds its way from
+anywhere; a high one is needed where loads are nearly equal and the rest is fine packing.
+
 State: `device[g]`; `held[e, d]`: how many pins of net e are on accelerator d; `load[part, d]`; `memory[d]`.
 Moves: one group to a device of a neighbour or to any device; two groups change places; a connected block moves.
 """
@@ -11,9 +14,6 @@ Moves: one group to a device of a neighbour or to any device; two groups change 
 from __future__ import annotations
 
 from typing import Any
-
-POWER = 16
-"""Exponent of the power mean; four squarings."""
 
 MAX_BLOCK = 24
 
@@ -23,6 +23,7 @@ def sweep(
     steps: int,
     hot: float,
     cold: float,
+    squarings: int,
     reference: float,
     device: Any,
     held: Any,
@@ -63,18 +64,17 @@ def sweep(
     moved = [0] * (MAX_BLOCK + 1)
     origin = [0] * (MAX_BLOCK + 1)
 
-    def_scale = 1.0 / reference
+    scale = 1.0 / reference
+    root = 0.5**squarings
     energy = 0.0
     for q in range(parts):
         total = 0.0
         for d in range(devices):
-            x = load[q, d] * def_scale
-            x *= x
-            x *= x
-            x *= x
-            x *= x
+            x = load[q, d] * scale
+            for _ in range(squarings):
+                x *= x
             total += x
-        energy += total ** (1.0 / POWER)
+        energy += total**root
 
     temperature = hot
     cooling = (cold / hot) ** (1.0 / max(1, steps))
@@ -177,13 +177,11 @@ def sweep(
             for q in range(parts):
                 total = 0.0
                 for d in range(devices):
-                    x = load[q, d] * def_scale
-                    x *= x
-                    x *= x
-                    x *= x
-                    x *= x
+                    x = load[q, d] * scale
+                    for _ in range(squarings):
+                        x *= x
                     total += x
-                candidate += total ** (1.0 / POWER)
+                candidate += total**root
             change = candidate - energy
             if change > 0.0:
                 state ^= (state << 13) & 0xFFFFFFFFFFFFFFFF

@@ -27,8 +27,8 @@ STEPS = OptionSpec("steps", "int", 1_000_000, "annealing steps of the first cycl
 COMPILED_FROM = 40
 """Groups from which on compiling pays."""
 
-TEMPERATURES = ((6e-3, 2e-6), (2e-2, 2e-6), (6e-2, 2e-6))
-"""(start, end), relative to the value: from the best plan, from the linearised DP's, from a random one."""
+SCHEDULES = ((1e-2, 2e-6, 4), (2e-2, 2e-6, 4), (1e-2, 1e-5, 7))
+"""(start and end temperature relative to the value, squarings): from the best plan, the linearised DP's, a random one."""
 
 MAX_STEPS = 64_000_000
 
@@ -88,15 +88,15 @@ class _Search:
         """One annealing run per thread; the compiled sweep leaves Python alone meanwhile."""
         from concurrent.futures import ThreadPoolExecutor
 
-        kind = cycle % len(TEMPERATURES)
-        steps = min(MAX_STEPS, self.steps * 2 ** (cycle // len(TEMPERATURES)))
+        kind = cycle % len(SCHEDULES)
+        steps = min(MAX_STEPS, self.steps * 2 ** (cycle // len(SCHEDULES)))
         assert self.best is not None
         starts = {0: [self.best], 1: [self.linear or self.best]}.get(kind)
         if starts is None or (self.contiguous and kind == 2):
             starts = [self.best] if self.contiguous else [self._random_start() for _ in kernels]
         with ThreadPoolExecutor(len(kernels)) as pool:
             tasks = [
-                pool.submit(self._anneal, kernel, starts[i % len(starts)], *TEMPERATURES[kind], steps)
+                pool.submit(self._anneal, kernel, starts[i % len(starts)], *SCHEDULES[kind], steps)
                 for i, kernel in enumerate(kernels)
             ]
             try:
@@ -161,7 +161,9 @@ class _Search:
             return None
         return [order.index(d) for d in range(self.groups.devices)]
 
-    def _anneal(self, kernel: _Kernel, start: Sequence[int], hot: float, cold: float, wanted: int) -> list[int] | None:
+    def _anneal(
+        self, kernel: _Kernel, start: Sequence[int], hot: float, cold: float, squarings: int, wanted: int
+    ) -> list[int] | None:
         """The best assignment met on one run, if it is better than what we have; runs in a thread."""
         stages = self._stages(start)
         if stages is None:
@@ -173,7 +175,7 @@ class _Search:
         factor = (cold / hot) ** (1 / chunks)
         best, value = None, self.value
         for number in range(chunks):
-            found = kernel.run(chunk, hot * factor**number, hot * factor ** (number + 1), value)
+            found = kernel.run(chunk, hot * factor**number, hot * factor ** (number + 1), squarings, value)
             if found is not None and self.groups.fits(found) and self.groups.value(found) < value:
                 best, value = found, self.groups.value(found)
             if self.interrupted or self.request.out_of_time():
@@ -234,12 +236,12 @@ class _Kernel:
                 self.held[e, device_of[g]] += 1
         self.reference = float(self.load.sum(axis=0).max()) or 1.0
 
-    def run(self, steps: int, hot: float, cold: float, value: float) -> list[int] | None:
+    def run(self, steps: int, hot: float, cold: float, squarings: int, value: float) -> list[int] | None:
         """Anneal; the best assignment if it is better than `value`."""
         best = self.device.copy()
         # Rounding adds up over many moves: an improvement must be more than that.
         found = self.sweep(
-            self.random_state, steps, hot, cold, self.reference, self.device, self.held, self.load, self.memory,
+            self.random_state, steps, hot, cold, squarings, self.reference, self.device, self.held, self.load, self.memory,
             best, value * (1 - 1e-12), self.times, self.cpu_times, self.sizes, self.supported, self.capacity,
             self.groups.accelerators, self.net_start, self.net_pins, self.net_cost, self.net_part, self.of_start,
             self.of_nets, self.near_start, self.near, self.before_start, self.before, self.after_start, self.after,
