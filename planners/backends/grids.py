@@ -19,6 +19,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,6 +58,7 @@ def choose_grids(model: MatrixModel) -> Grids:
     return search.result()
 
 
+@lru_cache(maxsize=2**16)
 def decimal(value: float) -> Fraction:
     """The decimal number that a float prints as: 0.1 is a tenth, not the nearest binary fraction."""
     return Fraction(repr(float(value))) if abs(value) >= TINY else Fraction(0)
@@ -177,6 +179,7 @@ class _Search:
                 return False
             numbers += of_row
         step = _common_divisor(numbers) or ONE
+        step = ONE if step == 1 else step
         if math.isfinite(self.lower[j]) and math.isfinite(self.upper[j]):
             reach = max(abs(self.lower[j]), abs(self.upper[j]))
             if reach / step > MOST_STEPS:
@@ -187,20 +190,25 @@ class _Search:
     def _numbers_of_row(self, i: int, a: float, besides: Collection[int]) -> list[Fraction] | None:
         """What the other side of the row is a sum of multiples of; None where a column there has no exact step."""
         index, coefficients = self.model.row(i)
-        numbers: list[Fraction] = []
+        # Most columns are whole and few numbers differ: fractions are made of the different ones only.
+        plain, numbers = set(), []
         for k, coefficient in zip(index.tolist(), coefficients.tolist(), strict=True):
             if k in besides:
                 continue
             step = self.steps[k]
             if step is None:
                 return None
-            numbers.append(abs(decimal(coefficient) * step))
-        sides = {float(self.model.row_lower[i]), float(self.model.row_upper[i])}
-        numbers += [abs(decimal(side)) for side in sides if math.isfinite(side)]
+            if step is ONE:
+                plain.add(abs(coefficient))
+            else:
+                numbers.append(abs(decimal(coefficient) * step))
+        sides = (abs(float(self.model.row_lower[i])), abs(float(self.model.row_upper[i])))
+        plain.update(side for side in sides if math.isfinite(side))
         divisor = abs(decimal(a))
         if not divisor:
             return None
-        return [number / divisor for number in set(numbers)]
+        numbers += [decimal(value) for value in plain]
+        return numbers if divisor == 1 else [number / divisor for number in numbers]
 
     def take_network(self) -> None:
         """Give all open columns one grid where they form a network matrix (which is totally unimodular)."""
