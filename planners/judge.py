@@ -29,7 +29,8 @@ class Rules:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
-        return cls(options.get("objective", "max-load"), "none" if options.get("non_contiguous") else "chain")
+        contiguity = "device" if options.get("device_contiguity") else "chain"
+        return cls(options.get("objective", "max-load"), "none" if options.get("non_contiguous") else contiguity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def test_a_method_that_is_none(plan: Plan) -> None:
     assert said.err == "Error: There is no formulation named 'ip-nobody'; choose one of ip-tarnawski.\n"
 
 
-@pytest.mark.parametrize("entry", all_methods(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
 def test_what_the_tables_say_is_what_the_modules_offer(entry: Any) -> None:
     """The tables repeat facts so that nothing heavy is imported to show them; here they are compared."""
     method = entry.load()
