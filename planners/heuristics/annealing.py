@@ -93,7 +93,7 @@ def sweep(
         a = device[g]
         b = a
         neighbours = near_start[g + 1] - near_start[g]
-        if kind < 10 and neighbours > 0:
+        if kind < 14 and neighbours > 0:
             b = device[near[near_start[g] + pick % neighbours]]
         if b == a:
             b = pick % devices
@@ -102,10 +102,20 @@ def sweep(
         count = 1
         moved[0] = g
         swap = -1
-        if kind == 10 or kind == 11 or kind == 3:
+        if 6 <= kind < 12:
+            # a partner from the other device, at its border with ours if one turns up soon
             other = int((pick >> 7) % groups)
-            if device[other] == b:
-                swap = other
+            for _try in range(8):
+                if device[other] == b:
+                    swap = other
+                    for place in range(near_start[other], near_start[other + 1]):
+                        if device[near[place]] == a:
+                            break
+                    else:
+                        other = (other + 1) % groups
+                        continue
+                    break
+                other = (other + 1) % groups
         elif kind >= 12:
             # a connected block on the same device, grown breadth first to a random size
             size = 2 + int((pick >> 9) % (MAX_BLOCK - 1))

@@ -1,9 +1,9 @@
 """Large-neighbourhood search: annealing over the devices of groups, restarted from the best plan and from others.
 
 Cycles take turns: from the best plan so far, from the linearised DP's plan, from a random assignment; every round is
-twice as long as the one before, since some inputs need many tries and others long ones. With several threads each cycle runs
-once per thread with a random stream of its own. Small inputs run uncompiled, so that they do not pay for numba;
-larger ones are compiled once and cached.
+twice as long as the one before, since some inputs need many tries and others long ones. With several threads each
+cycle runs once per thread with a random stream of its own. Small inputs run uncompiled, so that they do not pay for
+numba; larger ones are compiled once and cached.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...formulations.contract import OptionSpec
 from ...instances.result import Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from . import annealing
 from .groups import Groups, contract
-from .linear_dp import NON_CONTIGUOUS, OBJECTIVE
 from .linear_dp import PLANNER as LINEAR_DP
-
-CYCLES = OptionSpec("cycles", "int", 12, "annealing cycles; the time limit may end them earlier")
-STEPS = OptionSpec("steps", "int", 1_000_000, "annealing steps of the first cycles; they double every round")
+from .options import CYCLES, OPTIONS, STEPS
 
 COMPILED_FROM = 40
 """Groups from which on compiling pays."""
 
 SCHEDULES = ((1e-2, 2e-6, 4), (2e-2, 2e-6, 4), (1e-2, 1e-5, 7))
-"""(start and end temperature relative to the value, squarings): from the best plan, the linearised DP's, a random one."""
+"""(start and end temperature relative to the value, squarings): from the best plan, the DP's, a random one."""
 
 MAX_STEPS = 64_000_000
 
@@ -41,7 +37,7 @@ class Lns:
     title = "large-neighbourhood search by annealing"
     problem_kind = "placement"
     exact = False
-    options = (OBJECTIVE, NON_CONTIGUOUS, CYCLES, STEPS)
+    options = OPTIONS[name]
 
     def plan(self, request: Request) -> Outcome:
         return _Search(request).outcome()
@@ -241,10 +237,10 @@ class _Kernel:
         best = self.device.copy()
         # Rounding adds up over many moves: an improvement must be more than that.
         found = self.sweep(
-            self.random_state, steps, hot, cold, squarings, self.reference, self.device, self.held, self.load, self.memory,
-            best, value * (1 - 1e-12), self.times, self.cpu_times, self.sizes, self.supported, self.capacity,
-            self.groups.accelerators, self.net_start, self.net_pins, self.net_cost, self.net_part, self.of_start,
-            self.of_nets, self.near_start, self.near, self.before_start, self.before, self.after_start, self.after,
+            self.random_state, steps, hot, cold, squarings, self.reference, self.device, self.held, self.load,
+            self.memory, best, value * (1 - 1e-12), self.times, self.cpu_times, self.sizes, self.supported,
+            self.capacity, self.groups.accelerators, self.net_start, self.net_pins, self.net_cost, self.net_part,
+            self.of_start, self.of_nets, self.near_start, self.near, self.before_start, self.before, self.after_start, self.after,
             self.stage_of_device, self.ordered,
         )  # fmt: skip
         return [int(d) for d in best] if found < value * (1 - 1e-12) else None
