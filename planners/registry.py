@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..formulations.contract import OptionSpec
-from ..formulations.registry import FORMULATIONS, NON_CONTIGUOUS, OBJECTIVE, Entry
+from ..formulations.registry import FORMULATIONS, Entry
+from .heuristics.options import OPTIONS
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
 
 _HEURISTICS = "pipeplan.planners.heuristics"
-_COMMON = (OBJECTIVE, NON_CONTIGUOUS)
 
 
-def _heuristic(name: str, title: str, *own: OptionSpec, exact: bool = False) -> Entry:
+def _heuristic(name: str, title: str, exact: bool = False) -> Entry:
     module = name.replace("-", "_")
-    return Entry(name, title, "placement", f"{_HEURISTICS}.{module}:PLANNER", (*_COMMON, *own), exact=exact)
+    return Entry(name, title, "placement", f"{_HEURISTICS}.{module}:PLANNER", OPTIONS[name], exact=exact)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -29,11 +28,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("expert", "A split given in a file"),
         _heuristic("pipedream", "PipeDream's partitioner"),
         _heuristic("partition", "Balanced graph partition"),
-        _heuristic(
-            "linear-dp",
-            "Optimal cuts of topological orders",
-            OptionSpec("orders", "int", 4, "How many topological orders are tried."),
-        ),
+        _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search"),
     )

@@ -20,7 +20,10 @@ Net = tuple[tuple[int, ...], float, int]
 
 @dataclass(frozen=True)
 class Groups:
-    """Devices are numbered: accelerators 0..k-1, then CPUs. Parts: one, or forward and backward (gpipe)."""
+    """Devices are numbered: accelerators 0..k-1, then CPUs. Parts: one, or forward and backward (gpipe).
+
+    There are never more devices of a kind than groups: the rest would stay idle.
+    """
 
     members: tuple[tuple[int, ...], ...]
     times: tuple[tuple[float, ...], ...]
@@ -84,8 +87,11 @@ class Groups:
         return self.memory is None or all(math.fsum(sizes) <= self.memory for sizes in held)
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
+        left_out = problem.accelerators - self.accelerators
         assignment: dict[NodeId, int] = {
-            problem.nodes[i].id: device_of[g] for g, members in enumerate(self.members) for i in members
+            problem.nodes[i].id: device_of[g] + (left_out if device_of[g] >= self.accelerators else 0)
+            for g, members in enumerate(self.members)
+            for i in members
         }
         return PlacementPlan.from_assignment(problem, assignment)
 
@@ -141,8 +147,8 @@ def contract(problem: PlacementProblem, contiguous: bool, objective: str = "max-
         supported=supported,
         nets=_nets(problem, owner, parts),
         arcs=tuple(sorted(arcs)),
-        accelerators=problem.accelerators,
-        cpus=problem.cpus,
+        accelerators=min(problem.accelerators, len(classes)),
+        cpus=min(problem.cpus, len(classes)),
         memory=problem.memory_bytes,
     )
 

@@ -7,18 +7,15 @@ array: a transfer is free for the intervals that lie between two of its pins or 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from typing import Any
 
-from ...formulations.contract import OptionSpec
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .groups import Groups, contract
-
-ORDERS = OptionSpec("orders", "int", 4, "how many topological orders are tried")
-NON_CONTIGUOUS = OptionSpec("non_contiguous", "flag", False, "the stages found are fine without contiguity, too")
-OBJECTIVE = OptionSpec("objective", "choice", "max-load", "max-load or gpipe", ("max-load", "gpipe"))
+from .incumbent import Incumbent
+from .options import OPTIONS, ORDERS
+from .orders import depth_first_orders
 
 MAX_GROUPS = 6_000
 """Interval loads take 8 bytes for each pair of groups."""
@@ -29,66 +26,29 @@ FORWARD_LIMITS = 24
 
 class LinearDp:
     name = "linear-dp"
-    title = "optimal cuts of one topological order"
+    title = "optimal cuts of topological orders"
     problem_kind = "placement"
     exact = False
-    options = (OBJECTIVE, NON_CONTIGUOUS, ORDERS)
+    options = OPTIONS[name]
 
     def plan(self, request: Request) -> Outcome:
+        """Contiguous plans, which are fine where contiguity is not asked for, too."""
         groups = contract(request.problem, True, request.options.get("objective", "max-load"))
+        incumbent = Incumbent(request, groups, self.name)
         if groups.count > MAX_GROUPS:
-            message = f"{groups.count} groups are too many for linear-dp (at most {MAX_GROUPS})"
-            return Outcome(Stop.MEMORY, messages=(message,))
-        best: list[int] | None = None
-        value = math.inf
-        for order in topological_orders(groups, request.options.get("orders", 4), request.limits.seed):
-            found = best_cuts(groups, order)
-            if found is not None and groups.value(found) < value:
-                best, value = found, groups.value(found)
-                request.board.post(groups.plan(request.problem, found), value, source=self.name)
+            return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
+        for order in depth_first_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed):
+            cuts = best_cuts(groups, order)
+            if cuts is not None:
+                incumbent.offer(cuts)
             if request.out_of_time():
-                break
-        if best is None:
-            return Outcome(Stop.COMPLETED, messages=("no cut of the tried orders fits the memory",))
-        return Outcome(Stop.COMPLETED, groups.plan(request.problem, best), value)
+                return incumbent.outcome(Stop.TIME)
+        if incumbent.device_of is None:
+            return incumbent.outcome(Stop.COMPLETED, "no cut of the tried orders fits the memory")
+        return incumbent.outcome(Stop.COMPLETED)
 
 
 PLANNER = LinearDp()
-
-
-def topological_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
-    """Depth-first orders: along the arcs, against them, then with seeded ties."""
-    rng = random.Random(seed)
-    orders = [
-        _depth_first(groups, list(range(groups.count)), False),
-        _depth_first(groups, list(range(groups.count)), True),
-    ]
-    while len(orders) < count:
-        priority = list(range(groups.count))
-        rng.shuffle(priority)
-        orders.append(_depth_first(groups, priority, len(orders) % 2 == 1))
-    unique = {tuple(order): order for order in orders[:count]}
-    return list(unique.values())
-
-
-def _depth_first(groups: Groups, priority: Sequence[int], backwards: bool) -> list[int]:
-    """A topological order that follows one branch as long as it can."""
-    after: list[list[int]] = [[] for _ in range(groups.count)]
-    missing = [0] * groups.count
-    for u, v in groups.arcs:
-        tail, head = (v, u) if backwards else (u, v)
-        after[tail].append(head)
-        missing[head] += 1
-    ready = sorted((g for g in range(groups.count) if not missing[g]), key=lambda g: priority[g], reverse=not backwards)
-    order = []
-    while ready:
-        g = ready.pop()
-        order.append(g)
-        for h in sorted(after[g], key=lambda h: priority[h], reverse=not backwards):
-            missing[h] -= 1
-            if not missing[h]:
-                ready.append(h)
-    return order[::-1] if backwards else order
 
 
 def best_cuts(groups: Groups, order: Sequence[int]) -> list[int] | None:

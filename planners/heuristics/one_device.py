@@ -1,0 +1,30 @@
+"""Everything on one device: the baseline without any pipeline, and without any transfer."""
+
+from __future__ import annotations
+
+from ...instances.result import Stop
+from ..contract import Outcome, Request
+from .groups import contract
+from .incumbent import Incumbent
+from .options import OPTIONS
+
+
+class OneDevice:
+    name = "one-device"
+    title = "everything on one device"
+    problem_kind = "placement"
+    exact = False
+    options = OPTIONS[name]
+
+    def plan(self, request: Request) -> Outcome:
+        """The better of one accelerator and one CPU. One device alone is contiguous in every sense."""
+        groups = contract(request.problem, False, request.options.get("objective", "max-load"))
+        incumbent = Incumbent(request, groups, self.name)
+        for device in {0, groups.devices - 1}:
+            incumbent.offer([device] * groups.count)
+        if incumbent.device_of is None:
+            return incumbent.outcome(Stop.COMPLETED, "no single device can hold everything")
+        return incumbent.outcome(Stop.COMPLETED)
+
+
+PLANNER = OneDevice()

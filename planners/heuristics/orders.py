@@ -1,0 +1,59 @@
+"""Topological orders of groups."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from .groups import Groups
+
+
+def depth_first_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
+    """Along the arcs, against them, then with seeded ties; each order once."""
+    rng = random.Random(seed)
+    priorities = [list(range(groups.count))] * 2
+    priorities += [rng.sample(range(groups.count), groups.count) for _ in range(count - 2)]
+    orders = [depth_first(groups, priority, number % 2 == 1) for number, priority in enumerate(priorities[:count])]
+    return [list(order) for order in dict.fromkeys(map(tuple, orders))]
+
+
+def depth_first(groups: Groups, priority: Sequence[int], backwards: bool = False) -> list[int]:
+    """A topological order that follows one branch as long as it can; `backwards`: from the sinks up."""
+    after, missing = _degrees(groups, backwards)
+    ready = sorted((g for g in range(groups.count) if not missing[g]), key=lambda g: priority[g], reverse=not backwards)
+    order = []
+    while ready:
+        g = ready.pop()
+        order.append(g)
+        for h in sorted(after[g], key=lambda h: priority[h], reverse=not backwards):
+            missing[h] -= 1
+            if not missing[h]:
+                ready.append(h)
+    return order[::-1] if backwards else order
+
+
+def random_order(groups: Groups, rng: random.Random) -> list[int]:
+    """A topological order in which each next group is drawn from all that are ready."""
+    after, missing = _degrees(groups, False)
+    ready = [g for g in range(groups.count) if not missing[g]]
+    order = []
+    while ready:
+        place = rng.randrange(len(ready))
+        ready[place], ready[-1] = ready[-1], ready[place]
+        g = ready.pop()
+        order.append(g)
+        for h in after[g]:
+            missing[h] -= 1
+            if not missing[h]:
+                ready.append(h)
+    return order
+
+
+def _degrees(groups: Groups, backwards: bool) -> tuple[list[list[int]], list[int]]:
+    after: list[list[int]] = [[] for _ in range(groups.count)]
+    missing = [0] * groups.count
+    for u, v in groups.arcs:
+        tail, head = (v, u) if backwards else (u, v)
+        after[tail].append(head)
+        missing[head] += 1
+    return after, missing

@@ -1,0 +1,61 @@
+"""Seeded small placement problems with everything that makes planning hard."""
+
+from __future__ import annotations
+
+import random
+
+from pipeplan.instances.placement import Node, PlacementProblem
+
+
+def random_placement(seed: int, layers: int = 5, training: bool | None = None) -> PlacementProblem:
+    """Branches, colours, orphans, nodes that only a CPU can run, tight memory, classes on cycles; seldom infeasible."""
+    rng = random.Random(seed)
+    training = rng.random() < 0.5 if training is None else training
+    cpus = rng.randrange(3)
+    forward = [f"f{i}" for i in range(layers)]
+    edges = [(u, v) for i, u in enumerate(forward) for v in forward[i + 1 :] if rng.random() < 0.45]
+    colors: dict[str, str] = {}
+    backward: list[str] = []
+    if training:
+        backward = [f"b{i}" for i in range(layers) if rng.random() < 0.8] + ["orphan"] * (rng.random() < 0.5)
+        colors = {name: name[1:] for b in backward if b != "orphan" for name in ("f" + b[1:], b)}
+        edges += [("b" + v[1:], "b" + u[1:]) for u, v in edges if {"b" + u[1:], "b" + v[1:]} <= set(backward)]
+        edges += [(u, b) for u in forward for b in backward if rng.random() < 0.1]
+        edges += [("orphan", b) for b in backward[:-1] if "orphan" in backward and rng.random() < 0.4]
+    for name in forward:
+        if rng.random() < 0.15:
+            colors[name] = "shared"
+    return _problem(rng, forward, backward, edges, colors, cpus)
+
+
+def _problem(
+    rng: random.Random,
+    forward: list[str],
+    backward: list[str],
+    edges: list[tuple[str, str]],
+    colors: dict[str, str],
+    cpus: int,
+) -> PlacementProblem:
+    senders = {u for u, _ in edges}
+    nodes = []
+    for name in (*forward, *backward):
+        work = float(rng.randrange(1, 10))
+        nodes.append(
+            Node(
+                name,
+                accelerator_time=work,
+                cpu_time=work * rng.choice((0.5, 2, 5)),
+                size_bytes=float(rng.randrange(4)),
+                transfer_time=rng.choice((0.0, 0.5, 1.0, 3.0)) if name in senders else 0.0,
+                supported=not cpus or rng.random() < 0.9,
+                backward=name in backward,
+                color=colors.get(name),
+            )
+        )
+    accelerators = rng.randrange(0 if cpus else 1, 4)
+    size = sum(node.size_bytes for node in nodes)
+    memory = rng.choice((None, size, size / max(1, accelerators) + 2)) if cpus else None
+    if not cpus and rng.random() < 0.5:
+        largest = max(sum(n.size_bytes for n in nodes if n.color == node.color) for node in nodes)
+        memory = max(largest, 3.0, size / accelerators + 1)
+    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, cpus, memory, name=f"random {rng.random():.6f}")
