@@ -43,6 +43,8 @@ class Entry:
     paper: str | None = None
     exact: bool = True
     """Does the method prove a bound?"""
+    takes_start: bool = False
+    """Does it start from a plan that it is given?"""
 
     def load(self) -> Any:
         """The object itself; imports its module."""
@@ -56,6 +58,7 @@ class Entry:
             "problem_kind": self.problem_kind,
             "paper": self.paper,
             "exact": self.exact,
+            "takes_start": self.takes_start,
             "options": [_spec_to_json(spec) for spec in self.options],
         }
 
@@ -80,6 +83,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "pipeplan.formulations.tarnawski:FORMULATION",
             (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
             paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
+            takes_start=True,
         ),
     )
 }

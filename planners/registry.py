@@ -13,15 +13,15 @@ EXACT = "exact"
 _HEURISTICS = "pipeplan.planners.heuristics"
 
 
-def _heuristic(name: str, title: str, exact: bool = False) -> Entry:
-    module = name.replace("-", "_")
-    return Entry(name, title, "placement", f"{_HEURISTICS}.{module}:PLANNER", OPTIONS[name], exact=exact)
+def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool = False) -> Entry:
+    address = f"{_HEURISTICS}.{name.replace('-', '_')}:PLANNER"
+    return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start)
 
 
 PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry(EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact:PLANNER"),
+        Entry(EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact:PLANNER", takes_start=True),
         _heuristic("brute-force", "All plans of a tiny problem, one by one", exact=True),
         _heuristic("greedy", "Nodes in topological order, device after device"),
         _heuristic("one-device", "Everything on one device"),
@@ -30,7 +30,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("partition", "Balanced graph partition"),
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
-        _heuristic("lns", "Large-neighbourhood search"),
+        _heuristic("lns", "Large-neighbourhood search", takes_start=True),
     )
 }
 

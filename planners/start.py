@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..formulations.contract import Plan, Problem
+from ..instances.errors import UsageError
 from ..instances.result import WarmStart, Warmth
 from .choice import Method
 from .contract import Board, Outcome, Request
@@ -50,12 +51,21 @@ class Start:
 def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: SolveOptions, board: Board) -> Start:
     """The start for this method; a plan that the referee refuses is reported and not handed on."""
     if isinstance(wish, Plan):
+        _check_takes_start(method)
         return _from_user(problem, rules, wish, board)
     start = Start(wish)
     if wish == "auto" and method.formulation is not None:
         for name in QUICK_PLANNERS:
             _try_quick(name, problem, method.options, rules, limits, board, start)
     return start
+
+
+def _check_takes_start(method: Method) -> None:
+    if not method.planner.takes_start:
+        able = ", ".join(entry.name for entry in PLANNERS.values() if entry.takes_start)
+        raise UsageError(
+            f"Planner {method.planner.name!r} starts from nothing; drop --warm-start, or choose one of {able}."
+        )
 
 
 def _from_user(problem: Problem, rules: Rules, plan: Plan, board: Board) -> Start:
