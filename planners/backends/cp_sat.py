@@ -254,6 +254,9 @@ def _configure(solver: cp_model.CpSolver, options: SolveOptions, session: Sessio
     parameters = solver.parameters
     parameters.relative_gap_limit = 0.0
     parameters.absolute_gap_limit = 0.0
+    # In releases up to 9.15 one presolve rule sums coefficients in 32 bits and then drops enforcement
+    # literals wrongly (google/or-tools issue 5293): false proofs, met on our own models. This turns it off.
+    parameters.presolve_inclusion_work_limit = 0
     parameters.random_seed = options.seed % (2**31)
     parameters.catch_sigint_signal = False
     parameters.max_memory_in_mb = UNLIMITED_MEMORY_MB

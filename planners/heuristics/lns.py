@@ -240,8 +240,8 @@ class _Kernel:
             self.random_state, steps, hot, cold, squarings, self.reference, self.device, self.held, self.load,
             self.memory, best, value * (1 - 1e-12), self.times, self.cpu_times, self.sizes, self.supported,
             self.capacity, self.groups.accelerators, self.net_start, self.net_pins, self.net_cost, self.net_part,
-            self.of_start, self.of_nets, self.near_start, self.near, self.before_start, self.before, self.after_start, self.after,
-            self.stage_of_device, self.ordered,
+            self.of_start, self.of_nets, self.near_start, self.near, self.before_start, self.before,
+            self.after_start, self.after, self.stage_of_device, self.ordered,
         )  # fmt: skip
         return [int(d) for d in best] if found < value * (1 - 1e-12) else None
 
