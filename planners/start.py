@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +15,8 @@ from .contract import Board, Outcome, Request
 from .judge import Rules, rule
 from .options import SolveOptions
 from .registry import PLANNERS
+
+_log = logging.getLogger("pipeplan")
 
 Wish = Literal["auto", "none"] | Plan
 
@@ -97,6 +100,7 @@ def _try_quick(
     try:
         plan = entry.load().plan(request).plan
     except Exception as error:
+        _log.debug("%s failed", name, exc_info=True)
         start.messages.append(f"the quick planner {name} failed: {type(error).__name__}: {error}")
         return
     ruling = None if plan is None else rule(problem, plan, rules)

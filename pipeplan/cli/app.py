@@ -64,6 +64,15 @@ def _say_internal(error: BaseException) -> int:
     return INTERNAL
 
 
+def _tell_what_was_caught() -> None:
+    """A planner's failure costs that planner only and is one sentence in the result; here is where it happened."""
+    import logging
+
+    logger = logging.getLogger("pipeplan")
+    logger.addHandler(logging.StreamHandler())
+    logger.setLevel(logging.DEBUG)
+
+
 def _forget_stdout() -> None:
     """The reader has gone: what is still buffered goes nowhere, without a message at exit."""
     try:
@@ -119,6 +128,8 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if os.environ.get("PIPEPLAN_DEBUG") == "1":
+        _tell_what_was_caught()
     try:
         app(args=argv, prog_name="plan")
     except SystemExit as done:

@@ -55,7 +55,13 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a solver cannot do is shorter, and more to the point, than what it can."""
     lacks = [name.replace("_", " ") for name, able in row["capabilities"].items() if not able]
     version = (row["version"] or "unknown") if row["available"] else "not installed"
-    return {"name": row["name"], "title": row["title"], "version": version, "does without": lacks, "remedy": row["remedy"]}
+    return {
+        "name": row["name"],
+        "title": row["title"],
+        "version": version,
+        "does without": lacks,
+        "remedy": row["remedy"],
+    }
 
 
 def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json: bool) -> None:

@@ -1,0 +1,64 @@
+"""The project's papers keep what they promise: README's two commands, links, versions."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pipeplan
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> list[str]:
+    """The lines of README's first block, as .ci/run reads them."""
+    block = README.split("```")[1]
+    return [line for line in block.splitlines()[1:] if line.strip()]
+
+
+def test_readme_opens_with_two_commands_for_a_fresh_machine() -> None:
+    install, test = commands()
+    assert "python3 -m venv" in install
+    assert " && " in install
+    assert install.endswith("plan solve --formulation ip-tarnawski")
+    assert test.endswith("python -m pytest")
+
+
+def test_ci_runs_the_readmes_commands() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "README.md" in script
+    assert "${commands[0]}" in script
+    assert "${commands[1]}" in script
+
+
+@pytest.mark.parametrize("paper", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_and_folders_exist(paper: str) -> None:
+    text = (ROOT / paper).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text) + re.findall(r"`([a-z]+/[a-z_./]*)`", text)
+    for target in targets:
+        assert (ROOT / target).exists(), f"{paper} names {target}"
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert project["version"] == pipeplan.__version__
+    assert f"version: {pipeplan.__version__}\n" in citation
+
+
+@pytest.mark.parametrize("line", [line for line in README.splitlines() if line.startswith("plan ")])
+def test_commands_in_the_readme_have_options_that_exist(line: str) -> None:
+    """Each example's options are known to its command (nothing is run)."""
+    from typer.testing import CliRunner
+
+    from pipeplan.cli import app
+
+    words = line.split("#")[0].split()
+    known = CliRunner().invoke(app, [words[1], "--help"], env={"COLUMNS": "200"}).output
+    for word in words[2:]:
+        if word.startswith("-"):
+            assert word in known, f"`{line}` uses {word}"
