@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-SPRINT_S = 8.0
+SPRINT_S = 5.0
 """How long CP-SAT has the machine for itself on problems without stage order."""
 
 IMPROVE_S = 10.0

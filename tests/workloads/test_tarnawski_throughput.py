@@ -62,12 +62,7 @@ def test_cp_sat_proves_the_optimum_without_any_start(workloads: Path, name: str)
     assert result.objective == pytest.approx(CONTIGUOUS[name], rel=1e-6)
 
 
-SLOW = {"operator/bert_l-6_inference"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NON_CONTIGUOUS]
-)
+@pytest.mark.parametrize("name", NON_CONTIGUOUS)
 def test_non_contiguous_value_within_one_percent(workloads: Path, name: str) -> None:
     problem = load(workloads / "tarnawski" / "throughput" / f"{name}.json")
     result = solve(

@@ -7,6 +7,7 @@ import math
 import random
 
 import pytest
+from small_problems import random_problem
 
 from pipeplan.formulations.contract import Refuted
 from pipeplan.formulations.tarnawski.bounds import average_load_bound
@@ -14,34 +15,6 @@ from pipeplan.formulations.tarnawski.groups import GroupProblem, contract, merge
 from pipeplan.formulations.tarnawski.min_cut import CutNetwork
 from pipeplan.formulations.tarnawski.reductions import absorb_free_groups, reduce_groups
 from pipeplan.instances.placement import Node, PlacementProblem
-
-
-def random_problem(seed: int) -> PlacementProblem:
-    """At most seven groups: zero costs, ties, unsupported nodes, memory and colour classes all occur."""
-    rng = random.Random(seed)
-    count = rng.randint(2, 7)
-    training = rng.random() < 0.4
-    cpus = rng.choice((0, 1, 1, 2))
-    accelerators = rng.choice((1, 2, 3)) if cpus else rng.choice((2, 3))
-    order = list(range(count))
-    edges = [(u, v) for u, v in itertools.combinations(order, 2) if rng.random() < 0.45]
-    backward = [training and v >= count // 2 for v in order]
-    senders = {u for u, _ in edges}
-    nodes = [
-        Node(
-            v,
-            accelerator_time=rng.choice((0, 0, 1, 2, 3)),
-            cpu_time=rng.choice((0, 2, 5, 9)),
-            size_bytes=rng.choice((0, 0, 1, 2)),
-            transfer_time=rng.choice((0, 1, 2, 4)) if v in senders else 0,
-            supported=not cpus or rng.random() < 0.85,
-            backward=backward[v],
-            color=rng.choice((None, "a", "b")) if rng.random() < 0.4 else None,
-        )
-        for v in order
-    ]
-    memory = rng.choice((None, 6, 20)) if cpus else None
-    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, cpus, memory)
 
 
 def values(groups: GroupProblem) -> dict[tuple[int, ...], float]:
