@@ -180,10 +180,11 @@ class _Run:
         board = Board(bound=self.state.bound, started=self.request.board.started)
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
         request = Request(self.request.problem, {**known, "cycles": 10_000}, limits, self.state.plan, board)
-        plan = entry.load().plan(request).plan
-        value = None if plan is None else self.judge(plan)
-        if plan is not None and value is not None:
-            self._take_plan(plan, value, value, "lns")
+        try:
+            entry.load().plan(request)
+        finally:  # an interrupt must not cost what was found so far
+            if board.plan is not None and (value := self.judge(board.plan)) is not None:
+                self._take_plan(board.plan, value, value, "lns")
 
     def _stuck(self, attempt: Attempt) -> Stop:
         self.messages.append("the solver stopped without closing the gap")

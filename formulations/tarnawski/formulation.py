@@ -67,7 +67,7 @@ class TarnawskiThroughput:
         lower_bound = min(average_load_bound(groups), limit)
         if lower_bound >= limit and cutoff is not None:
             return Refuted("the devices together have too little time for the work")
-        reduced = reduce_groups(groups, limit)
+        reduced = _reduced(groups, limit)
         if isinstance(reduced, Refuted):
             return reduced
         return _build_strong(problem, reduced, contiguous, native, limit, lower_bound, precision)
@@ -79,6 +79,12 @@ FORMULATION = TarnawskiThroughput()
 @lru_cache(maxsize=8)
 def _contracted(problem: PlacementProblem, contiguous: bool, objective: str) -> GroupProblem:
     return contract(problem, contiguous=contiguous, objective=objective)
+
+
+@lru_cache(maxsize=2)
+def _reduced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
+    """Backends that race ask for the same reductions."""
+    return reduce_groups(groups, cutoff)
 
 
 def _build_strong(

@@ -18,7 +18,7 @@ from .min_cut import CutNetwork
 ROUNDS = 8
 """Merging raises minimum loads, which can allow more merging; it is cut short here."""
 
-MAX_CUTS = 4_000
+MAX_CUTS = 3_000
 """Minimum cuts per call: beyond that the solver's own time is better spent."""
 
 
