@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ...instances.placement import NodeId, PlacementProblem
 from ...instances.plan import PlacementPlan
+from ...instances.referee import MEMORY_TOLERANCE
 from ...instances.referee.stages import stage_arcs
 
 Net = tuple[tuple[int, ...], float, int]
@@ -49,6 +50,11 @@ class Groups:
     def devices(self) -> int:
         return self.accelerators + self.cpus
 
+    @property
+    def capacity(self) -> float:
+        """What an accelerator may hold, within the referee's tolerance for rounded sums."""
+        return math.inf if self.memory is None else self.memory * (1 + MEMORY_TOLERANCE / 2)
+
     @cached_property
     def work(self) -> tuple[float, ...]:
         """Accelerator time of each group, all parts."""
@@ -84,7 +90,7 @@ class Groups:
                 if not self.supported[g]:
                     return False
                 held[d].append(self.sizes[g])
-        return self.memory is None or all(math.fsum(sizes) <= self.memory for sizes in held)
+        return all(math.fsum(sizes) <= self.capacity for sizes in held)
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
         left_out = problem.accelerators - self.accelerators

@@ -21,7 +21,10 @@ MAX_GROUPS = 6_000
 """Interval loads take 8 bytes for each pair of groups."""
 
 FORWARD_LIMITS = 24
-"""For gpipe: how many limits on the forward load are tried."""
+"""For gpipe: how many limits on the forward load are tried, if the tables are not too large for it."""
+
+WORK_ON_LIMITS = 10_000_000
+"""Table entries times limits."""
 
 
 class LinearDp:
@@ -51,8 +54,11 @@ class LinearDp:
 PLANNER = LinearDp()
 
 
-def best_cuts(groups: Groups, order: Sequence[int]) -> list[int] | None:
-    """Device of each group for the best contiguous cuts of `order`, or None where nothing fits."""
+def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None = None) -> list[int] | None:
+    """Device of each group for the best contiguous cuts of `order`, or None where nothing fits.
+
+    `borders`: the places where it may be cut, 0 and the number of groups among them; None: anywhere.
+    """
     import numpy as np
 
     fast = [interval_loads(groups, order, part) for part in range(groups.parts)]
@@ -60,13 +66,17 @@ def best_cuts(groups: Groups, order: Sequence[int]) -> list[int] | None:
     blocked = _blocked(groups, order)
     for loads in fast:
         loads[blocked] = np.inf
+    if borders is not None:
+        chosen = np.ix_(borders, borders)
+        fast, slow = ([loads[chosen] for loads in kind] for kind in (fast, slow))
     cuts = _cut(groups, fast[0], slow[0]) if groups.parts == 1 else _cut_two_parts(groups, fast, slow)
     if cuts is None:
         return None
+    places = range(groups.count + 1) if borders is None else borders
     device_of = [0] * groups.count
     for device, start, end in cuts:
-        for position in range(start, end):
-            device_of[order[position]] = device
+        for g in order[places[start] : places[end]]:
+            device_of[g] = device
     return device_of
 
 
@@ -116,7 +126,7 @@ def _blocked(groups: Groups, order: Sequence[int]) -> Any:
     blocked = np.tril(np.ones((n + 1, n + 1), dtype=bool))
     blocked |= _interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
     if groups.memory is not None:
-        blocked |= _interval_sums(order, groups.sizes) > groups.memory
+        blocked |= _interval_sums(order, groups.sizes) > groups.capacity
     return blocked
 
 
@@ -125,12 +135,15 @@ Cut = tuple[int, int, int]
 
 
 def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
-    """best[f][c][j]: the smallest largest load of order[:j] on f accelerators and c CPUs."""
+    """best[f, c][j]: the smallest largest load of order[:j] on f accelerators and c CPUs.
+
+    Accelerators that change nothing end the table: more of them would change nothing, either.
+    """
     import numpy as np
 
-    n = groups.count
-    slow = np.where(np.tri(n + 1, dtype=bool), np.inf, slow)
-    start = np.full(n + 1, np.inf)
+    places = len(fast)
+    slow = np.where(np.tri(places, dtype=bool), np.inf, slow)
+    start = np.full(places, np.inf)
     start[0] = 0.0
     best: dict[tuple[int, int], Any] = {(0, 0): start}
     came: dict[tuple[int, int], tuple[Any, Any]] = {}
@@ -138,16 +151,15 @@ def _cut(groups: Groups, fast: Any, slow: Any) -> list[Cut] | None:
         for c in range(groups.cpus + 1):
             if f == c == 0:
                 continue
-            value, origin, kind = (
-                np.full(n + 1, np.inf),
-                np.zeros(n + 1, dtype=np.int64),
-                np.zeros(n + 1, dtype=np.int8),
-            )
+            value, origin = np.full(places, np.inf), np.zeros(places, dtype=np.int64)
+            kind = np.zeros(places, dtype=np.int8)
             for number, (before, loads) in enumerate((((f - 1, c), fast), ((f, c - 1), slow)), start=1):
                 if before in best:
                     _extend(best[before], loads, number, value, origin, kind)
             best[f, c], came[f, c] = value, (origin, kind)
-    return _trace(groups, best, came)
+        if f and all(np.array_equal(best[f, c], best[f - 1, c]) for c in range(groups.cpus + 1)):
+            break
+    return _trace(groups, best, came, f)
 
 
 def _extend(previous: Any, loads: Any, number: int, value: Any, origin: Any, kind: Any) -> None:
@@ -166,9 +178,11 @@ def _extend(previous: Any, loads: Any, number: int, value: Any, origin: Any, kin
 
 
 def _trace(
-    groups: Groups, best: dict[tuple[int, int], Any], came: dict[tuple[int, int], tuple[Any, Any]]
+    groups: Groups, best: dict[tuple[int, int], Any], came: dict[tuple[int, int], tuple[Any, Any]], f: int
 ) -> list[Cut] | None:
-    f, c, j = groups.accelerators, groups.cpus, groups.count
+    """The cuts behind the last entry for f accelerators and all CPUs."""
+    c = groups.cpus
+    j = len(best[f, c]) - 1
     if not math.isfinite(best[f, c][j]):
         return None
     cuts: list[Cut] = []
@@ -195,7 +209,8 @@ def _cut_two_parts(groups: Groups, fast: Sequence[Any], slow: Sequence[Any]) -> 
 
     best, value = whole, largest(whole, 0) + largest(whole, 1)
     least = math.fsum(groups.times[0]) / groups.devices / 2
-    for limit in np.linspace(least, 2 * largest(whole, 0), FORWARD_LIMITS):
+    limits = max(4, min(FORWARD_LIMITS, WORK_ON_LIMITS // len(fast[0]) ** 2))
+    for limit in np.linspace(least, 2 * largest(whole, 0), limits):
         cuts = _cut(
             groups,
             np.where(fast[0] <= limit, fast[1], np.inf),

@@ -23,7 +23,7 @@ class OneDevice:
         for device in {0, groups.devices - 1}:
             incumbent.offer([device] * groups.count)
         if incumbent.device_of is None:
-            return incumbent.outcome(Stop.COMPLETED, "no single device can hold everything")
+            return incumbent.outcome(Stop.COMPLETED, "no single device has the memory and the support for everything")
         return incumbent.outcome(Stop.COMPLETED)
 
 

@@ -57,3 +57,26 @@ def _degrees(groups: Groups, backwards: bool) -> tuple[list[list[int]], list[int
         after[tail].append(head)
         missing[head] += 1
     return after, missing
+
+
+def gathered_order(groups: Groups, part_of: Sequence[int]) -> list[int]:
+    """A topological order that stays in one part as long as it can; early parts first."""
+    size = [0] * (max(part_of) + 1)
+    middle = [0.0] * len(size)
+    for place, g in enumerate(depth_first(groups, range(groups.count))):
+        size[part_of[g]] += 1
+        middle[part_of[g]] += place
+    rank = [middle[part] / max(1, size[part]) for part in range(len(size))]
+    after, missing = _degrees(groups, False)
+    ready = {g for g in range(groups.count) if not missing[g]}
+    order: list[int] = []
+    while ready:
+        here = part_of[order[-1]] if order else -1
+        g = min(ready, key=lambda g: (part_of[g] != here, rank[part_of[g]], g))
+        ready.remove(g)
+        order.append(g)
+        for h in after[g]:
+            missing[h] -= 1
+            if not missing[h]:
+                ready.add(h)
+    return order

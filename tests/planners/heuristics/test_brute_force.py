@@ -66,10 +66,12 @@ def test_a_case_done_by_hand() -> None:
     assert (outcome.claimed, outcome.stop) == (8, Stop.PROVEN)
 
 
-def circle() -> PlacementProblem:
-    """Two parallel chains whose heavy ends cross: the best devices wait for each other."""
-    nodes = (Node("a", 5, 99), Node("b", 1, 99), Node("c", 1, 99), Node("d", 5, 99))
-    return PlacementProblem(nodes, (("a", "b"), ("c", "d")), accelerators=2, cpus=0)
+def test_devices_in_a_circle_are_no_chain() -> None:
+    """Chains a -> b and c -> d; the even split {a, d}, {b, c} is contiguous device by device only."""
+    nodes = tuple(Node(name, work, 99) for name, work in (("a", 5), ("b", 4), ("c", 2), ("d", 1)))
+    problem = PlacementProblem(nodes, (("a", "b"), ("c", "d")), accelerators=2, cpus=0)
+    assert brute_force(problem, device_contiguity=True).claimed == 6
+    assert brute_force(problem).claimed == 7
 
 
 def test_the_three_notions_of_contiguity_are_ordered() -> None:
