@@ -31,7 +31,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     """A workload test may be skipped only where there are no workloads: anything else would hide a hole."""
     outcome = yield
     report = outcome.get_result()
-    if report.skipped and "workloads" in item.keywords and "slow" not in item.keywords and WORKLOADS.is_dir():
+    if report.skipped and "workloads" in item.keywords and WORKLOADS.is_dir():
         report.outcome = "failed"
         report.longrepr = f"a workload test was skipped although {WORKLOADS} exists: {report.longrepr}"
 
