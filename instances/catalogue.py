@@ -1,0 +1,179 @@
+"""The packaged instances: what they are made of, where they lie, and the best values known for them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from .errors import UsageError
+from .placement import Node, PlacementProblem
+
+FOLDER = "packaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a packaged instance is made; `source` says from what, in one line."""
+
+    name: str
+    source: str
+    build: Callable[[], PlacementProblem]
+
+
+@dataclass(frozen=True, slots=True)
+class BestKnown:
+    """One line of `best_known.csv`; value and bound in the instance's time unit."""
+
+    instance: str
+    variant: str
+    """contiguous or non-contiguous"""
+    objective: str
+    value: float
+    bound: float
+    proven: bool
+    method: str
+    date: str
+
+
+def packaged_names() -> tuple[str, ...]:
+    return tuple(
+        sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
+    )
+
+
+@lru_cache(maxsize=32)
+def load_packaged(name: str) -> PlacementProblem:
+    """The packaged problem of that name."""
+    from .io.own import placement_from_json
+
+    if name not in packaged_names():
+        raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(packaged_names())}.")
+    return placement_from_json(json.loads(_folder().joinpath(f"{name}.json").read_text("utf-8")))
+
+
+def packaged_info() -> list[dict[str, Any]]:
+    """One row per packaged instance, with the best known value of either variant."""
+    sources = {recipe.name: recipe.source for recipe in recipes()}
+    rows = []
+    for name in packaged_names():
+        problem = load_packaged(name)
+        best = {known.variant: known for known in read_best_known() if known.instance == name}
+        rows.append(
+            {
+                "name": name,
+                "nodes": len(problem.nodes),
+                "edges": len(problem.edges),
+                "accelerators": problem.accelerators,
+                "cpus": problem.cpus,
+                "contiguous": best["contiguous"].value if "contiguous" in best else None,
+                "non_contiguous": best["non-contiguous"].value if "non-contiguous" in best else None,
+                "time_unit": problem.time_unit,
+                "source": sources.get(name),
+            }
+        )
+    return rows
+
+
+@lru_cache(maxsize=1)
+def read_best_known() -> tuple[BestKnown, ...]:
+    """The table of `best_known.csv`."""
+    with _folder().joinpath("best_known.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(_best_known(row) for row in csv.DictReader(file))
+
+
+def _best_known(row: Mapping[str, str]) -> BestKnown:
+    return BestKnown(
+        instance=row["instance"],
+        variant=row["variant"],
+        objective=row["objective"],
+        value=float(row["value"]),
+        bound=float(row["bound"]),
+        proven=row["proven"] == "yes",
+        method=row["method"],
+        date=row["date"],
+    )
+
+
+def best_known(name: str, variant: str = "contiguous") -> BestKnown | None:
+    """The best value known for a packaged instance, or None."""
+    return next((known for known in read_best_known() if (known.instance, known.variant) == (name, variant)), None)
+
+
+def _folder() -> Any:
+    return files(__package__).joinpath(FOLDER)
+
+
+# ---- recipes -------------------------------------------------------------------------------------------
+
+
+def write_packaged(folder: Path) -> None:
+    """Make every packaged file anew."""
+    from .io.own import placement_to_json
+
+    for recipe in recipes():
+        text = json.dumps(placement_to_json(recipe.build()), separators=(",", ":"))
+        folder.joinpath(f"{recipe.name}.json").write_text(text + "\n", "utf-8")
+
+
+def recipes() -> Iterable[Recipe]:
+    """Every packaged instance."""
+    yield Recipe("tiny-chain", "six layers by hand, for teaching", _tiny_chain)
+    for name, workload, batch, device, link, cluster in NETWORKS:
+        mode = "training" if cluster.get("training") else "inference"
+        source = f"{workload}, batch {batch}, {mode}, on {device} over {link} (analytic costs)"
+        yield Recipe(name, source, partial(_lowered, name, workload, batch, device, link, cluster))
+    yield Recipe("cpu-offload", "generator heterogeneous, 60 nodes, seed 3", _cpu_offload)
+    yield Recipe("memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight)
+
+
+NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
+    ("resnet50-inference", "resnet50", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
+    ("resnet50-training", "resnet50", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
+    ("inception-inference", "inception_v3", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "cpus": 1}),
+    ("densenet121-inference", "densenet121", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4}),
+    ("vgg16-training", "vgg16", 32, "v100-16gb", "pcie3-x16", {"accelerators": 4, "training": True}),
+    ("bert-large-inference", "bert-large", 8, "a100-40gb", "pcie4-x16", {"accelerators": 6, "cpus": 1}),
+    ("bert-large-training", "bert-large", 8, "v100-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
+    ("bert-base-operators", "bert-base-operators", 8, "v100-16gb", "pcie3-x16", {"accelerators": 3, "cpus": 1}),
+    ("gpt2-xl-training", "gpt2-xl", 4, "a100-40gb", "nvlink3", {"accelerators": 8, "training": True}),
+    ("gpt3-6.7b-inference", "gpt3-6.7b", 1, "a100-40gb", "nvlink3", {"accelerators": 4}),
+    ("gnmt-training", "gnmt", 64, "v100-16gb", "pcie3-x16", {"accelerators": 6, "training": True}),
+)
+
+
+def _lowered(name: str, workload: str, batch: int, device: str, link: str, cluster: dict[str, Any]) -> PlacementProblem:
+    from .workloads import DEVICES, LINKS, build, to_placement
+
+    return to_placement(build(workload, batch), DEVICES[device], LINKS[link], name=name, **cluster)
+
+
+def _tiny_chain() -> PlacementProblem:
+    """Best split by hand: {a, b} {c, d} {e, f} with loads 5.5, 6, 5.5 (every transfer takes 0.5)."""
+    works = {"a": 2.0, "b": 3.0, "c": 1.0, "d": 4.0, "e": 2.0, "f": 3.0}
+    names = list(works)
+    nodes = [
+        Node(name, work, 10 * work, size_bytes=100.0, transfer_time=0.0 if name == "f" else 0.5)
+        for name, work in works.items()
+    ]
+    edges = tuple(pairwise(names))
+    return PlacementProblem(tuple(nodes), edges, 3, 0, 400.0, "tiny-chain", "ms")
+
+
+def _cpu_offload() -> PlacementProblem:
+    from .generators import heterogeneous
+
+    return heterogeneous(nodes=60, accelerators=3, cpus=2, seed=3).replace(name="cpu-offload")
+
+
+def _memory_tight() -> PlacementProblem:
+    from .generators import series_parallel
+
+    problem = series_parallel(nodes=40, accelerators=5, cpus=0, seed=5)
+    return problem.replace(name="memory-tight", memory_bytes=300.0 * 2**20)

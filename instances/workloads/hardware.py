@@ -1,0 +1,60 @@
+"""Named devices and links with their makers' figures; times by the roofline rule.
+
+A layer takes max(operations / (peak x efficiency), bytes / memory bandwidth) plus a launch overhead. Peaks are those of
+the datasheets for the arithmetic named; the efficiency is our assumption for large dense kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    name: str
+    peak_flops_per_s: float
+    memory_bytes_per_s: float
+    memory_bytes: float
+    efficiency: float = 0.5
+    launch_s: float = 5e-6
+    """Start of one kernel, measured by many as a few microseconds."""
+
+    def seconds(self, flops: float, moved_bytes: float) -> float:
+        arithmetic = flops / (self.peak_flops_per_s * self.efficiency)
+        return max(arithmetic, moved_bytes / self.memory_bytes_per_s) + self.launch_s
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    name: str
+    bytes_per_s: float
+
+
+GIB = 2.0**30
+
+DEVICES: Mapping[str, Hardware] = {
+    device.name: device
+    for device in (
+        # NVIDIA V100 datasheet (PCIe): 112 TFLOP/s tensor, 900 GB/s, 16 GB.
+        Hardware("v100-16gb", 112e12, 900e9, 16 * GIB),
+        # NVIDIA A100 datasheet: 312 TFLOP/s bfloat16 tensor, 1,555 GB/s (40 GB) and 2,039 GB/s (80 GB).
+        Hardware("a100-40gb", 312e12, 1555e9, 40 * GIB),
+        Hardware("a100-80gb", 312e12, 2039e9, 80 * GIB),
+        # NVIDIA H100 SXM datasheet: 989 TFLOP/s bfloat16 tensor without sparsity, 3.35 TB/s, 80 GB.
+        Hardware("h100-80gb", 989e12, 3350e9, 80 * GIB),
+        # Intel Xeon Platinum 8380: 40 cores x 2 AVX-512 units x 16 lanes x 2 x 2.3 GHz, 8 x DDR4-3200.
+        Hardware("xeon-8380", 5.9e12, 204.8e9, 512 * GIB, launch_s=1e-6),
+    )
+}
+
+LINKS: Mapping[str, Link] = {
+    link.name: link
+    for link in (
+        # PCI-SIG: 16 lanes at 8 and 16 GT/s with 128b/130b coding, one direction.
+        Link("pcie3-x16", 15.75e9),
+        Link("pcie4-x16", 31.5e9),
+        # NVIDIA: 600 GB/s per A100 in both directions together.
+        Link("nvlink3", 300e9),
+    )
+}
