@@ -35,9 +35,26 @@ def instances(json: Json = False) -> None:
 
     rows = packaged_info()
     if json:
-        print_json(list(rows))
-    else:
-        _table(rows)
+        print_json(rows)
+        return
+    print_table([_instance_row(row) for row in rows])
+    out().print(
+        "contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)"
+    )
+
+
+def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    def value(key: str) -> str | None:
+        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
+
+    return {
+        "name": row["name"],
+        "nodes": row["nodes"],
+        "devices": f"{row['accelerators']}+{row['cpus']}",
+        "contiguous": value("contiguous"),
+        "free": value("non_contiguous"),
+        "made of": row["source"],
+    }
 
 
 def solvers(json: Json = False) -> None:
@@ -48,7 +65,7 @@ def solvers(json: Json = False) -> None:
     if json:
         print_json(list(rows))
     else:
-        _table([_solver_row(row) for row in rows])
+        print_table([_solver_row(row) for row in rows])
 
 
 def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +91,7 @@ def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json:
     elif name is not None:
         _show_entry(chosen[0])
     else:
-        _table([{"name": e.name, "plans": e.problem_kind, "exact": e.exact, "title": e.title} for e in chosen])
+        print_table([{"name": e.name, "plans": e.problem_kind, "exact": e.exact, "title": e.title} for e in chosen])
 
 
 def _show_entry(entry: Entry) -> None:
@@ -84,7 +101,7 @@ def _show_entry(entry: Entry) -> None:
     if entry.paper:
         console.print(styled(entry.paper, "dim"))
     if entry.options:
-        _table([_option_row(spec) for spec in entry.options])
+        print_table([_option_row(spec) for spec in entry.options])
     else:
         console.print("no options of its own")
 
@@ -94,15 +111,15 @@ def _option_row(spec: OptionSpec) -> dict[str, Any]:
     return {"option": "--" + spec.name.replace("_", "-"), "value": kind, "default": spec.default, "meaning": spec.help}
 
 
-def _table(rows: Iterable[Mapping[str, Any]]) -> None:
+def print_table(rows: Iterable[Mapping[str, Any]]) -> None:
     """One row per mapping, one column per key of the first."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     rows = list(rows)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for key in rows[0] if rows else ():
-        table.add_column(str(key).replace("_", " "), overflow="fold")
+    for i, key in enumerate(rows[0] if rows else ()):
+        table.add_column(str(key).replace("_", " "), overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*(styled(_cell(value)) for value in row.values()))
     out().print(table)

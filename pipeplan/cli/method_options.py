@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
-
-import typer
 
 from ..formulations.contract import OptionSpec
 from ..planners.registry import all_methods, option_owners
+from .signatures import option, with_options
 
 PANEL = "Options of formulations and planners"
-
 MANY = 3
 """More owners than this are counted, not named."""
 
@@ -20,22 +17,9 @@ _TYPES: dict[str, type] = {"flag": bool, "choice": str, "int": int, "float": flo
 _METAVARS = {"path": "FILE"}
 
 
-def with_method_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one more option per declared one; those that were given arrive as `own`."""
-    specs = _declared()
-
-    def run(**values: Any) -> Any:
-        own = {name: values.pop(name) for name in specs}
-        return command(own={name: value for name, value in own.items() if value is not None}, **values)
-
-    signature = inspect.signature(command, eval_str=True)
-    parameters = [parameter for name, parameter in signature.parameters.items() if name != "own"]
-    parameters += [_parameter(spec) for spec in specs.values()]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = command.__doc__
-    run.__name__ = command.__name__
-    return run
+    return with_options(command, "own", map(_parameter, _declared().values()))
 
 
 def _declared() -> dict[str, OptionSpec]:
@@ -43,25 +27,20 @@ def _declared() -> dict[str, OptionSpec]:
     specs: dict[str, OptionSpec] = {}
     for entry in all_methods():
         for spec in entry.options:
-            known = specs.get(spec.name)
-            choices = tuple(dict.fromkeys((known.choices if known else ()) + spec.choices))
-            specs[spec.name] = OptionSpec(spec.name, spec.type, spec.default, (known or spec).help, choices)
+            known = specs.get(spec.name, spec)
+            choices = tuple(dict.fromkeys(known.choices + spec.choices))
+            specs[spec.name] = OptionSpec(spec.name, known.type, known.default, known.help, choices)
     return specs
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
-    option = typer.Option(
+    return option(
+        spec.name,
+        _TYPES[spec.type],
         "--" + spec.name.replace("_", "-"),
         help=_help(spec),
         metavar="[" + "|".join(spec.choices) + "]" if spec.choices else _METAVARS.get(spec.type),
         rich_help_panel=PANEL,
-        show_default=False,
-    )
-    return inspect.Parameter(
-        spec.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[_TYPES[spec.type] | None, option],
     )
 
 

@@ -33,7 +33,7 @@ from .method_options import with_method_options
 from .progress import reporter
 
 METHOD, OUTPUT = "Method", "Output"
-EXAMPLES: Mapping[str, str] = {"placement": "bert24-inference", "any": "bert24-inference"}
+EXAMPLES: Mapping[str, str] = {"placement": "bert-large-training", "any": "bert-large-training"}
 """The packaged instance that is planned where none is named, by kind of problem."""
 PROGRESS_MODES = ("auto", "json", "none")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -155,12 +156,17 @@ def test_a_closed_pipe_is_silent(arguments: tuple[str, ...]) -> None:
 
 
 def test_help_is_there_at_once() -> None:
-    """Half a second is the promise; the best of three, because the machine may be busy."""
+    """Half a second is the promise. The processor's time is measured, because other tests may keep the machine busy."""
+
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
     seconds = []
     for _ in range(3):
-        began = time.monotonic()
+        before = spent()
         subprocess.run([*PLAN, "--help"], capture_output=True, check=True)
-        seconds.append(time.monotonic() - began)
+        seconds.append(spent() - before)
     assert min(seconds) < 0.5
 
 
