@@ -43,6 +43,7 @@ class BestKnown:
 
 
 def packaged_names() -> tuple[str, ...]:
+    """Names of the packaged instances, sorted."""
     return tuple(
         sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
     )

@@ -16,7 +16,7 @@ from ..formulations.contract import Formulation, OptionSpec, Plan
 from ..formulations.registry import FORMULATIONS
 from ..instances.placement import PlacementProblem
 from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
-from .contract import Board, Outcome, Request
+from .contract import Board, Outcome, Planner, Request
 from .judge import Rules, rule
 from .lineup import Stage, lineup
 from .race import Attempt, Race
@@ -40,7 +40,7 @@ class ExactPlanner:
     options: tuple[OptionSpec, ...] = ()
 
     def plan(self, request: Request) -> Outcome:
-        return _Run(request).outcome()
+        return _Run(request, self).outcome()
 
 
 PLANNER = ExactPlanner()
@@ -57,9 +57,10 @@ class _State:
 class _Run:
     """One request, from the first bound to the last attempt."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, planner: ExactPlanner) -> None:
         own = dict(request.options)
         self.request = request
+        self._planner = planner
         self.formulation: Formulation = FORMULATIONS[own.pop("formulation")].load()
         self.solver = own.pop("solver", None) or "auto"
         self.options: Mapping[str, Any] = own
@@ -152,8 +153,8 @@ class _Run:
             if self.request.out_of_time():
                 return Stop.TIME
             before = (self.state.value, self.state.bound)
-            if stages[turn].kind == "search":
-                self._search(gap, stages[turn].seconds or 0.0)
+            if stages[turn].kind in ("search", "restrict"):
+                self._help(stages[turn].kind, gap, stages[turn].seconds or 0.0)
                 turn += 1
                 continue
             stage = self._living(stages[turn])
@@ -164,27 +165,32 @@ class _Run:
                 return Stop.INFEASIBLE
             if attempt.stop == Stop.UNBOUNDED:
                 return Stop.UNBOUNDED
-            stuck = (self.state.value, self.state.bound) == before and not attempt.dead
-            if stuck or stage.kind == "improve":
-                turn += 1
+            unchanged = (self.state.value, self.state.bound) == before
+            if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
+                turn += 1  # it has had its time
             if turn == len(stages):
                 return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
         return None
 
-    def _search(self, gap: float, seconds: float) -> None:
-        """Annealing from the best plan; ends early where the gap is reached."""
+    def _help(self, kind: str, gap: float, seconds: float) -> None:
+        """A plan from another planner, started from the best one; ends early where the gap is reached."""
         left = self.request.seconds_left()
         seconds = seconds if left is None else min(seconds, left / 4)
-        entry = PLANNERS["lns"]
-        known = {spec.name: self.options.get(spec.name, spec.default) for spec in entry.options}
         board = Board(bound=self.state.bound, started=self.request.board.started)
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
-        request = Request(self.request.problem, {**known, "cycles": 10_000}, limits, self.state.plan, board)
+        if kind == "search":
+            helper: Planner = PLANNERS["lns"].load()
+            options: dict[str, Any] = {"cycles": 10_000}
+            known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
+        else:
+            helper, options = self._planner, {"formulation": self.formulation.name, "non_contiguous": False}
+            known = dict(self.options)
+        request = Request(self.request.problem, {**known, **options}, limits, self.state.plan, board)
         try:
-            entry.load().plan(request)
+            helper.plan(request)
         finally:  # an interrupt must not cost what was found so far
             if board.plan is not None and (value := self.judge(board.plan)) is not None:
-                self._take_plan(board.plan, value, value, "lns")
+                self._take_plan(board.plan, value, value, kind)
 
     def _stuck(self, attempt: Attempt) -> Stop:
         self.messages.append("the solver stopped without closing the gap")

@@ -21,7 +21,10 @@ IMPROVE_S = 10.0
 SEARCH_S = (4.0, 8.0)
 """How long local search may take, the first and the second time."""
 
-Kind = Literal["decide", "improve", "search"]
+RESTRICT_S = 6.0
+"""How long the contiguous problem may be worked on for the sake of the other one."""
+
+Kind = Literal["decide", "improve", "search", "restrict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Stage:
     decide: is there a plan that is better by the whole gap? The backends race, the first answer wins.
     improve: is there any better plan? Starts from the best one; worth while only close to the bound.
     search: annealing, without a solver.
+    restrict: the contiguous problem instead, which is much easier and whose plans are plans here, too.
     """
 
     kind: Kind
@@ -56,13 +60,14 @@ def lineup(
         return (Stage("decide", {"cp-sat": available}),)
     sprint = Stage("decide", {"cp-sat": available}, SPRINT_S)
     searches = tuple(Stage("search", {}, seconds) for seconds in SEARCH_S)
+    restrict = Stage("restrict", {}, RESTRICT_S)
     improve = Stage("improve", {"cp-sat": available}, IMPROVE_S)
     race = Stage("decide", _share(("highs", "cp-sat"), available))
     if not search:
         return (sprint, race)
     if near:
-        return (searches[0], improve, sprint, searches[1], improve, race)
-    return (sprint, *searches, race)
+        return (restrict, searches[0], improve, sprint, searches[1], improve, race)
+    return (sprint, restrict, *searches, race)
 
 
 def _share(names: tuple[str, ...], threads: int) -> dict[str, int]:

@@ -42,7 +42,14 @@ class Attempt:
     messages: list[str] = field(default_factory=list)
     build_seconds: float = 0.0
     improved_at: float = 0.0
+    satisfied: bool = False
+    """A plan of the wanted value was found."""
     runners: list[_Runner] = field(default_factory=list, repr=False)
+
+    @property
+    def settled(self) -> bool:
+        """Has the question of this attempt been answered, one way or the other?"""
+        return self.satisfied or self.refuted is not None or self.stop is not None
 
 
 @dataclass
@@ -144,6 +151,7 @@ class Race:
             if attempt.stop is not None:
                 return
             found = attempt.value is not None and enough is not None and attempt.value <= enough
+            attempt.satisfied = found
             if found and self.board.seconds > attempt.improved_at + QUIET_S:
                 return
             if deadline is not None and self.board.seconds > deadline + GRACE_S:

@@ -18,6 +18,7 @@ from strategies import (
     mutated_problems,
     rough,
     small_problems,
+    unlimited_cases,
     valid_cases,
     with_device,
     with_node,
@@ -43,11 +44,6 @@ def rules(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "non
     return {violation.rule for violation in verify(problem, plan, contiguity)}
 
 
-def bare(case: Case) -> Case:
-    """The case without pieces."""
-    return Case(case.problem, PlacementPlan(tuple(replace(d, subgraphs=None) for d in case.plan.devices)))
-
-
 # ---- the verdict equals the definition -------------------------------------------------------------------
 
 
@@ -64,6 +60,12 @@ def test_verdicts_near_valid_plans(data: st.DataObject, case: Case, contiguity: 
     problem = data.draw(mutated_problems(case)) if data.draw(st.booleans()) else case.problem
     plan = data.draw(mutated_plans(case)) if data.draw(st.booleans()) else case.plan
     assert rules(problem, plan, contiguity) == definitions.broken_rules(problem, plan, contiguity)
+
+
+@given(unlimited_cases(), st.sampled_from(CONTIGUITIES))
+@thorough
+def test_verdicts_on_the_order_of_devices(case: Case, contiguity: str) -> None:
+    assert rules(*case, contiguity) == definitions.broken_rules(*case, contiguity)
 
 
 @given(valid_cases())
@@ -223,7 +225,7 @@ def test_contiguous_sets(data: st.DataObject, problem: PlacementProblem) -> None
     assert is_contiguous_set(problem, inside) == definitions.contiguous(problem, inside)
 
 
-@given(st.one_of(cases(), valid_cases()))
+@given(st.one_of(unlimited_cases(), valid_cases()))
 @thorough
 def test_the_stage_order_is_one_of_those_that_the_definition_allows(case: Case) -> None:
     orders = set(definitions.orders_as_chain(*case))
@@ -309,7 +311,7 @@ def test_a_latency_exists_exactly_where_the_pieces_can_run(case: Case) -> None:
     assert (found.latency is not None, found.reason is None) == (runs, runs)
 
 
-@given(cases(max_nodes=7))
+@given(st.one_of(cases(), unlimited_cases(max_nodes=7)))
 @thorough
 def test_latency_equals_the_recursion_of_its_definition(case: Case) -> None:
     """Whatever pieces were given or chosen, stating them and computing from first principles gives the same."""
@@ -334,10 +336,9 @@ def test_given_pieces_are_kept(case: Case) -> None:
             assert ran == [set(piece) for piece in device.subgraphs if piece]
 
 
-@given(cases(max_nodes=6))
+@given(unlimited_cases())
 @thorough
 def test_chosen_pieces_are_as_few_as_can_be_unless_they_would_wait_in_a_circle(case: Case) -> None:
-    case = bare(case)
     found = evaluate_latency(*case)
     assert found.latency is not None
     counts = Counter(piece.device for piece in found.pieces)
@@ -353,7 +354,7 @@ def _rest_on_cpu(case: Case, name: str) -> list[Device]:
     return [replace(d, type="cpu") for d in case.plan.devices if d.name != name]
 
 
-@given(cases())
+@given(st.one_of(cases(), unlimited_cases(max_nodes=7)))
 @thorough
 def test_pieces_do_not_overlap_and_wait_for_what_they_read(case: Case) -> None:
     found = evaluate_latency(*case)

@@ -1,0 +1,118 @@
+"""The networks against published counts, and what becomes of them as placement problems."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, Layer, Workload, build, to_placement
+
+EXACT_PARAMETERS = {
+    "resnet18": 11_689_512,
+    "resnet34": 21_797_672,
+    "resnet50": 25_557_032,
+    "resnet101": 44_549_160,
+    "vgg16": 138_357_544,
+    "inception_v3": 23_834_568,
+    "densenet121": 7_978_856,
+    "bert-base": 109_482_240,
+    "bert-large": 335_141_888,
+    "gpt2-small": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+}
+"""torchvision's and Hugging Face's published counts (Inception-v3 without its auxiliary classifier)."""
+
+ROUNDED_PARAMETERS = {
+    "gpt3-1.3b": 1.3e9,
+    "gpt3-2.7b": 2.7e9,
+    "gpt3-6.7b": 6.7e9,
+    "gpt3-13b": 13.0e9,
+    "gpt3-175b": 175e9,
+    "gnmt": 278e6,
+}
+"""Brown et al. 2020, table 2.1; Shazeer et al. 2017 for GNMT."""
+
+GIGA_MACS = {"resnet18": 1.82, "resnet50": 4.1, "vgg16": 15.5, "inception_v3": 5.7, "densenet121": 2.87}
+
+
+@pytest.mark.parametrize("name", EXACT_PARAMETERS)
+def test_parameters_to_the_last_one(name: str) -> None:
+    assert build(name).parameters == EXACT_PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", ROUNDED_PARAMETERS)
+def test_parameters_as_rounded_in_the_papers(name: str) -> None:
+    assert build(name).parameters == pytest.approx(ROUNDED_PARAMETERS[name], rel=0.02)
+
+
+@pytest.mark.parametrize("name", GIGA_MACS)
+def test_operations(name: str) -> None:
+    assert build(name).flops / 2e9 == pytest.approx(GIGA_MACS[name], rel=0.03)
+
+
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if f"{name}-operators" in WORKLOADS])
+def test_operators_are_the_same_network_in_smaller_pieces(name: str) -> None:
+    coarse, fine = build(name), build(f"{name}-operators")
+    assert len(fine.layers) > len(coarse.layers)
+    assert fine.parameters == coarse.parameters
+    assert fine.flops == pytest.approx(coarse.flops, rel=0.01)
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="resnet50"):
+        build("resnet51")
+
+
+def test_a_layer_must_come_after_what_it_reads() -> None:
+    with pytest.raises(ValueError, match="does not come before"):
+        Workload("w", (Layer("a", "relu", ("b",), 1.0, 0, 1),))
+
+
+def small(training: bool) -> Workload:
+    return Workload(
+        "small",
+        (
+            Layer("in", "input", (), 0.0, 0, 1000),
+            Layer("fc", "linear", ("in",), 2e9, 500_000, 500),
+            Layer("out", "relu", ("fc",), 500.0, 0, 500),
+        ),
+        batch=4,
+    )
+
+
+def test_inference_has_one_node_per_layer_with_roofline_times() -> None:
+    device, link = DEVICES["v100-16gb"], LINKS["pcie3-x16"]
+    problem = to_placement(small(False), device, link, accelerators=2, cpus=1)
+    nodes = {node.id: node for node in problem.nodes}
+    assert list(nodes) == ["in", "fc", "out"]
+    assert nodes["fc"].accelerator_time == pytest.approx(1e3 * (4 * 2e9 / (112e12 * 0.5) + 5e-6), abs=1e-6)
+    assert nodes["fc"].transfer_time == pytest.approx(1e3 * 4 * 500 * 4 / 15.75e9, abs=1e-6)
+    assert nodes["out"].transfer_time == 0  # nobody reads it
+    assert nodes["fc"].size_bytes == 4 * 500_000 + 4 * 4 * 500
+    assert problem.memory_bytes == device.memory_bytes
+
+
+def test_training_mirrors_the_graph_and_pairs_layers_by_colour() -> None:
+    problem = to_placement(small(True), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True)
+    nodes = {node.id: node for node in problem.nodes}
+    assert nodes["fc/backward"].backward
+    assert nodes["fc/backward"].color == nodes["fc"].color == "fc"
+    assert ("out/backward", "fc/backward") in problem.edges
+    assert ("out", "out/backward") in problem.edges
+    # Gradients by inputs and by parameters: twice the forward work.
+    launch = 5e-3
+    assert nodes["fc/backward"].accelerator_time - launch == pytest.approx(
+        2 * (nodes["fc"].accelerator_time - launch), rel=1e-3
+    )
+    assert nodes["fc"].size_bytes == 4 * 4 * 500_000 + 4 * 4 * 500
+
+
+@pytest.mark.parametrize("name", ["resnet50", "inception_v3", "densenet121", "bert-base-operators", "gnmt"])
+def test_a_faster_device_never_makes_a_node_slower(name: str) -> None:
+    link = LINKS["pcie4-x16"]
+    slow, fast = (
+        to_placement(build(name), DEVICES[device], link, accelerators=2) for device in ("v100-16gb", "h100-80gb")
+    )
+    assert all(a.accelerator_time >= b.accelerator_time for a, b in zip(slow.nodes, fast.nodes, strict=True))
