@@ -30,14 +30,19 @@ class Case(NamedTuple):
 
 @st.composite
 def small_problems(
-    draw: st.DrawFn, max_nodes: int = 6, amounts: st.SearchStrategy[float] = halves, training: bool | None = None
+    draw: st.DrawFn,
+    max_nodes: int = 6,
+    amounts: st.SearchStrategy[float] = halves,
+    training: bool | None = None,
+    min_nodes: int = 1,
 ) -> PlacementProblem:
     """Forward nodes, then backward nodes, with edges from earlier to later ones; there is always a CPU."""
-    count = draw(st.integers(1, max_nodes))
+    count = draw(st.integers(min_nodes, max_nodes))
     forward = count if training is False else draw(st.integers(0 if training is None else 1, count))
     ids: list[NodeId] = [i if draw(st.booleans()) else f"n{i}" for i in range(count)]
     pairs = [(u, v) for u in range(count) for v in range(u + 1, count)]
-    chosen = draw(st.lists(st.sampled_from(pairs), max_size=9)) if pairs else []
+    least = draw(st.integers(min_nodes - 1, 8))
+    chosen = draw(st.lists(st.sampled_from(pairs), min_size=least, max_size=9)) if pairs else []
     read = {u for u, _ in chosen}
     nodes = tuple(
         Node(
@@ -85,6 +90,16 @@ def cases(draw: st.DrawFn, max_nodes: int = 6, amounts: st.SearchStrategy[float]
     """Any problem with any assignment."""
     problem = draw(small_problems(max_nodes, amounts))
     return Case(problem, draw(assignments(problem)))
+
+
+@st.composite
+def unlimited_cases(draw: st.DrawFn, max_nodes: int = 6) -> Case:
+    """Any assignment to some of three accelerators that take everything: only the order of devices can be wrong."""
+    problem = draw(small_problems(max_nodes, min_nodes=4, training=draw(st.sampled_from([None, False]))))
+    nodes = tuple(replace(node, supported=True) for node in problem.nodes)
+    problem = problem.replace(nodes=nodes, memory_bytes=None, accelerators=3)
+    owner = {node.id: draw(st.integers(0, 2)) for node in nodes}
+    return Case(problem, PlacementPlan.from_assignment(problem, owner))
 
 
 @st.composite
