@@ -181,11 +181,12 @@ class _Run:
         if kind == "search":
             helper: Planner = PLANNERS["lns"].load()
             options: dict[str, Any] = {"cycles": 10_000}
+            start = self.state.plan
             known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
         else:
             helper, options = self._planner, {"formulation": self.formulation.name, "non_contiguous": False}
-            known = dict(self.options)
-        request = Request(self.request.problem, {**known, **options}, limits, self.state.plan, board)
+            known, start = dict(self.options), self.request.warm_start  # our best plan need not be contiguous
+        request = Request(self.request.problem, {**known, **options}, limits, start, board)
         try:
             helper.plan(request)
         finally:  # an interrupt must not cost what was found so far

@@ -1,4 +1,4 @@
-"""Where published workloads exist, a test that needs them may not be skipped; where not, it is skipped with the reason."""
+"""Where published workloads exist, a test that needs them may not be skipped; elsewhere it is, with the reason."""
 
 from __future__ import annotations
 
