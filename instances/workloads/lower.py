@@ -1,13 +1,16 @@
 """Workload -> placement problem.
 
 One node per layer; for training one more per layer for its backward pass, mirrored, with a colour that keeps the two
-together. Times are in ms for the whole batch: one batch is the sample that flows through the pipeline.
+together. Times are in ms for the whole batch: one batch is the sample that flows through the pipeline. A backward node
+moves twice the bytes of its forward node: it reads the gradient besides, and writes one.
 
 Memory on an accelerator. Inference: parameters and the output of the layer. Training: parameters, gradients and two
 optimizer moments (4 x the parameters, Adam) with the forward node, one stored output with either node.
 
 What is lost: how many batches are in flight (their activations multiply in a real pipeline: see the chain problem for
-exact memory), overlap of transfers with work, and any time that depends on what runs before.
+exact memory), overlap of transfers with work, and any time that depends on what runs before. A node has one transfer time,
+so the gradients by all inputs of a layer are charged to each device that reads one of them; only an `add` hands every
+input the same gradient and is charged for one.
 """
 
 from __future__ import annotations
@@ -61,10 +64,10 @@ def _mirror(name: str) -> str:
     return f"{name}/backward"
 
 
-def _milliseconds(device: Hardware, flops: float, moved_bytes: float, layer: Layer) -> float:
+def _milliseconds(device: Hardware, flops: float, moved_bytes: float, element_bytes: int, layer: Layer) -> float:
     if layer.kind == "input":
         return 0.0
-    return round(device.seconds(flops, moved_bytes) * MS_PER_S, 6)
+    return round(device.seconds(flops, moved_bytes, element_bytes) * MS_PER_S, 6)
 
 
 def _forward(
@@ -75,8 +78,8 @@ def _forward(
     output = workload.activation_bytes(layer)
     return Node(
         id=layer.name,
-        accelerator_time=_milliseconds(device, flops, moved, layer),
-        cpu_time=_milliseconds(host, flops, moved, layer),
+        accelerator_time=_milliseconds(device, flops, moved, workload.element_bytes, layer),
+        cpu_time=_milliseconds(host, flops, moved, workload.element_bytes, layer),
         size_bytes=float(copies * workload.parameter_bytes(layer) + output),
         # In training a layer that nobody reads forward hands its output to its own backward node.
         transfer_time=_transfer(output, link) if is_read or training else 0.0,
@@ -86,16 +89,21 @@ def _forward(
 
 def _backward(workload: Workload, layer: Layer, device: Hardware, host: Hardware, link: Link) -> Node:
     flops, moved = workload.backward_flops(layer), 2 * workload.moved_bytes(layer)
-    gradient = sum(workload.batch * workload.elements_of(name) * workload.element_bytes for name in layer.inputs)
     return Node(
         id=_mirror(layer.name),
-        accelerator_time=_milliseconds(device, flops, moved, layer),
-        cpu_time=_milliseconds(host, flops, moved, layer),
+        accelerator_time=_milliseconds(device, flops, moved, workload.element_bytes, layer),
+        cpu_time=_milliseconds(host, flops, moved, workload.element_bytes, layer),
         size_bytes=float(workload.activation_bytes(layer)),
-        transfer_time=_transfer(gradient, link) if layer.inputs else 0.0,
+        transfer_time=_transfer(_gradient_bytes(workload, layer), link),
         backward=True,
         color=layer.name,
     )
+
+
+def _gradient_bytes(workload: Workload, layer: Layer) -> int:
+    """Gradients by the inputs; those of a sum are all the same."""
+    inputs = layer.inputs[:1] if layer.kind == "add" else layer.inputs
+    return sum(workload.batch * workload.elements_of(name) * workload.element_bytes for name in inputs)
 
 
 def _transfer(size_bytes: int, link: Link) -> float:

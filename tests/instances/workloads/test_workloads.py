@@ -87,7 +87,7 @@ def test_inference_has_one_node_per_layer_with_roofline_times() -> None:
     problem = to_placement(small(False), device, link, accelerators=2, cpus=1)
     nodes = {node.id: node for node in problem.nodes}
     assert list(nodes) == ["in", "fc", "out"]
-    assert nodes["fc"].accelerator_time == pytest.approx(1e3 * (4 * 2e9 / (112e12 * 0.5) + 5e-6), abs=1e-6)
+    assert nodes["fc"].accelerator_time == pytest.approx(1e3 * (4 * 2e9 / (14e12 * 0.5) + 5e-6), abs=1e-6)
     assert nodes["fc"].transfer_time == pytest.approx(1e3 * 4 * 500 * 4 / 15.75e9, abs=1e-6)
     assert nodes["out"].transfer_time == 0  # nobody reads it
     assert nodes["fc"].size_bytes == 4 * 500_000 + 4 * 4 * 500
@@ -107,6 +107,46 @@ def test_training_mirrors_the_graph_and_pairs_layers_by_colour() -> None:
         2 * (nodes["fc"].accelerator_time - launch), rel=1e-3
     )
     assert nodes["fc"].size_bytes == 4 * 4 * 500_000 + 4 * 4 * 500
+
+
+def test_shorter_numbers_are_faster_where_the_device_has_arithmetic_for_them() -> None:
+    accelerator, host = DEVICES["v100-16gb"], DEVICES["xeon-8380"]
+    assert accelerator.seconds(112e12, 0, 2) == pytest.approx(2.0, rel=1e-4)  # half the peak is assumed
+    assert accelerator.seconds(112e12, 0, 4) == pytest.approx(16.0, rel=1e-4)
+    assert host.seconds(1e12, 0, 2) == host.seconds(1e12, 0, 4)
+
+
+def test_layers_with_little_arithmetic_wait_for_memory() -> None:
+    device = DEVICES["a100-40gb"]
+    assert device.seconds(1.0, 1555e9) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_sum_hands_one_gradient_to_all_its_inputs_and_a_concatenation_each_its_own() -> None:
+    def gradient_time(kind: str) -> float:
+        layers = (
+            Layer("in", "input", (), 0.0, 0, 1000),
+            Layer("a", "relu", ("in",), 1.0, 0, 1000),
+            Layer("b", "relu", ("in",), 1.0, 0, 1000),
+            Layer("joined", kind, ("a", "b"), 1.0, 0, 1000),
+        )
+        problem = to_placement(
+            Workload("join", layers), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True
+        )
+        return next(node.transfer_time for node in problem.nodes if node.id == "joined/backward")
+
+    assert gradient_time("add") == pytest.approx(1e3 * 4 * 1000 / 15.75e9, abs=1e-6)
+    assert gradient_time("concat") == pytest.approx(2 * gradient_time("add"), abs=2e-6)
+
+
+def test_problems_for_training_obey_the_rules_of_the_published_ones() -> None:
+    """Forward before backward, one colour per layer, and outputs that nobody reads cost nothing."""
+    problem = to_placement(build("gnmt"), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True)
+    colours = [node.color for node in problem.nodes]
+    assert len(problem.nodes) == 2 * len(build("gnmt").layers)
+    assert all(colours.count(colour) == 2 for colour in colours)
+    mirrored = {(v, u) for u, v in problem.edges}
+    forward = [edge for edge in problem.edges if not any(str(end).endswith("/backward") for end in edge)]
+    assert all((f"{u}/backward", f"{v}/backward") in mirrored for u, v in forward)
 
 
 @pytest.mark.parametrize("name", ["resnet50", "inception_v3", "densenet121", "bert-base-operators", "gnmt"])
