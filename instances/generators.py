@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import InputError
-from .placement import Node, NodeId, PlacementProblem, check_count
+from .placement import Node, NodeId, PlacementProblem, check_amount, check_count
 
 Edge = tuple[int, int]
 
@@ -54,7 +54,7 @@ class _Cluster:
     memory_bytes: float | None
 
 
-MAX_GENERATED = 200_000
+MAX_GENERATED = 100_000
 
 
 def _start(nodes: int, seed: int) -> random.Random:
@@ -63,6 +63,18 @@ def _start(nodes: int, seed: int) -> random.Random:
         raise InputError("nodes", f"is {nodes}", f"give a whole number from 1 to {MAX_GENERATED}")
     check_count("seed", seed)
     return random.Random(seed)
+
+
+def _check_share(field: str, value: float) -> None:
+    check_amount(field, value)
+    if value > 1:
+        raise InputError(field, f"is {value}, more than everything", "give a share from 0 to 1")
+
+
+def _check_positive(field: str, value: int) -> None:
+    check_count(field, value)
+    if value < 1:
+        raise InputError(field, f"is {value}", "give a whole number >= 1")
 
 
 def chain(
@@ -91,7 +103,7 @@ def series_parallel(
 ) -> PlacementProblem:
     """Blocks in series; a block forks into up to `branches` chains that join again."""
     rng = _start(nodes, seed)
-    check_count("branches", branches)
+    _check_positive("branches", branches)
     edges: list[Edge] = []
     last, used = 0, 1
     while used < nodes:
@@ -126,9 +138,8 @@ def layered(
 ) -> PlacementProblem:
     """Layers of `width` nodes; each node reads one or more of the layer before it."""
     rng = _start(nodes, seed)
-    check_count("width", width)
-    if width < 1:
-        raise InputError("width", f"is {width}", "give a whole number >= 1")
+    _check_positive("width", width)
+    _check_share("density", density)
     edges: list[Edge] = []
     for v in range(width, nodes):
         first = v // width * width - width
@@ -152,6 +163,7 @@ def dnn(
     With training, some backward nodes have no forward partner (orphans) and some pairs have no common colour.
     """
     rng = _start(nodes, seed)
+    _check_share("skip", skip)
     edges: list[Edge] = []
     spine = [0]
     weights: set[int] = set()
@@ -184,6 +196,7 @@ def heterogeneous(
 ) -> PlacementProblem:
     """CPUs matter: some nodes run nowhere else, some run faster there, most run much slower."""
     rng = _start(nodes, seed)
+    _check_share("unsupported", unsupported)
     if cpus < 1:
         raise InputError("cpus", f"is {cpus}", "give at least one CPU for the nodes that need one")
     base = series_parallel(nodes, accelerators, cpus, memory_bytes, False, seed)
@@ -211,6 +224,7 @@ def random_dag(
 ) -> PlacementProblem:
     """Tiny and mean, for comparisons with enumeration: zero costs, ties, unsupported nodes."""
     rng = _start(nodes, seed)
+    _check_share("density", density)
     edges = [edge for edge in itertools.combinations(range(nodes), 2) if rng.random() < density]
     senders = {u for u, _ in edges}
 
@@ -291,7 +305,7 @@ def _with_backward(problem: PlacementProblem, rng: random.Random) -> PlacementPr
 
 
 def _loosen_colours(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:
-    """A tenth of the backward nodes become orphans, a tenth of the pairs share a neighbour's colour."""
+    """A tenth of the backward nodes lose their colour, one in twenty gets that of another pair."""
     colors = [node.color for node in problem.nodes if node.color is not None]
     nodes = []
     for node in problem.nodes:
