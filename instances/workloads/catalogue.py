@@ -13,6 +13,7 @@ WORKLOADS: Mapping[str, Callable[..., Workload]] = {
     **{f"resnet{depth}": partial(cnn.resnet, depth) for depth in (18, 34, 50, 101)},
     "vgg16": cnn.vgg16,
     "inception_v3": cnn.inception_v3,
+    "inception_v3-auxiliary": partial(cnn.inception_v3, True),
     "densenet121": cnn.densenet121,
     **{f"bert-{size}": partial(sequence.bert, size) for size in ("base", "large")},
     **{f"bert-{size}-operators": partial(sequence.bert, size, True) for size in ("base", "large")},

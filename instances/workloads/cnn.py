@@ -159,8 +159,8 @@ def densenet121(batch: int = 32) -> Workload:
     return net.workload("densenet121", batch)
 
 
-def inception_v3(batch: int = 32) -> Workload:
-    """299 x 299 pixels, without the auxiliary classifier (which serves training only)."""
+def inception_v3(auxiliary: bool = False, batch: int = 32) -> Workload:
+    """299 x 299 pixels; the auxiliary classifier serves training only."""
     net = _Net(299)
     x = net.unit("1a", "input", 32, 3, 2)
     x = net.unit("2a", x, 32, 3)
@@ -172,11 +172,13 @@ def inception_v3(batch: int = 32) -> Workload:
     x = _inception_b(net, "6a", x)
     for name, width in (("6b", 128), ("6c", 160), ("6d", 160), ("6e", 192)):
         x = _inception_c(net, name, x, width)
+    if auxiliary:
+        _inception_auxiliary(net, x)
     x = _inception_d(net, "7a", x)
     for name in ("7b", "7c"):
         x = _inception_e(net, name, x)
     net.linear("fc", net.global_pool("pool", x), 1000)
-    return net.workload("inception_v3", batch)
+    return net.workload("inception_v3-auxiliary" if auxiliary else "inception_v3", batch)
 
 
 def _inception_a(net: _Net, n: str, x: str, pooled: int) -> str:
@@ -206,6 +208,12 @@ def _inception_c(net: _Net, n: str, x: str, width: int) -> str:
         double = net.unit(f"{n}.dbl.{i}", double, channels, kernel, 1, pad)
     pool = net.unit(f"{n}.pool.1", net.pool(f"{n}.pool", x, 3, 1, 1), 192, 1)
     return net.concat(f"{n}.concat", (one, seven, double, pool))
+
+
+def _inception_auxiliary(net: _Net, x: str) -> None:
+    x = net.unit("aux.1x1", net.pool("aux.pool", x, 5, 3), 128, 1)
+    x = net.unit("aux.5x5", x, 768, 5)
+    net.linear("aux.fc", net.global_pool("aux.mean", x), 1000)
 
 
 def _inception_d(net: _Net, n: str, x: str) -> str:

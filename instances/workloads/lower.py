@@ -8,9 +8,9 @@ Memory on an accelerator. Inference: parameters and the output of the layer. Tra
 optimizer moments (4 x the parameters, Adam) with the forward node, one stored output with either node.
 
 What is lost: how many batches are in flight (their activations multiply in a real pipeline: see the chain problem for
-exact memory), overlap of transfers with work, and any time that depends on what runs before. A node has one transfer time,
-so the gradients by all inputs of a layer are charged to each device that reads one of them; only an `add` hands every
-input the same gradient and is charged for one.
+exact memory), overlap of transfers with work, and any time that depends on what runs before. A node has one transfer
+time, so the gradients by all inputs of a layer are charged to each device that reads one of them; only an `add` hands
+every input the same gradient and is charged for one. Network inputs get no gradient.
 """
 
 from __future__ import annotations
@@ -101,9 +101,11 @@ def _backward(workload: Workload, layer: Layer, device: Hardware, host: Hardware
 
 
 def _gradient_bytes(workload: Workload, layer: Layer) -> int:
-    """Gradients by the inputs; those of a sum are all the same."""
-    inputs = layer.inputs[:1] if layer.kind == "add" else layer.inputs
-    return sum(workload.batch * workload.elements_of(name) * workload.element_bytes for name in inputs)
+    """Gradients by the inputs: those of a sum are all the same, and nobody asks for those of a network input."""
+    sources = [source for source in map(workload.layer, layer.inputs) if source.kind != "input"]
+    if layer.kind == "add":
+        sources = sources[:1]
+    return sum(map(workload.activation_bytes, sources))
 
 
 def _transfer(size_bytes: int, link: Link) -> float:

@@ -52,12 +52,13 @@ class Workload:
         """Forward operations for one sample."""
         return math.fsum(layer.flops for layer in self.layers)
 
-    def elements_of(self, name: str) -> int:
-        return self._elements[name]
+    def layer(self, name: str) -> Layer:
+        """The layer of that name."""
+        return self._by_name[name]
 
     @cached_property
-    def _elements(self) -> dict[str, int]:
-        return {layer.name: layer.output_elements for layer in self.layers}
+    def _by_name(self) -> dict[str, Layer]:
+        return {layer.name: layer for layer in self.layers}
 
     def activation_bytes(self, layer: Layer) -> int:
         return self.batch * layer.output_elements * self.element_bytes
@@ -73,6 +74,6 @@ class Workload:
 
     def moved_bytes(self, layer: Layer) -> int:
         """What the forward pass reads and writes: inputs, parameters, output."""
-        read = sum(self.elements_of(name) for name in layer.inputs)
+        read = sum(self.layer(name).output_elements for name in layer.inputs)
         activations = self.batch * (read + layer.output_elements) * self.element_bytes
         return activations + self.parameter_bytes(layer)

@@ -14,6 +14,7 @@ EXACT_PARAMETERS = {
     "resnet101": 44_549_160,
     "vgg16": 138_357_544,
     "inception_v3": 23_834_568,
+    "inception_v3-auxiliary": 27_161_264,
     "densenet121": 7_978_856,
     "bert-base": 109_482_240,
     "bert-large": 335_141_888,
@@ -22,7 +23,7 @@ EXACT_PARAMETERS = {
     "gpt2-large": 774_030_080,
     "gpt2-xl": 1_557_611_200,
 }
-"""torchvision's and Hugging Face's published counts (Inception-v3 without its auxiliary classifier)."""
+"""torchvision's and Hugging Face's published counts."""
 
 ROUNDED_PARAMETERS = {
     "gpt3-1.3b": 1.3e9,
@@ -136,6 +137,13 @@ def test_a_sum_hands_one_gradient_to_all_its_inputs_and_a_concatenation_each_its
 
     assert gradient_time("add") == pytest.approx(1e3 * 4 * 1000 / 15.75e9, abs=1e-6)
     assert gradient_time("concat") == pytest.approx(2 * gradient_time("add"), abs=2e-6)
+
+
+def test_network_inputs_get_no_gradient() -> None:
+    problem = to_placement(small(True), DEVICES["v100-16gb"], LINKS["pcie3-x16"], accelerators=2, training=True)
+    times = {node.id: node.transfer_time for node in problem.nodes}
+    assert times["fc/backward"] == 0
+    assert times["out/backward"] > 0
 
 
 def test_problems_for_training_obey_the_rules_of_the_published_ones() -> None:
