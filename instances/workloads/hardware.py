@@ -67,5 +67,7 @@ LINKS: Mapping[str, Link] = {
         # NVIDIA: 600 GB/s per A100 in both directions together. It joins accelerators only, so it fits clusters whose
         # plans use no CPU.
         Link("nvlink3", 300e9),
+        # NVIDIA: 900 GB/s per H100, likewise.
+        Link("nvlink4", 450e9),
     )
 }

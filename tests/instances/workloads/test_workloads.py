@@ -53,6 +53,45 @@ def test_operations(name: str) -> None:
     assert build(name).flops / 2e9 == pytest.approx(GIGA_MACS[name], rel=0.03)
 
 
+JOINS = {
+    "resnet18": ("add", 8),
+    "resnet101": ("add", 33),
+    "inception_v3": ("concat", 11),
+    "densenet121": ("concat", 58),  # the first layer of each of the four blocks reads one output only
+    "bert-large": ("add", 48),
+    "gpt2-small-operators": ("add", 24),
+    "gnmt": ("add", 12),  # from the third layer of either side on
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_paths_part_and_meet_as_in_the_papers(name: str) -> None:
+    kind, count = JOINS[name]
+    joins = [layer for layer in build(name).layers if layer.kind == kind]
+    assert len(joins) == count
+    assert all(len(layer.inputs) > 1 for layer in joins)
+
+
+def test_only_vgg_is_a_chain() -> None:
+    assert max(len(layer.inputs) for layer in build("vgg16").layers) == 1
+
+
+def test_the_last_dense_layer_of_a_block_reads_all_before_it() -> None:
+    assert len(build("densenet121").layer("block3.concat").inputs) == 25
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_network_lowers_to_a_problem(name: str) -> None:
+    workload = build(name, 1)
+    for training in (False, True):
+        problem = to_placement(
+            workload, DEVICES["a100-80gb"], LINKS["pcie4-x16"], accelerators=2, cpus=1, training=training
+        )
+        assert len(problem.nodes) == len(workload.layers) * (2 if training else 1)
+        assert problem.has_backward == training
+        assert problem.time_unit == "ms"
+
+
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if f"{name}-operators" in WORKLOADS])
 def test_operators_are_the_same_network_in_smaller_pieces(name: str) -> None:
     coarse, fine = build(name), build(f"{name}-operators")
