@@ -42,7 +42,7 @@ def small_problems(
     ids: list[NodeId] = [i if draw(st.booleans()) else f"n{i}" for i in range(count)]
     pairs = [(u, v) for u in range(count) for v in range(u + 1, count)]
     least = draw(st.integers(min_nodes - 1, 8))
-    chosen = draw(st.lists(st.sampled_from(pairs), min_size=least, max_size=9)) if pairs else []
+    chosen = draw(st.lists(st.sampled_from(pairs), min_size=least, max_size=max(9, 2 * max_nodes))) if pairs else []
     read = {u for u, _ in chosen}
     nodes = tuple(
         Node(

@@ -118,7 +118,7 @@ def fewest_pieces(
         for unit in order:
             inside = graph.device[unit] == d
             for source in graph.waits_for[unit]:
-                comes_back = inside and graph.device[source] != d and returns[source] >= 0
+                comes_back = inside and graph.device[source] != d
                 returns[unit] = max(returns[unit], returns[source] + comes_back)
             if inside:
                 returns[unit] = max(returns[unit], 0)

@@ -247,6 +247,6 @@ def _late_producers(problem: PlacementProblem, device: Device) -> Iterator[str]:
                 f"its node {show(problem.nodes[v].id)} needs node {u} of that later piece."
             )
             return
-        known = [place for place in (before, None if mine is None else (mine, v)) if place is not None]
-        if known:
-            latest[v] = max(known)
+        place = before if mine is None else (mine, v)
+        if place is not None:
+            latest[v] = place

@@ -10,11 +10,11 @@ from pipeplan.instances.placement import Node, PlacementProblem
 from pipeplan.instances.plan import Device, PlacementPlan
 from pipeplan.instances.referee import NotAnAssignmentError, evaluate_latency, verify
 
-WORK = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 16}
+WORK = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 16, "f": 32, "g": 64}
 
 
 def graph(edges: str, lonely: str = "") -> PlacementProblem:
-    """a, b, c, d, e take 1, 2, 4, 8, 16 on an accelerator, ten times as long on a CPU; every transfer takes 100."""
+    """Letters take their `WORK` on an accelerator, ten times as long on a CPU; every transfer takes 100."""
     senders = {edge[0] for edge in edges.split()}
     letters = sorted(set(edges + lonely) - {" "})
     nodes = tuple(Node(x, WORK[x], 10 * WORK[x], transfer_time=100 if x in senders else 0) for x in letters)
@@ -131,10 +131,32 @@ def test_pieces_that_would_wait_in_a_circle_are_divided() -> None:
     ]
 
 
+def chosen(edges: str, *devices: str, lonely: str = "") -> list[str]:
+    found = evaluate_latency(graph(edges, lonely), split(*devices))
+    return [piece.device + ":" + "".join(map(str, piece.nodes)) for piece in found.pieces]
+
+
+def test_a_node_beside_a_returning_way_stays_in_one_piece_with_it() -> None:
+    """A must come back for c; B need not, so e runs together with b."""
+    assert chosen("ab bc", "ac", "be", lonely="e") == ["A:a", "A:c", "B:be"]
+
+
 def test_only_what_waits_in_a_circle_is_divided() -> None:
-    """e comes behind the circle of A and B, on C, in one piece with nothing divided there."""
-    found = evaluate_latency(graph("ab cd de be"), split("ad", "bc", "e"))
-    assert [piece.nodes for piece in found.pieces] == [("a",), ("d",), ("c",), ("b",), ("e",)]
+    """e and f stand behind the circle of A and B at different depths, or before it: C runs them as a whole."""
+    circle = ["A:a", "A:d", "B:c", "B:b"]
+    assert chosen("ab cd de af", "ad", "bc", "ef") == [*circle, "C:ef"]
+    assert chosen("ab cd ea fd", "ad", "bc", "ef") == [*circle, "C:ef"]
+
+
+def test_a_circle_is_divided_only_where_a_tensor_leaves_an_accelerator() -> None:
+    """a and e stay together, as do b and f, which come behind one departure, with or without a CPU on the way."""
+    assert chosen("ae eb cd", "aed", "bc") == ["A:ae", "A:d", "B:c", "B:b"]
+    assert chosen("ag gb af cd", "ad", "bcf", "!g") == ["A:a", "A:d", "B:c", "B:bf"]
+
+
+def test_a_divided_circle_keeps_its_place_among_the_pieces_of_its_device() -> None:
+    """A runs e first, whose result comes back over a CPU to a and d, and these are in the circle with B."""
+    assert chosen("eg ga gd ab cd", "ead", "bc", "!g") == ["A:e", "A:a", "A:d", "B:c", "B:b"]
 
 
 def test_devices_with_and_without_given_pieces_go_together() -> None:

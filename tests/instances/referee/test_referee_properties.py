@@ -311,7 +311,7 @@ def test_a_latency_exists_exactly_where_the_pieces_can_run(case: Case) -> None:
     assert (found.latency is not None, found.reason is None) == (runs, runs)
 
 
-@given(st.one_of(cases(), unlimited_cases(max_nodes=7)))
+@given(st.one_of(cases(max_nodes=7), unlimited_cases(max_nodes=10)))
 @thorough
 def test_latency_equals_the_recursion_of_its_definition(case: Case) -> None:
     """Whatever pieces were given or chosen, stating them and computing from first principles gives the same."""
@@ -354,7 +354,7 @@ def _rest_on_cpu(case: Case, name: str) -> list[Device]:
     return [replace(d, type="cpu") for d in case.plan.devices if d.name != name]
 
 
-@given(st.one_of(cases(), unlimited_cases(max_nodes=7)))
+@given(st.one_of(cases(max_nodes=7), unlimited_cases(max_nodes=10)))
 @thorough
 def test_pieces_do_not_overlap_and_wait_for_what_they_read(case: Case) -> None:
     found = evaluate_latency(*case)

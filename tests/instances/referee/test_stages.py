@@ -124,6 +124,14 @@ def test_two_orphans_are_mirrored_as_well() -> None:
     assert stage_order(training, split("Xa", "Yb")) is None
 
 
+def test_an_orphan_that_reads_is_mirrored_as_well() -> None:
+    """X reads B's result in the backward pass, so X belongs to b's stage or an earlier one."""
+    training = graph("ab BX", backward="BX", colors="bB")
+    assert stage_order(training, split("aX", "bB")) == ("A", "B")
+    assert stage_order(training, split("a", "bB", "X")) == ("A", "C", "B")
+    assert stage_order(graph("ab AX", backward="AX", colors="aA"), split("aA", "bX")) is None
+
+
 def test_backward_nodes_with_a_forward_partner_ask_for_nothing_of_their_own() -> None:
     """B -> A against the forward order would contradict the mirrored one; colocation already decides."""
     training = graph("ab AB", backward="AB", colors="aA bB")

@@ -174,6 +174,12 @@ def test_a_missing_node_still_lies_between_its_neighbours() -> None:
     ]
 
 
+def test_missing_nodes_stand_alone_each() -> None:
+    """a before acc1 before c, both missing: that is no circle."""
+    problem = PROBLEM.replace(nodes=tuple(replace(node, color=None) for node in PROBLEM.nodes))
+    assert [rule for rule, _ in said(split((), ("b",), (4,)), problem, "chain")] == ["assignment", "assignment"]
+
+
 def test_a_node_that_is_placed_twice_counts_where_it_is_listed_first() -> None:
     plan = split(("a",), ("b", "c"), (4, "c", "a"))
     assert [rule for rule, _ in said(plan, contiguity="chain")] == ["assignment", "assignment"]
@@ -243,6 +249,14 @@ def test_pieces_of_two_devices_may_not_wait_for_each_other() -> None:
             "subgraphs[0] of 'acc1' (with node 'b') waits for subgraphs[0] of 'acc0' (with node 'a').",
         )
     ]
+
+
+def test_a_piece_holds_only_nodes_that_count_for_its_device() -> None:
+    """The same with c on the CPU first: then nothing waits in a circle, and c's second place is the only fault."""
+    pieces = {"acc0": ("a", "d"), "acc1": ("b", "c")}
+    accelerators = [Device(name, "accelerator", nodes, (nodes,)) for name, nodes in pieces.items()]
+    plan = PlacementPlan((Device("cpu0", "cpu", ("c",)), *accelerators))
+    assert [rule for rule, _ in said(plan, free_chain("ab", "cd"))] == ["assignment"]
 
 
 def test_the_order_of_pieces_on_a_cpu_asks_for_nothing() -> None:
