@@ -277,7 +277,7 @@ def test_an_accepted_start_is_the_first_incumbent(backend: Backend, hard: Matrix
     """It is told before the solver has done anything, so it cannot be lost."""
     choice = [float(j % 2) for j in range(40)]
     events: list[Any] = []
-    solve(backend.name, hard, SolveOptions(time_limit_s=0.5), start_of(hard, choice), events.append)
+    solve(backend.name, hard, SolveOptions(time_limit_s=3), start_of(hard, choice), events.append)
     first = next(event for event in events if isinstance(event, Incumbent))
     assert first.source == "start"
     assert [first.values[f"x{j}"] for j in range(40)] == choice
