@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 MAX_BLOCK = 24
 
+KINDS, SWAPS, BLOCKS = 32, 10, 4
+"""Of so many moves, how many exchange two groups and how many move a block."""
+
 WORD = 0xFFFFFFFFFFFFFFFF
 
 
@@ -78,193 +81,224 @@ def sweep(
 ) -> float:
     """Anneal in place from temperature `hot` to `cold`, relative to the load `reference`; returns the best value.
 
-    `state.best` is filled where a value below `best_value` was met.
+    `state.best` is filled where a value below `best_value` was met. Compiled code passes single arrays quickly and
+    tuples of arrays slowly, so the tuples are unpacked here, once.
     """
+    times, cpu_times, sizes, supported, capacity, accelerators = tables[:6]
+    net_pins, net_cost, net_part, of_start, of_nets = tables[6:11]
+    near_start, near, before_start, before, after_start, after, stage_of_device = tables[11:]
+    random, device, held, load, memory, term, change, moved, best = state
     scale = 1.0 / reference
-    energy = _set_terms(state, squarings, scale)
+    energy = _set_terms(load, term, squarings, scale)
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot
     for _ in range(steps):
         temperature *= cooling
-        one, two, leaving, count = _propose(tables, state)
-        if count == 0 or not _take_places(tables, state, one, two, leaving, count):
+        # Propose: the first `leaving` of `count` groups in `moved` go from device `one` to `two`, the others back.
+        g = _below(device.shape[0], random)
+        kind = _below(KINDS, random)
+        one = device[g]
+        two = one
+        neighbours = near_start[g + 1] - near_start[g]
+        if neighbours > 0:
+            two = device[near[near_start[g] + _below(neighbours, random)]]
+        if two == one:
+            two = _below(load.shape[1], random)
+        if two == one:
             continue
-        _weigh(tables, state, one, two, leaving, count)
-        candidate = _energy(state, one, two, squarings, scale)
-        if candidate > energy and not _accepts(state, (candidate - energy) / temperature):
-            _go_back(tables, state, one, two, leaving, count)
+        moved[0] = g
+        leaving = 1
+        count = 1
+        if kind < SWAPS:
+            partner = _partner(device, near_start, near, one, two, _below(device.shape[0], random))
+            if partner >= 0:
+                moved[1] = partner
+                count = 2
+        elif kind < SWAPS + BLOCKS:
+            leaving = _grow(device, near_start, near, moved, 2 + _below(MAX_BLOCK - 1, random))
+            count = leaving
+        # Rules: support, memory, stage order.
+        shift = 0.0
+        allowed = True
+        for i in range(count):
+            v = moved[i]
+            if (two if i < leaving else one) < accelerators and not supported[v]:
+                allowed = False
+            shift += sizes[v] if i < leaving else -sizes[v]
+        if shift > 0.0 and two < accelerators and memory[two] + shift > capacity:
+            allowed = False
+        if shift < 0.0 and one < accelerators and memory[one] - shift > capacity:
+            allowed = False
+        if not allowed:
+            continue
+        for i in range(count):
+            device[moved[i]] = two if i < leaving else one
+        if before.shape[0] > 0:
+            for i in range(count):
+                v = moved[i]
+                allowed = allowed and _in_order(device, before_start, before, after_start, after, stage_of_device, v)
+        # Loads: pins are counted over for all groups but the last, whose turn comes only if it is accepted.
+        candidate = energy
+        weighed = 0
+        if allowed:
+            for q in range(load.shape[0]):
+                change[q, 0] = 0.0
+                change[q, 1] = 0.0
+            for i in range(count):
+                v = moved[i]
+                source, target, here = one, two, 0
+                if i >= leaving:
+                    source, target, here = two, one, 1
+                for q in range(load.shape[0]):
+                    change[q, here] -= times[q, v] if source < accelerators else cpu_times[q, v]
+                    change[q, 1 - here] += times[q, v] if target < accelerators else cpu_times[q, v]
+                if source < accelerators:
+                    _leave(v, source, held, change, here, of_start, of_nets, net_pins, net_cost, net_part)
+                if target < accelerators:
+                    _join(v, target, held, change, 1 - here, of_start, of_nets, net_pins, net_cost, net_part)
+                if i < count - 1:
+                    _count_over(v, source, target, held, of_start, of_nets)
+                    weighed = i + 1
+            candidate = _energy(load, term, change, one, two, squarings, scale)
+            if candidate > energy:
+                uniform = _below(1 << 30, random) * (0.5**30)
+                loss = (candidate - energy) / temperature
+                allowed = loss < 30.0 and uniform < 2.718281828459045**-loss
+        if not allowed:
+            for i in range(count):
+                v = moved[i]
+                source, target = (one, two) if i < leaving else (two, one)
+                device[v] = source
+                if i < weighed:
+                    _count_over(v, target, source, held, of_start, of_nets)
             continue
         energy = candidate
-        _settle(tables, state, one, two, leaving, count, squarings, scale)
-        value = _value(state)
+        if count > leaving:
+            _count_over(moved[count - 1], two, one, held, of_start, of_nets)
+        else:
+            _count_over(moved[count - 1], one, two, held, of_start, of_nets)
+        memory[one] -= shift
+        memory[two] += shift
+        value = 0.0
+        for q in range(load.shape[0]):
+            load[q, one] += change[q, 0]
+            load[q, two] += change[q, 1]
+            term[q, one] = _power(load[q, one], squarings, scale)
+            term[q, two] = _power(load[q, two], squarings, scale)
+            largest = 0.0
+            for d in range(load.shape[1]):
+                largest = max(largest, load[q, d])
+            value += largest
         if value < best_value:
             best_value = value
-            state.best[:] = state.device
+            for v in range(device.shape[0]):
+                best[v] = device[v]
     return best_value
 
 
-def _draw(state: Any) -> int:
-    """Marsaglia's xorshift with 64 bits."""
-    x = state.random[0]
+def _below(limit: int, random: Any) -> int:
+    """A random whole number >= 0 and < limit, from Marsaglia's xorshift with 64 bits."""
+    x = random[0]
     x ^= (x << 13) & WORD
     x ^= x >> 7
     x ^= (x << 17) & WORD
-    state.random[0] = x
-    return x
+    random[0] = x
+    return (int(x >> 33) * limit) >> 31
 
 
-# ---- proposing ----------------------------------------------------------------------------------------------
-
-
-def _propose(tables: Any, state: Any) -> tuple[int, int, int, int]:
-    """(first device, second device, how many groups leave the first, how many move in all); none: no move."""
-    groups = state.device.shape[0]
-    devices = state.load.shape[1]
-    draw = _draw(state)
-    g = int((draw >> 11) % groups)
-    kind = int((draw >> 3) % 16)
-    pick = int(_draw(state) >> 12)
-    one = state.device[g]
-    two = one
-    start = tables.near_start[g]
-    neighbours = tables.near_start[g + 1] - start
-    if kind < 14 and neighbours > 0:
-        two = state.device[tables.near[start + pick % neighbours]]
-    if two == one:
-        two = pick % devices
-    if two == one:
-        return 0, 0, 0, 0
-    state.moved[0] = g
-    if 6 <= kind < 12:
-        partner = _partner(tables, state, one, two, int((pick >> 7) % groups))
-        if partner >= 0:
-            state.moved[1] = partner
-            return one, two, 1, 2
-    elif kind >= 12:
-        size = _grow(tables, state, one, 2 + int((pick >> 9) % (MAX_BLOCK - 1)))
-        return one, two, size, size
-    return one, two, 1, 1
-
-
-def _partner(tables: Any, state: Any, one: int, two: int, start: int) -> int:
+def _partner(device: Any, near_start: Any, near: Any, one: int, two: int, start: int) -> int:
     """A group on the second device, at its border with the first if one turns up soon; -1: none met."""
-    groups = state.device.shape[0]
     found = -1
     other = start
     for _ in range(8):
-        if state.device[other] == two:
+        if device[other] == two:
             found = other
-            for place in range(tables.near_start[other], tables.near_start[other + 1]):
-                if state.device[tables.near[place]] == one:
+            for place in range(near_start[other], near_start[other + 1]):
+                if device[near[place]] == one:
                     return found
-        other = (other + 1) % groups
+        other = (other + 1) % device.shape[0]
     return found
 
 
-def _grow(tables: Any, state: Any, device: int, size: int) -> int:
+def _grow(device: Any, near_start: Any, near: Any, moved: Any, size: int) -> int:
     """Adds to `moved` what hangs together with its first group on the device, breadth first; returns how many."""
     count = 1
     front = 0
     while front < count < size:
-        h = state.moved[front]
+        h = moved[front]
         front += 1
-        for place in range(tables.near_start[h], tables.near_start[h + 1]):
-            w = tables.near[place]
-            if state.device[w] != device or count == size:
-                continue
-            known = False
-            for i in range(count):
-                known = known or state.moved[i] == w
-            if not known:
-                state.moved[count] = w
-                count += 1
+        for place in range(near_start[h], near_start[h + 1]):
+            w = near[place]
+            if device[w] == device[h] and count < size:
+                known = False
+                for i in range(count):
+                    known = known or moved[i] == w
+                if not known:
+                    moved[count] = w
+                    count += 1
     return count
 
 
-# ---- judging ------------------------------------------------------------------------------------------------
+def _in_order(
+    device: Any, before_start: Any, before: Any, after_start: Any, after: Any, stage_of_device: Any, v: int
+) -> bool:
+    """Does stage(u) <= stage(v) hold along all arcs of v?"""
+    stage = stage_of_device[device[v]]
+    fine = True
+    for place in range(before_start[v], before_start[v + 1]):
+        fine = fine and stage_of_device[device[before[place]]] <= stage
+    for place in range(after_start[v], after_start[v + 1]):
+        fine = fine and stage <= stage_of_device[device[after[place]]]
+    return fine
 
 
-def _take_places(tables: Any, state: Any, one: int, two: int, leaving: int, count: int) -> bool:
-    """Move the groups on paper, unless support, memory or the stage order forbid it."""
-    shift = 0.0
-    for i in range(count):
-        v = state.moved[i]
-        target = two if i < leaving else one
-        if target < tables.accelerators and not tables.supported[v]:
-            return False
-        shift += tables.sizes[v] if i < leaving else -tables.sizes[v]
-    if shift > 0.0 and two < tables.accelerators and state.memory[two] + shift > tables.capacity:
-        return False
-    if shift < 0.0 and one < tables.accelerators and state.memory[one] - shift > tables.capacity:
-        return False
-    for i in range(count):
-        state.device[state.moved[i]] = two if i < leaving else one
-    if tables.before.shape[0] and not _in_order(tables, state, count):
-        for i in range(count):
-            state.device[state.moved[i]] = one if i < leaving else two
-        return False
-    return True
+def _leave(
+    v: int,
+    source: int,
+    held: Any,
+    change: Any,
+    here: int,
+    of_start: Any,
+    of_nets: Any,
+    net_pins: Any,
+    net_cost: Any,
+    net_part: Any,
+) -> None:
+    """What the device pays for transfers when v has left it, minus what it pays now."""
+    for place in range(of_start[v], of_start[v + 1]):
+        e = of_nets[place]
+        if held[e, source] == net_pins[e]:
+            change[net_part[e], here] += net_cost[e]
+        elif held[e, source] == 1:
+            change[net_part[e], here] -= net_cost[e]
 
 
-def _in_order(tables: Any, state: Any, count: int) -> bool:
-    """Does stage(u) <= stage(v) still hold along the arcs of the moved groups?"""
-    for i in range(count):
-        v = state.moved[i]
-        stage = tables.stage_of_device[state.device[v]]
-        for place in range(tables.before_start[v], tables.before_start[v + 1]):
-            if tables.stage_of_device[state.device[tables.before[place]]] > stage:
-                return False
-        for place in range(tables.after_start[v], tables.after_start[v + 1]):
-            if tables.stage_of_device[state.device[tables.after[place]]] < stage:
-                return False
-    return True
+def _join(
+    v: int,
+    target: int,
+    held: Any,
+    change: Any,
+    there: int,
+    of_start: Any,
+    of_nets: Any,
+    net_pins: Any,
+    net_cost: Any,
+    net_part: Any,
+) -> None:
+    """What the device pays for transfers when v has joined it, minus what it pays now."""
+    for place in range(of_start[v], of_start[v + 1]):
+        e = of_nets[place]
+        if held[e, target] == 0:
+            change[net_part[e], there] += net_cost[e]
+        elif held[e, target] == net_pins[e] - 1:
+            change[net_part[e], there] -= net_cost[e]
 
 
-def _weigh(tables: Any, state: Any, one: int, two: int, leaving: int, count: int) -> None:
-    """Fill `change`. Pins are counted over for all groups but the last, whose turn comes only if it is accepted."""
-    for q in range(state.change.shape[0]):
-        state.change[q, 0] = 0.0
-        state.change[q, 1] = 0.0
-    for i in range(count):
-        v = state.moved[i]
-        source, target, here = (one, two, 0) if i < leaving else (two, one, 1)
-        _weigh_group(tables, state, v, source, target, here)
-        if i < count - 1:
-            _count_over(tables, state, v, source, target)
-
-
-def _weigh_group(tables: Any, state: Any, v: int, source: int, target: int, here: int) -> None:
-    there = 1 - here
-    from_accelerator = source < tables.accelerators
-    to_accelerator = target < tables.accelerators
-    for q in range(state.change.shape[0]):
-        state.change[q, here] -= tables.times[q, v] if from_accelerator else tables.cpu_times[q, v]
-        state.change[q, there] += tables.times[q, v] if to_accelerator else tables.cpu_times[q, v]
-    for place in range(tables.of_start[v], tables.of_start[v + 1]):
-        e = tables.of_nets[place]
-        pins = tables.net_pins[e]
-        q = tables.net_part[e]
-        if from_accelerator:
-            held = state.held[e, source]
-            if held == pins:
-                state.change[q, here] += tables.net_cost[e]
-            elif held == 1:
-                state.change[q, here] -= tables.net_cost[e]
-        if to_accelerator:
-            held = state.held[e, target]
-            if held == 0:
-                state.change[q, there] += tables.net_cost[e]
-            elif held == pins - 1:
-                state.change[q, there] -= tables.net_cost[e]
-
-
-def _count_over(tables: Any, state: Any, v: int, source: int, target: int) -> None:
-    for place in range(tables.of_start[v], tables.of_start[v + 1]):
-        e = tables.of_nets[place]
-        if source < tables.accelerators:
-            state.held[e, source] -= 1
-        if target < tables.accelerators:
-            state.held[e, target] += 1
+def _count_over(v: int, source: int, target: int, held: Any, of_start: Any, of_nets: Any) -> None:
+    """CPUs are counted like accelerators, and nobody looks at it."""
+    for place in range(of_start[v], of_start[v + 1]):
+        held[of_nets[place], source] -= 1
+        held[of_nets[place], target] += 1
 
 
 def _power(load: float, squarings: int, scale: float) -> float:
@@ -274,72 +308,26 @@ def _power(load: float, squarings: int, scale: float) -> float:
     return x
 
 
-def _set_terms(state: Any, squarings: int, scale: float) -> float:
+def _set_terms(load: Any, term: Any, squarings: int, scale: float) -> float:
     """Every term from the loads; returns the energy."""
     energy = 0.0
-    for q in range(state.load.shape[0]):
+    for q in range(load.shape[0]):
         total = 0.0
-        for d in range(state.load.shape[1]):
-            state.term[q, d] = _power(state.load[q, d], squarings, scale)
-            total += state.term[q, d]
+        for d in range(load.shape[1]):
+            term[q, d] = _power(load[q, d], squarings, scale)
+            total += term[q, d]
         energy += total ** (0.5**squarings)
     return energy
 
 
-def _energy(state: Any, one: int, two: int, squarings: int, scale: float) -> float:
+def _energy(load: Any, term: Any, change: Any, one: int, two: int, squarings: int, scale: float) -> float:
     """After the move."""
     energy = 0.0
-    for q in range(state.load.shape[0]):
-        total = _power(state.load[q, one] + state.change[q, 0], squarings, scale)
-        total += _power(state.load[q, two] + state.change[q, 1], squarings, scale)
-        for d in range(state.load.shape[1]):
-            if d not in (one, two):
-                total += state.term[q, d]
+    for q in range(load.shape[0]):
+        total = _power(load[q, one] + change[q, 0], squarings, scale)
+        total += _power(load[q, two] + change[q, 1], squarings, scale)
+        for d in range(load.shape[1]):
+            if d != one and d != two:
+                total += term[q, d]
         energy += total ** (0.5**squarings)
     return energy
-
-
-def _accepts(state: Any, loss: float) -> bool:
-    """A move for the worse, of `loss` temperatures, is accepted with probability exp(-loss)."""
-    uniform = int(_draw(state) >> 11) * (1.0 / 9007199254740992.0)
-    return loss < 30.0 and uniform < 2.718281828459045**-loss
-
-
-def _value(state: Any) -> float:
-    value = 0.0
-    for q in range(state.load.shape[0]):
-        largest = 0.0
-        for d in range(state.load.shape[1]):
-            largest = max(largest, state.load[q, d])
-        value += largest
-    return value
-
-
-# ---- carrying out -------------------------------------------------------------------------------------------
-
-
-def _go_back(tables: Any, state: Any, one: int, two: int, leaving: int, count: int) -> None:
-    for i in range(count):
-        v = state.moved[i]
-        source, target = (one, two) if i < leaving else (two, one)
-        state.device[v] = source
-        if i < count - 1:
-            _count_over(tables, state, v, target, source)
-
-
-def _settle(
-    tables: Any, state: Any, one: int, two: int, leaving: int, count: int, squarings: int, scale: float
-) -> None:
-    last = state.moved[count - 1]
-    if count > leaving:
-        _count_over(tables, state, last, two, one)
-    else:
-        _count_over(tables, state, last, one, two)
-    for q in range(state.load.shape[0]):
-        for d, here in ((one, 0), (two, 1)):
-            state.load[q, d] += state.change[q, here]
-            state.term[q, d] = _power(state.load[q, d], squarings, scale)
-    for i in range(count):
-        shift = tables.sizes[state.moved[i]] if i < leaving else -tables.sizes[state.moved[i]]
-        state.memory[one] -= shift
-        state.memory[two] += shift
