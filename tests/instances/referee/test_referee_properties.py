@@ -29,6 +29,7 @@ from pipeplan.instances.placement import NodeId, PlacementProblem
 from pipeplan.instances.plan import Device, PlacementPlan
 from pipeplan.instances.referee import (
     CONTIGUITIES,
+    RULES,
     NotAnAssignmentError,
     evaluate,
     evaluate_latency,
@@ -86,7 +87,9 @@ def test_the_chain_implies_contiguous_devices(data: st.DataObject, case: Case) -
 @thorough
 def test_violations_are_single_sentences_without_repetition(case: Case) -> None:
     for contiguity in CONTIGUITIES:
-        messages = [violation.message for violation in verify(*case, contiguity)]
+        violations = verify(*case, contiguity)
+        assert {violation.rule for violation in violations} <= set(RULES)
+        messages = [violation.message for violation in violations]
         assert len(messages) == len(set(messages))
         assert all(message.endswith(".") and message.isprintable() and ". " not in message for message in messages)
 
