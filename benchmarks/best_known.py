@@ -2,7 +2,8 @@
 
     python benchmarks/best_known.py [--time-limit 120] [--threads 2] [--only NAME]
 
-A value is kept where an earlier run knew a better one, and so is a bound.
+What an earlier run knew of the same problem is kept where it is better, value and bound each. A contiguous plan is
+also a plan of the other variant, and a bound on any plan one on contiguous plans: either may settle the other's row.
 """
 
 from __future__ import annotations
@@ -10,76 +11,90 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pipeplan
-from pipeplan.instances.catalogue import BestKnown, best_known
-from pipeplan.instances.result import PROVEN_TOLERANCE, relative_gap
+from pipeplan.instances.catalogue import VARIANTS, BestKnown, best_known
+from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
-COLUMNS = ("instance", "variant", "objective", "value", "bound", "proven", "method", "date")
+COLUMNS = tuple(field.name for field in fields(BestKnown))
+METHOD = "ip-tarnawski"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--time-limit", type=float, default=120.0)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="instances with this in their name; the others' rows are kept")
     arguments = parser.parse_args()
-    rows = []
+    limits = pipeplan.SolveOptions(time_limit_s=arguments.time_limit, threads=arguments.threads)
+    rows: list[BestKnown] = []
     for name in pipeplan.packaged_names():
-        for variant in ("contiguous", "non-contiguous"):
-            known = best_known(name, variant)
-            row = _row(known) if known is not None else None
-            if arguments.only in name:
-                row = _run(name, variant, known, arguments)
-            if row is not None:
-                rows.append(row)
-                print("  ".join(str(row[column]) for column in COLUMNS), flush=True)
+        known = _rows(name, limits if arguments.only in name else None)
+        rows += known
+        for row in known:
+            print("  ".join(_cells(row).values()), flush=True)
+    _write(rows)
+
+
+def _rows(name: str, limits: pipeplan.SolveOptions | None) -> list[BestKnown]:
+    """What is known of one instance, after solving it where limits are given."""
+    rows = []
+    for variant in VARIANTS:
+        earlier = best_known(name, variant)
+        if earlier is not None and earlier.hash != pipeplan.load_packaged(name).hash:
+            earlier = None  # the instance has changed
+        found = _solve(name, variant, limits) if limits is not None else None
+        rows += [_better(earlier, found)] if earlier and found else [row for row in (earlier, found) if row]
+    return _settled(*rows) if len(rows) == len(VARIANTS) else rows
+
+
+def _solve(name: str, variant: str, limits: pipeplan.SolveOptions) -> BestKnown | None:
+    problem = pipeplan.load_packaged(name)
+    result = pipeplan.solve(
+        problem, formulation=METHOD, options={"non_contiguous": variant == "non-contiguous"}, limits=limits
+    )
+    if result.stop is Stop.ERROR or not result.verified or result.objective is None or result.bound is None:
+        # Half a run is no knowledge, even where its plan would do.
+        print(f"{name}, {variant}: not taken ({result.stop}): {'; '.join(result.messages)}", file=sys.stderr)
+        return None
+    today = datetime.date.today().isoformat()
+    return BestKnown(
+        name, variant, "max-load", result.objective, result.bound, proven=False, method=METHOD, date=today,
+        hash=problem.hash,
+    )  # fmt: skip
+
+
+def _better(earlier: BestKnown, found: BestKnown) -> BestKnown:
+    """The better value and the better bound; the method and the date are those of the value."""
+    winner = found if found.value < earlier.value else earlier
+    return replace(winner, bound=max(earlier.bound, found.bound))
+
+
+def _settled(chain: BestKnown, free: BestKnown) -> list[BestKnown]:
+    if chain.value < free.value:
+        free = replace(free, value=chain.value, method=f"{chain.method} (contiguous)", date=chain.date)
+    return [replace(chain, bound=max(chain.bound, free.bound)), free]
+
+
+def _cells(row: BestKnown) -> dict[str, str]:
+    """As written: a bound above the value by rounding alone is cut to it."""
+    bound = min(row.bound, row.value)
+    gap = relative_gap(row.value, bound)
+    proven = gap is not None and gap <= PROVEN_TOLERANCE
+    changed = {"value": repr(row.value), "bound": repr(bound), "proven": "yes" if proven else "no"}
+    return {**asdict(row), **changed}
+
+
+def _write(rows: Iterable[BestKnown]) -> None:
     with TARGET.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
-
-
-def _run(name: str, variant: str, known: BestKnown | None, arguments: argparse.Namespace) -> dict[str, object] | None:
-    result = pipeplan.solve(
-        pipeplan.load_packaged(name),
-        formulation="ip-tarnawski",
-        options={"non_contiguous": variant == "non-contiguous"},
-        limits=pipeplan.SolveOptions(time_limit_s=arguments.time_limit, threads=arguments.threads),
-    )
-    value, bound = result.objective, result.bound
-    if value is None or bound is None:
-        return None if known is None else _row(known)
-    if known is not None and known.value <= value and known.bound >= bound:
-        return _row(known)
-    if known is not None:
-        value, bound = min(value, known.value), max(bound, known.bound)
-    gap = relative_gap(value, bound)
-    return {
-        "instance": name,
-        "variant": variant,
-        "objective": "max-load",
-        "value": repr(value),
-        "bound": repr(bound),
-        "proven": "yes" if gap is not None and gap <= PROVEN_TOLERANCE else "no",
-        "method": "ip-tarnawski",
-        "date": datetime.date.today().isoformat(),
-    }
-
-
-def _row(known: BestKnown) -> dict[str, object]:
-    return {
-        "instance": known.instance,
-        "variant": known.variant,
-        "objective": known.objective,
-        "value": repr(known.value),
-        "bound": repr(known.bound),
-        "proven": "yes" if known.proven else "no",
-        "method": known.method,
-        "date": known.date,
-    }
+        writer.writerows(map(_cells, rows))
 
 
 if __name__ == "__main__":

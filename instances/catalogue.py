@@ -16,6 +16,8 @@ from .errors import UsageError
 from .placement import Node, PlacementProblem
 
 FOLDER = "packaged"
+VARIANTS = ("contiguous", "non-contiguous")
+"""A chain of stages; any sets of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,15 @@ class BestKnown:
 
     instance: str
     variant: str
-    """contiguous or non-contiguous"""
+    """One of `VARIANTS`."""
     objective: str
     value: float
     bound: float
     proven: bool
     method: str
     date: str
+    hash: str
+    """Of the problem that the value was found for."""
 
 
 def packaged_names() -> tuple[str, ...]:
@@ -99,6 +103,7 @@ def _best_known(row: Mapping[str, str]) -> BestKnown:
         proven=row["proven"] == "yes",
         method=row["method"],
         date=row["date"],
+        hash=row["hash"],
     )
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from datetime import date
+from pathlib import Path
+
 import pytest
 
+from pipeplan.instances import catalogue
 from pipeplan.instances.catalogue import (
+    VARIANTS,
+    BestKnown,
     best_known,
     load_packaged,
     packaged_info,
     packaged_names,
     read_best_known,
     recipes,
+    write_packaged,
 )
 from pipeplan.instances.errors import UsageError
 
@@ -26,17 +34,53 @@ def test_a_packaged_file_is_what_its_recipe_makes(name: str) -> None:
     assert load_packaged(name) == RECIPES[name].build()
 
 
+def test_something_is_known_of_every_instance_and_variant() -> None:
+    rows = [(known.instance, known.variant) for known in read_best_known()]
+    assert sorted(rows) == sorted(itertools.product(RECIPES, VARIANTS))
+
+
 @pytest.mark.parametrize("known", read_best_known(), ids=lambda known: f"{known.instance}-{known.variant}")
-def test_best_known_values_make_sense(known) -> None:  # type: ignore[no-untyped-def]
-    assert known.instance in RECIPES
+def test_best_known_values_make_sense(known: BestKnown) -> None:
+    assert known.hash == load_packaged(known.instance).hash, "the instance has changed: run benchmarks/best_known.py"
+    assert known == best_known(known.instance, known.variant)
     assert 0 < known.bound <= known.value
     assert known.proven == (known.value - known.bound <= 1e-6 * known.value)
-    free = best_known(known.instance, "non-contiguous")
-    chain = best_known(known.instance, "contiguous")
-    assert free is not None
+    date.fromisoformat(known.date)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_contiguous_plans_are_plans(name: str) -> None:
+    """So the free problem's value is at most the chain's, and its bound holds for the chain too."""
+    chain, free = best_known(name, "contiguous"), best_known(name, "non-contiguous")
     assert chain is not None
-    assert free.value <= chain.value * (1 + 1e-9)
-    assert free.bound <= chain.value * (1 + 1e-9)
+    assert free is not None
+    assert free.value <= chain.value
+    assert free.bound <= chain.value
+
+
+def test_tiny_chain_is_known_by_hand() -> None:
+    """{a, b} {c, d} {e, f}: the middle stage works 5 and receives and sends 0.5 each."""
+    known = best_known("tiny-chain")
+    assert known is not None
+    assert (known.value, known.proven) == (6.0, True)
+
+
+def test_nothing_is_known_of_other_problems() -> None:
+    assert best_known("nothing") is None
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_files_are_small_and_explained(name: str) -> None:
+    folder = Path(catalogue.__file__).parent / "packaged"
+    assert (folder / f"{name}.json").stat().st_size < 300_000
+    assert f"`{name}`" in (folder / "README.md").read_text("utf-8")
+
+
+def test_all_files_can_be_made_anew(tmp_path: Path) -> None:
+    write_packaged(tmp_path)
+    folder = Path(catalogue.__file__).parent / "packaged"
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert made == {path.name: path.read_bytes() for path in folder.glob("*.json")}
 
 
 def test_the_list_shows_size_source_and_values() -> None:
