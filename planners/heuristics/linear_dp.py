@@ -15,7 +15,7 @@ from ..contract import Outcome, Request
 from .groups import Groups, contract
 from .incumbent import Incumbent
 from .options import OPTIONS, ORDERS
-from .orders import depth_first_orders
+from .orders import various_orders
 
 MAX_GROUPS = 6_000
 """Interval loads take 8 bytes for each pair of groups."""
@@ -40,7 +40,7 @@ class LinearDp:
         incumbent = Incumbent(request, groups, self.name)
         if groups.count > MAX_GROUPS:
             return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
-        for order in depth_first_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed):
+        for order in various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed):
             cuts = best_cuts(groups, order)
             if cuts is not None:
                 incumbent.offer(cuts)

@@ -109,7 +109,7 @@ class _Search:
     def _take_linear(self) -> None:
         """The linearised DP's plan is contiguous and so fits both variants."""
         objective = self.request.options.get("objective", "max-load")
-        quick = Request(self.request.problem, {"objective": objective, "orders": 2}, self.request.limits)
+        quick = Request(self.request.problem, {"objective": objective, "orders": 3}, self.request.limits)
         plan = LINEAR_DP.plan(quick).plan
         self.linear = None if plan is None else self.groups.device_of(self.request.problem, plan)
         if self.linear is not None:

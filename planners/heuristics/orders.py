@@ -8,13 +8,33 @@ from collections.abc import Sequence
 from .groups import Groups
 
 
-def depth_first_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
-    """Along the arcs, against them, then with seeded ties; each order once."""
+def various_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
+    """Depth first along the arcs and against them, the input's own order, then seeded ties; each order once.
+
+    Depth first keeps branches together; the input's own order is better where the graph is a long narrow band.
+    """
     rng = random.Random(seed)
-    priorities = [list(range(groups.count))] * 2
-    priorities += [rng.sample(range(groups.count), groups.count) for _ in range(count - 2)]
-    orders = [depth_first(groups, priority, number % 2 == 1) for number, priority in enumerate(priorities[:count])]
-    return [list(order) for order in dict.fromkeys(map(tuple, orders))]
+    own = list(range(groups.count))
+    orders = [depth_first(groups, own), depth_first(groups, own, backwards=True), in_input_order(groups)]
+    orders += [depth_first(groups, rng.sample(own, groups.count), backwards=n % 2 == 0) for n in range(3, count)]
+    return [list(order) for order in dict.fromkeys(map(tuple, orders[:count]))]
+
+
+def in_input_order(groups: Groups) -> list[int]:
+    """The topological order that is nearest to the numbers of the groups."""
+    import heapq
+
+    after, missing = _degrees(groups, False)
+    ready = [g for g in range(groups.count) if not missing[g]]
+    order = []
+    while ready:
+        g = heapq.heappop(ready)
+        order.append(g)
+        for h in after[g]:
+            missing[h] -= 1
+            if not missing[h]:
+                heapq.heappush(ready, h)
+    return order
 
 
 def depth_first(groups: Groups, priority: Sequence[int], backwards: bool = False) -> list[int]:
