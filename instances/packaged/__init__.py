@@ -1,0 +1,1 @@
+"""Packaged placement problems: data, see README.md in this folder."""
