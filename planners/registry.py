@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..formulations.registry import FORMULATIONS, Entry
+from .dp.options import OPTIONS as DP_OPTIONS
 from .heuristics.options import OPTIONS
 
 EXACT = "exact"
@@ -22,6 +23,15 @@ PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact:PLANNER", takes_start=True),
+        Entry(
+            "dp",
+            "Dynamic program over ideals: exact contiguous plans",
+            "placement",
+            "pipeplan.planners.dp.planner:PLANNER",
+            DP_OPTIONS,
+            paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
+            takes_start=True,
+        ),
         _heuristic("brute-force", "All plans of a tiny problem, one by one", exact=True),
         _heuristic("greedy", "Nodes in topological order, device after device"),
         _heuristic("one-device", "Everything on one device"),

@@ -1,0 +1,248 @@
+"""The ideals of the stage order (sets that hold with a group all that comes before it), as arrays.
+
+They are sorted by a whole-number key that grows strictly with inclusion, so that every ideal stands behind all
+ideals that it contains, whatever rounding and groups without work do. With I' inside I, and O(X) the nets that X
+cuts, the transfers of the stage I \\ I' are
+
+    cut(I \\ I') = cut(I) + cut(I') - sum over e in O(I) and O(I') of w_e (1 + [no pin of e in I \\ I'])
+
+because a net that both cut is counted twice on the right, and is to be paid once if the stage holds a pin of it,
+and not at all otherwise. So it is enough to know, for each net and each ideal, how many pins are inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .model import Model
+
+KEY_STEPS = 2**40
+"""Resolution of the key: all work together."""
+
+WORD = 64
+
+
+class TooManyIdealsError(Exception):
+    """More ideals than allowed; `count` were made before giving up."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+@dataclass(frozen=True)
+class Row:
+    """One net: `inside[j - start]` of its pins are in ideal j, for start <= j < end; nowhere else is it cut."""
+
+    cost: float
+    part: int
+    pins: int
+    start: int
+    end: int
+    inside: Any
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Ideals 0 (empty) to count - 1 (everything), or a family of them that holds these two."""
+
+    model: Model
+    bits: Any
+    """uint64[count, words]"""
+    key: Any
+    rows: tuple[Row, ...]
+    cut: Any
+    """cut[part, ideal]"""
+    complete: bool
+
+    @property
+    def count(self) -> int:
+        return len(self.key)
+
+    def part(self, kept: Any) -> Lattice:
+        """Only these ideals, ascending, first and last among them: its plans are plans of the whole."""
+        import numpy as np
+
+        rows = []
+        for row in self.rows:
+            start, end = (int(place) for place in np.searchsorted(kept, (row.start, row.end)))
+            rows.append(Row(row.cost, row.part, row.pins, start, end, row.inside[kept[start:end] - row.start]))
+        return Lattice(self.model, self.bits[kept], self.key[kept], tuple(rows), self.cut[:, kept], complete=False)
+
+    def prefix(self, values: Sequence[float]) -> Any:
+        """The sum of a group's values over each ideal."""
+        return sums(self.bits, values)
+
+    def groups_between(self, smaller: int, larger: int) -> list[int]:
+        """The groups of the stage between two ideals."""
+        return [
+            g
+            for g in range(self.model.count)
+            if self._has(larger, g) and not self._has(smaller, g)
+        ]
+
+    def _has(self, ideal: int, g: int) -> bool:
+        return bool(int(self.bits[ideal, g // WORD]) >> (g % WORD) & 1)
+
+
+def cheapest(lattice: Lattice, wanted: int, spans: int) -> Any:
+    """Some `wanted` ideals that cut little, from every one of `spans` equal shares of the work."""
+    import numpy as np
+
+    share = (lattice.key * spans) // (int(lattice.key[-1]) + 1)
+    cut = lattice.cut.sum(axis=0)
+    order = np.lexsort((cut, share))
+    starts = np.searchsorted(share, np.arange(spans))  # sorted by key, hence by share
+    rank = np.empty(lattice.count, dtype=np.int64)
+    rank[order] = np.arange(lattice.count)
+    kept = rank - starts[share] < max(1, wanted // spans)
+    kept[0] = kept[-1] = True
+    return np.flatnonzero(kept)
+
+
+def bytes_per_ideal(model: Model) -> int:
+    """A rough figure for what one ideal takes, tables of the search included."""
+    return 8 * words(model) + len(model.nets) + 120
+
+
+def words(model: Model) -> int:
+    return (model.count + WORD - 1) // WORD
+
+
+def all_ideals(model: Model, limit: int, tick: Callable[[int], None] = lambda count: None) -> Lattice:
+    """Every ideal, or `TooManyIdealsError`. `tick` hears how many there are, now and then.
+
+    Groups are added in topological order; every ideal of the first groups that holds the predecessors of the
+    next one gives one more with it. So each ideal is made exactly once. Those made before the last predecessor
+    came cannot hold it and are not looked at.
+    """
+    import numpy as np
+
+    store = np.zeros((1024, words(model)), dtype=np.uint64)
+    made_from = np.zeros(model.count + 1, dtype=np.int64)
+    count = 1
+    for v in range(model.count):
+        made_from[v] = count
+        first = max((int(made_from[u]) for u in model.predecessors[v]), default=0)
+        found = first + _holding(store[first:count], model.predecessors[v])
+        if count + len(found) > limit:
+            raise TooManyIdealsError(count)
+        while count + len(found) > len(store):
+            store = np.concatenate([store, np.zeros_like(store)])
+        new = store[count : count + len(found)]
+        new[:] = store[found]
+        new[:, v // WORD] |= np.uint64(1 << v % WORD)
+        count += len(found)
+        tick(count)
+    return arranged(model, store[:count], complete=True)
+
+
+def _holding(rows: Any, groups: Sequence[int]) -> Any:
+    """Positions of the rows that hold all of these groups."""
+    import numpy as np
+
+    fits = np.ones(len(rows), dtype=bool)
+    for word in sorted({g // WORD for g in groups}):
+        mask = np.uint64(sum(1 << g % WORD for g in groups if g // WORD == word))
+        fits &= (rows[:, word] & mask) == mask
+    return np.flatnonzero(fits)
+
+
+def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
+    """The prefixes of some topological orders: a family on which the program is fast, and an upper bound."""
+    import numpy as np
+
+    families = []
+    for order in orders:
+        chain = np.zeros((model.count + 1, words(model)), dtype=np.uint64)
+        for place, g in enumerate(order):
+            chain[place + 1] = chain[place]
+            chain[place + 1, g // WORD] |= np.uint64(1 << g % WORD)
+        families.append(chain)
+    return arranged(model, np.unique(np.concatenate(families), axis=0), complete=False)
+
+
+def arranged(model: Model, bits: Any, complete: bool) -> Lattice:
+    import numpy as np
+
+    steps = _key_steps(model)
+    key = sums(bits, steps, np.int64)
+    order = np.argsort(key, kind="stable")
+    bits, key = np.ascontiguousarray(bits[order]), key[order]
+    least, most = _spans(model, steps)
+    rows = tuple(_row(bits, key, net, least, most) for net in model.nets)
+    cut = np.zeros((model.parts, len(key)))
+    for row in rows:
+        open_here = (row.inside > 0) & (row.inside < row.pins)
+        cut[row.part, row.start : row.end] += row.cost * open_here
+    return Lattice(model, bits, key, rows, cut, complete)
+
+
+def _key_steps(model: Model) -> list[int]:
+    work = model.kinds[0].work
+    total = sum(work) or 1.0
+    return [int(value / total * KEY_STEPS) + 1 for value in work]
+
+
+def _spans(model: Model, steps: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The least key of an ideal with group v, and the greatest of one without it."""
+    above = [1 << v for v in range(model.count)]
+    for v in range(model.count):
+        for u in model.predecessors[v]:
+            above[v] |= above[u]
+    total = sum(steps)
+    return (
+        [_weight(mask, steps) for mask in above],
+        [total - _weight(mask, steps) for mask in model.descendants],
+    )
+
+
+def _weight(mask: int, steps: Sequence[int]) -> int:
+    total = 0
+    while mask:
+        low = mask & -mask
+        total += steps[low.bit_length() - 1]
+        mask ^= low
+    return total
+
+
+def _held(bits: Any, g: int) -> Any:
+    import numpy as np
+
+    return ((bits[:, g // WORD] >> np.uint64(g % WORD)) & np.uint64(1)).astype(np.uint8)
+
+
+def _row(
+    bits: Any, key: Any, net: tuple[tuple[int, ...], float, int], least: Sequence[int], most: Sequence[int]
+) -> Row:
+    """Only ideals with a key in between can have some pins and lack others."""
+    import numpy as np
+
+    pins, cost, part = net
+    low = int(np.searchsorted(key, min(least[g] for g in pins), "left"))
+    high = int(np.searchsorted(key, max(most[g] for g in pins), "right"))
+    inside = np.zeros(max(0, high - low), dtype=np.uint8 if len(pins) < 256 else np.uint32)
+    for g in pins:
+        inside += _held(bits[low:high], g)
+    open_here = np.flatnonzero((inside > 0) & (inside < len(pins)))
+    if not len(open_here):
+        return Row(cost, part, len(pins), 0, 0, inside[:0])
+    start, end = int(open_here[0]), int(open_here[-1]) + 1
+    return Row(cost, part, len(pins), low + start, low + end, inside[start:end].copy())
+
+
+def sums(bits: Any, values: Sequence[float], dtype: Any = float) -> Any:
+    """Per row the sum of `values` over its bits: one table look-up for each byte."""
+    import numpy as np
+
+    total = np.zeros(len(bits), dtype=dtype)
+    octets = bits.view(np.uint8).reshape(len(bits), -1) if len(bits) else bits
+    choices = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(dtype)
+    padded = np.zeros(bits.shape[1] * WORD, dtype=dtype)
+    padded[: len(values)] = values
+    for place in range(0, len(values), 8):
+        if padded[place : place + 8].any():
+            total += (choices @ padded[place : place + 8])[octets[:, place // 8]]
+    return total

@@ -1,0 +1,268 @@
+"""The contracted problem as the dynamic program sees it: groups, kinds of devices, nets.
+
+A *kind* is a type of accelerator or the CPUs. A *net* is a transfer: a stage on an accelerator that holds some but
+not all of its pins pays the cost. A *stage* is the difference of two ideals, so `arcs` is all there is of order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ...instances.placement import PlacementProblem
+from ..heuristics.groups import Groups, Net, contract
+
+MEMORY_SLACK = 5e-13
+"""Relative: a sum of sizes may exceed the memory by rounding, within the tolerance of the referee."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Devices that are all alike. `type` is the accelerator type's position among the other types, None for the base."""
+
+    count: int
+    times: tuple[tuple[float, ...], ...]
+    """times[part][g]; parts: one, or forward and backward (gpipe)."""
+    supported: tuple[bool, ...]
+    capacity: float
+    """Bytes; infinite where there is no limit."""
+    pays: bool
+    """Does it pay transfers? CPUs do not."""
+    type: int | None = None
+
+    @cached_property
+    def work(self) -> tuple[float, ...]:
+        """Time of each group, all parts together."""
+        return tuple(math.fsum(part[g] for part in self.times) for g in range(len(self.supported)))
+
+
+@dataclass(frozen=True)
+class Model:
+    """Groups in a topological order of `arcs`; kinds with at least one device, accelerators first."""
+
+    members: tuple[tuple[int, ...], ...]
+    kinds: tuple[Kind, ...]
+    sizes: tuple[float, ...]
+    weights: tuple[float, ...]
+    """Bytes that replicas of a group's stage must synchronise."""
+    nets: tuple[Net, ...]
+    arcs: tuple[tuple[int, int], ...]
+    parts: int
+    sync_bandwidth: float | None
+    """Bytes per time unit between replicas; None: no replication. Several levels have one each (`hierarchy`)."""
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        before: list[list[int]] = [[] for _ in range(self.count)]
+        for u, v in self.arcs:
+            before[v].append(u)
+        return tuple(map(tuple, before))
+
+    @cached_property
+    def descendants(self) -> tuple[int, ...]:
+        """Bit mask over groups: what must come with or after each group, itself included."""
+        below = [1 << v for v in range(self.count)]
+        for v in range(self.count - 1, -1, -1):
+            for u in self.predecessors[v]:
+                below[u] |= below[v]
+        return tuple(below)
+
+
+def build(problem: PlacementProblem, objective: str = "max-load") -> Model:
+    """Contract colour classes and cycles, then merge groups that cost nothing into their only neighbour."""
+    groups = contract(problem, True, objective)
+    syncs = [level.sync_bandwidth for level in problem.levels if level.sync_bandwidth is not None]
+    # Several levels keep the plain costs and scale them themselves.
+    factor = problem.levels[0].transfer_factor if len(problem.levels) == 1 else 1.0
+    model = Model(
+        members=groups.members,
+        kinds=tuple(_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups) if kind.count),
+        sizes=groups.sizes,
+        weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in held) for held in groups.members),
+        nets=tuple((pins, cost * factor, part) for pins, cost, part in groups.nets),
+        arcs=_reduced(groups.count, groups.arcs),
+        parts=groups.parts,
+        sync_bandwidth=syncs[0] if syncs else None,
+    )
+    return merge_free(_without_idle_memory(model))
+
+
+def _without_idle_memory(model: Model) -> Model:
+    """Where one device could hold everything, sizes decide nothing."""
+    total = math.fsum(model.sizes)
+    if any(kind.capacity < total for kind in model.kinds):
+        return model
+    return replace(
+        model,
+        sizes=(0.0,) * model.count,
+        kinds=tuple(replace(kind, capacity=math.inf) for kind in model.kinds),
+    )
+
+
+def _kinds(problem: PlacementProblem, groups: Groups) -> list[Kind]:
+    everywhere = (True,) * groups.count
+    base = Kind(problem.accelerators, groups.times, groups.supported, _capacity(problem.memory_bytes), True)
+    others = [_other_kind(problem, groups, t) for t in range(len(problem.other_types))]
+    return [base, *others, Kind(problem.cpus, groups.cpu_times, everywhere, math.inf, False)]
+
+
+def _useful(kind: Kind, groups: Groups, replicated: bool) -> Kind:
+    """Without replicas, more devices than groups stay idle."""
+    return kind if replicated and kind.pays else replace(kind, count=min(kind.count, groups.count))
+
+
+def _capacity(memory_bytes: float | None) -> float:
+    return math.inf if memory_bytes is None else memory_bytes * (1 + MEMORY_SLACK)
+
+
+def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
+    """Accelerators of a further type: times and support of their own, transfers as everywhere."""
+    kind = problem.other_types[t]
+    capacity = _capacity(kind.memory_bytes)
+    time_of = [node.time_on(t) for node in problem.nodes]
+    times = tuple(
+        tuple(
+            math.fsum(
+                time_of[i] or 0.0
+                for i in members
+                if groups.parts == 1 or problem.nodes[i].backward == bool(part)
+            )
+            for members in groups.members
+        )
+        for part in range(groups.parts)
+    )
+    supported = tuple(
+        size <= capacity and all(time_of[i] is not None for i in members)
+        for members, size in zip(groups.members, groups.sizes, strict=True)
+    )
+    return Kind(kind.count, times, supported, capacity, True, t)
+
+
+def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Arcs that no longer way replaces; `arcs` lead from lower to higher numbers."""
+    after: list[list[int]] = [[] for _ in range(count)]
+    for u, v in arcs:
+        after[u].append(v)
+    below = [1 << v for v in range(count)]
+    kept = []
+    for u in range(count - 1, -1, -1):
+        reached = 0
+        for v in sorted(after[u]):  # nearest first: what it leads to needs no arc of its own
+            if not reached >> v & 1:
+                kept.append((u, v))
+                reached |= below[v]
+        below[u] |= reached
+    return tuple(sorted(kept))
+
+
+# ---- groups that cost nothing ----------------------------------------------------------------------------
+
+
+def merge_free(model: Model) -> Model:
+    """Merge a group without work or size into its only predecessor (or only successor), where no load can rise.
+
+    Let v cost nothing on any device and u be its only predecessor. Moving v from its stage X to the stage Y of u
+    keeps the order valid. Before, X and Y both paid the net {u, v}, afterwards neither does; nets that hold both
+    can only become uncut; nets at v without u can become cut, for X and Y each, at most once. So where the
+    latter cost no more than {u, v}, no load rises, and some optimal plan has u and v together.
+    """
+    work = _Merging(model)
+    changed = True
+    while changed:
+        changed = any([work.try_merge(v) for v in range(model.count)])
+    return work.model() if work.merged else model
+
+
+class _Merging:
+    def __init__(self, model: Model) -> None:
+        self.old = model
+        self.members: list[tuple[int, ...] | None] = list(model.members)
+        self.into = list(range(model.count))
+        self.merged = False
+        self.before: list[set[int]] = [set(row) for row in model.predecessors]
+        self.after: list[set[int]] = [set() for _ in range(model.count)]
+        for u, v in model.arcs:
+            self.after[u].add(v)
+        self.nets: dict[tuple[tuple[int, ...], int], float] = {(pins, part): cost for pins, cost, part in model.nets}
+        self.nets_of: list[set[tuple[tuple[int, ...], int]]] = [set() for _ in range(model.count)]
+        for pins, part in self.nets:
+            for g in pins:
+                self.nets_of[g].add((pins, part))
+        self.free = [
+            not any(kind.work[g] for kind in model.kinds)
+            and all(kind.supported[g] for kind in model.kinds)
+            and not model.sizes[g]
+            and not model.weights[g]
+            for g in range(model.count)
+        ]
+
+    def try_merge(self, v: int) -> bool:
+        if self.members[v] is None or not self.free[v]:
+            return False
+        for neighbours in (self.before[v], self.after[v]):
+            if len(neighbours) == 1:
+                (u,) = neighbours
+                if self._pays(u, v):
+                    self._merge(u, v)
+                    return True
+        return False
+
+    def _pays(self, u: int, v: int) -> bool:
+        pair = (min(u, v), max(u, v))
+        return all(
+            math.fsum(self.nets[net] for net in self.nets_of[v] if u not in net[0] and net[1] == part)
+            <= self.nets.get((pair, part), 0.0)
+            for part in range(self.old.parts)
+        )
+
+    def _merge(self, u: int, v: int) -> None:
+        """Into u, whose number stays: it is above all that must come before and below all that comes after."""
+        mine, theirs = self.members[u], self.members[v]
+        assert mine is not None and theirs is not None
+        self.members[u], self.members[v], self.merged = mine + theirs, None, True
+        for this, other in ((self.before, self.after), (self.after, self.before)):
+            for w in this[v]:
+                other[w].discard(v)
+                if w != u:
+                    other[w].add(u)
+                    this[u].add(w)
+            this[u].discard(v)
+        for net in list(self.nets_of[v]):
+            self._move_net(net, u, v)
+
+    def _move_net(self, net: tuple[tuple[int, ...], int], u: int, v: int) -> None:
+        pins, part = net
+        cost = self.nets.pop(net)
+        for g in pins:
+            self.nets_of[g].discard(net)
+        moved = tuple(sorted({u if g == v else g for g in pins}))
+        if len(moved) > 1:
+            self.nets[moved, part] = self.nets.get((moved, part), 0.0) + cost
+            for g in moved:
+                self.nets_of[g].add((moved, part))
+
+    def model(self) -> Model:
+        old, kept = self.old, [g for g, members in enumerate(self.members) if members is not None]
+        number = {g: i for i, g in enumerate(kept)}
+
+        def pick(values: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(values[g] for g in kept)
+
+        return replace(
+            old,
+            members=pick(self.members),
+            kinds=tuple(
+                replace(kind, times=tuple(map(pick, kind.times)), supported=pick(kind.supported)) for kind in old.kinds
+            ),
+            sizes=pick(old.sizes),
+            weights=pick(old.weights),
+            nets=tuple((tuple(number[g] for g in pins), cost, part) for (pins, part), cost in self.nets.items()),
+            arcs=_reduced(len(kept), sorted((number[u], number[v]) for v in kept for u in self.before[v])),
+        )

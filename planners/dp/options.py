@@ -1,0 +1,10 @@
+"""The options of the planner, apart from the modules that obey them: lists of planners load no numerics."""
+
+from __future__ import annotations
+
+from ...formulations.contract import OptionSpec
+from ..heuristics.options import OBJECTIVE
+
+MAX_IDEALS = OptionSpec("max_ideals", "int", 2_000_000, "With more ideals than this, only some of them are used.")
+
+OPTIONS = (OBJECTIVE, MAX_IDEALS)

@@ -1,0 +1,306 @@
+"""The planner `dp`: exact contiguous plans with a proof of their own, or the best of a family of ideals.
+
+Small lattices are solved densely; large ones first on those ideals that cut little, whose best plan is the limit
+for the pruned program on all ideals. Where there are too many ideals for the memory, the family is all there is: the
+report says so, and the bound is the one that needs no ideals.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from ...instances.errors import UsageError
+from ...instances.placement import PlacementProblem
+from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from ..contract import Outcome, Request
+from ..heuristics.orders import various_orders
+from ..judge import Rules, rule
+from .bound import lower_bound
+from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
+from .model import Model, build
+from .options import OPTIONS
+from .plans import as_plan, nested
+from .progress import Progress
+
+SMALL_IDEALS = 600
+"""Up to here the dense program is considered: it needs no compiled code."""
+
+SMALL_WORK = 60_000_000
+"""Table entries that the dense program may touch."""
+
+FAMILIES = (4_000, 16_000)
+"""Sizes of the families that give a first plan of a large lattice."""
+
+DENSE_IDEALS = 1_200
+"""For gpipe, whose front is walked densely: a larger lattice keeps so many that cut little."""
+
+HIERARCHY_WORK = 2e9
+"""Table entries for several levels, which are of the third power of the number of ideals."""
+
+FAMILY_ORDERS = 6
+
+BEAM_IDEALS = 60_000
+"""Size of the family where not all ideals can be had."""
+
+SPANS = 64
+"""Equal shares of the work from which a family takes its ideals."""
+
+DEFAULT_MEMORY = 1_500_000_000
+"""Bytes that ideals and tables may take where the user sets no limit."""
+
+
+class _OutOfTimeError(Exception):
+    """The time limit ends the search between two steps."""
+
+
+class DpPlanner:
+    name = "dp"
+    title = "dynamic program over ideals"
+    problem_kind = "placement"
+    exact = True
+    options = OPTIONS
+
+    def plan(self, request: Request) -> Outcome:
+        return _Run(request).outcome()
+
+
+PLANNER = DpPlanner()
+
+
+class _Run:
+    def __init__(self, request: Request) -> None:
+        problem = request.problem
+        self.request = request
+        self.problem: PlacementProblem = problem
+        self.objective = request.options.get("objective", "max-load")
+        self.levels = problem.levels if len(problem.levels) > 1 else ()
+        if self.levels and self.objective == "gpipe":
+            raise UsageError(
+                "The objective gpipe is not defined by the program for several levels; choose --objective max-load."
+            )
+        self.model: Model = build(problem, self.objective)
+        self.plan: Any = None
+        self.value: float | None = None
+        self.bound: float | None = None
+        self.warm_start = WarmStart()
+        self.seconds: dict[str, float] = {}
+        self.size: dict[str, int] = {"groups": self.model.count, "nets": len(self.model.nets)}
+        self.messages: list[str] = []
+
+    # ---- the answer -----------------------------------------------------------------------------------
+
+    def outcome(self) -> Outcome:
+        self.bound = lower_bound(self.model)
+        if self.bound is None:
+            return self._answer(Stop.INFEASIBLE)
+        self.request.board.post(bound=self.bound)
+        self._take_warm_start()
+        try:
+            stop = self._solve()
+        except _OutOfTimeError:
+            stop = Stop.TIME
+        return self._answer(stop)
+
+    def _answer(self, stop: Stop) -> Outcome:
+        bound = self.bound
+        if self.value is not None and bound is not None:
+            bound = min(bound, self.value)
+            gap = relative_gap(self.value, bound)
+            if gap is not None and gap <= PROVEN_TOLERANCE:
+                stop = Stop.PROVEN
+        return Outcome(
+            stop,
+            self.plan,
+            self.value,
+            bound,
+            self.warm_start,
+            model_size=self.size,
+            seconds=self.seconds,
+            messages=tuple(self.messages),
+        )
+
+    def _take_warm_start(self) -> None:
+        """The start is the first limit: only better plans are looked for."""
+        plan = self.request.warm_start
+        if plan is None:
+            return
+        value = rule(self.problem, plan, Rules(self.objective, "chain")).value
+        if value is None:
+            self.warm_start = WarmStart(Warmth.REJECTED)
+        else:
+            self.warm_start = WarmStart(Warmth.ACCEPTED, value=value)
+            self.plan, self.value = plan, value
+
+    def _take(self, value: float, stages: Any, lattice: Lattice, source: str = "dp") -> None:
+        if self.value is None or value < self.value:
+            self.plan, self.value = as_plan(self.problem, self.model, lattice, stages), value
+            self.request.board.post(self.plan, value, source=source)
+
+    def _raise_bound(self, bound: float) -> None:
+        if self.bound is None or bound > self.bound:
+            self.bound = bound
+            self.request.board.post(bound=bound)
+
+    def _tick(self, *_: object) -> None:
+        if self.request.out_of_time():
+            raise _OutOfTimeError
+
+    # ---- the search -----------------------------------------------------------------------------------
+
+    def _solve(self) -> Stop:
+        self._tick()
+        lattice = self._all_ideals()
+        if lattice is None:
+            return self._family_only()
+        self.size["ideals"] = lattice.count
+        if self.levels:
+            return self._hierarchy(lattice)
+        if self._is_small(lattice) or self.model.parts == 2:
+            return self._dense(lattice)
+        return self._pruned(lattice)
+
+    def _limit(self) -> int:
+        """How many ideals we may have: by the user's word and by memory."""
+        memory = self.request.limits.memory_limit_bytes or DEFAULT_MEMORY
+        return max(2, min(int(self.request.options.get("max_ideals", 2_000_000)), memory // bytes_per_ideal(self.model)))
+
+    def _all_ideals(self) -> Lattice | None:
+        def tick(count: int) -> None:
+            self._tick()
+
+        try:
+            return all_ideals(self.model, self._limit(), tick)
+        except TooManyIdealsError as error:
+            self.size["ideals_at_least"] = error.count
+            return None
+
+    def _is_small(self, lattice: Lattice) -> bool:
+        transitions = math.prod(kind.count + 1 for kind in self.model.kinds)
+        if self.model.sync_bandwidth is not None:
+            transitions *= max(kind.count for kind in self.model.kinds)
+        entries = lattice.count**2 * (transitions + 10) + 4 * sum((row.end - row.start) ** 2 for row in lattice.rows)
+        return lattice.count <= SMALL_IDEALS and entries <= SMALL_WORK
+
+    def _dense(self, lattice: Lattice) -> Stop:
+        """Exact where all ideals are in the tables; for gpipe, large lattices keep those that cut little."""
+        from .dense import Pairs, flat, gpipe
+
+        whole = lattice
+        if not self._is_small(lattice) and lattice.count > DENSE_IDEALS:
+            lattice = lattice.part(cheapest(lattice, DENSE_IDEALS, SPANS))
+        pairs = Pairs(lattice)
+        if self.model.parts == 2:
+            answer = gpipe(pairs, self._tick, lambda value, stages: self._take(value, nested(stages), lattice))
+        else:
+            answer = flat(pairs, self._tick)
+        return self._settle(answer, lattice, complete=lattice is whole and whole.complete)
+
+    def _settle(self, answer: tuple[float, Any] | None, lattice: Lattice, complete: bool) -> Stop:
+        if answer is not None:
+            self._take(answer[0], nested(answer[1]), lattice)
+        if not complete:
+            return self._restricted(lattice)
+        if self.value is None:
+            self.bound = None
+            return Stop.INFEASIBLE
+        self._raise_bound(self.value)
+        return Stop.PROVEN
+
+    def _restricted(self, lattice: Lattice) -> Stop:
+        self.messages.append(
+            f"restricted to {lattice.count} of the ideals: the plan is the best of these, the bound holds for all"
+        )
+        self.size["ideals_used"] = lattice.count
+        return Stop.MEMORY
+
+    def _pruned(self, lattice: Lattice) -> Stop:
+        """First the best plan of some ideals, then whether all of them allow a better one."""
+        from .search import best_plan
+
+        for wanted in FAMILIES:
+            if lattice.count >= 2 * wanted:
+                self._improve(lattice.part(cheapest(lattice, wanted, SPANS)))
+        known = worst_load(self.model) if self.value is None else self._target(self.value)
+        progress = self._progress(lattice.complete)
+        answer = best_plan(lattice, self.bound or 0.0, known, progress, self._threads())
+        self._note(progress)
+        if answer is not None:
+            self._take(answer[0], nested(answer[1]), lattice)
+            if lattice.complete:
+                self._raise_bound(answer[0])
+        elif lattice.complete and self.value is not None:
+            self._raise_bound(known)
+        if not lattice.complete:
+            return self._restricted(lattice)
+        if self.value is None:
+            return Stop.INFEASIBLE
+        return Stop.GAP if known < self.value else Stop.PROVEN
+
+    def _improve(self, family: Lattice) -> None:
+        """A better plan from a few ideals, if there is one."""
+        from .search import best_plan
+
+        known = worst_load(self.model) if self.value is None else self.value
+        progress = self._progress(False)
+        answer = best_plan(family, self.bound or 0.0, known, progress)
+        self._note(progress)
+        if answer is not None:
+            self._take(answer[0], nested(answer[1]), family)
+
+    def _target(self, value: float) -> float:
+        """Only plans below this are worth looking for: the user's gap."""
+        limits = self.request.limits
+        return max(0.0, min(value * (1 - limits.rel_gap), value - limits.abs_gap))
+
+    def _threads(self) -> int:
+        return self.request.limits.threads or os.cpu_count() or 1
+
+    def _progress(self, complete: bool) -> Progress:
+        def hear(progress: Progress) -> None:
+            if complete:
+                self._raise_bound(progress.bound)
+            self.request.board.post(nodes=progress.done, source="dp")
+            self._tick()
+
+        return Progress(hear)
+
+    def _note(self, progress: Progress) -> None:
+        self.seconds["warm_up"] = self.seconds.get("warm_up", 0.0) + progress.warm_up_seconds
+        self.size["pairs"] = self.size.get("pairs", 0) + progress.pairs
+        self.size["runs"] = self.size.get("runs", 0) + progress.runs
+
+    def _family_only(self) -> Stop:
+        """Too many ideals: those of a beam."""
+        from .families import beam
+
+        self.messages.append(
+            f"more than {self.size['ideals_at_least']} ideals, the limit is {self._limit()}: "
+            "give --max-ideals or --memory-limit for more"
+        )
+        orders = various_orders(self.model, FAMILY_ORDERS, self.request.limits.seed)
+        lattice = beam(self.model, orders, min(BEAM_IDEALS, self._limit()), self._tick)
+        if self.levels:
+            return self._hierarchy(lattice)
+        return self._dense(lattice) if self.model.parts == 2 else self._pruned(lattice)
+
+    def _hierarchy(self, whole: Lattice) -> Stop:
+        from .dense import Pairs
+        from .hierarchy import Hierarchy, transitions
+
+        times = transitions(self.levels, self.problem.cpus)
+        most = max(8, int((HIERARCHY_WORK / times) ** (1 / 3)))
+        lattice = whole if whole.count <= most else whole.part(cheapest(whole, most, min(SPANS, most // 2)))
+        answer = Hierarchy(Pairs(lattice), self.levels, self._tick).solve()
+        if answer is not None:
+            self._take(answer[0], answer[1], lattice)
+        return self._settle(None, lattice, complete=lattice is whole and whole.complete)
+
+
+def worst_load(model: Model) -> float:
+    """No plan that keeps memory and support has a greater load."""
+    most = max(math.fsum(kind.work) for kind in model.kinds) + math.fsum(cost for _, cost, _ in model.nets)
+    if model.sync_bandwidth is not None:
+        most += math.fsum(model.weights) / model.sync_bandwidth
+    return most * (1 + 1e-9) + 1e-300
