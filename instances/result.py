@@ -95,6 +95,12 @@ class Result:
     model_size: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     """What a reader should know: a backend that died, a limit that was hit, a bound that holds on a grid."""
+    cross_check: Mapping[str, Any] | None = None
+    """What a second method says, where it was asked; its `contradiction` is None where the proofs agree."""
+
+    @property
+    def contradicted(self) -> bool:
+        return self.cross_check is not None and self.cross_check.get("contradiction") is not None
 
     @property
     def gap(self) -> float | None:
@@ -120,5 +126,6 @@ class Result:
             "verified": self.verified,
             "violations": list(self.violations),
             "messages": list(self.messages),
+            "cross_check": None if self.cross_check is None else dict(self.cross_check),
             "plan": None if self.plan is None else self.plan.to_json(),
         }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..formulations.contract import Problem
@@ -11,6 +13,8 @@ from ..instances.errors import PipeplanError
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop
 from .choice import Method, check_native, choose
 from .contract import Board, Outcome, Request
+from .cross_check import cross_check as check
+from .cross_check import other_method
 from .judge import Rules, judge
 from .options import Progress, SolveOptions
 from .start import Start, Wish, prepare
@@ -28,16 +32,21 @@ def solve(
     limits: SolveOptions | None = None,
     warm_start: Wish = "auto",
     on_progress: Callable[[Progress], None] | None = None,
+    cross_check: bool = False,
 ) -> Result:
     """Plan `problem` and report a plan that the referee has recomputed and accepted.
 
     `formulation` alone means the exact planner with that model; with neither name given the best exact
     method for the problem is taken and named in the result. `options` are those that the formulation or
     planner declares (`plan formulations NAME` lists them). An interrupt keeps the best plan so far.
+    `cross_check` solves with a second exact method as well; proofs that contradict each other make the
+    result an error.
     """
     limits = limits or SolveOptions()
     method = choose(problem.kind, formulation, planner, solver, options or {})
     check_native(solver, limits)
+    if cross_check:
+        other_method(problem, method)  # refused before any work is done
     rules = _rules(method)
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
@@ -46,7 +55,7 @@ def solve(
         verdict = judge(problem, rules, outcome, board, limits)
     except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
         verdict = judge(problem, rules, outcome, board, limits)
-    return Result(
+    result = Result(
         problem=describe(problem),
         stop=verdict.stop,
         found=verdict.found,
@@ -65,6 +74,20 @@ def solve(
         model_size=outcome.model_size,
         messages=(*start.messages, *verdict.messages),
     )
+    return _cross_checked(problem, method, rules, result, limits) if cross_check else result
+
+
+def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Result, limits: SolveOptions) -> Result:
+    """The other method has the same limits, and no plan of the first to start from; an interrupt leaves it out."""
+    limits = replace(limits, native={}, log_path=None)
+    try:
+        facts = check(problem, method, rules, result, partial(solve, limits=limits, warm_start="none"))
+    except KeyboardInterrupt:
+        return replace(result, messages=(*result.messages, "interrupted: the cross-check was left out"))
+    if facts["contradiction"] is None:
+        return replace(result, cross_check=facts)
+    message = f"the proofs contradict each other: {facts['contradiction']}"
+    return replace(result, stop=Stop.ERROR, cross_check=facts, messages=(*result.messages, message))
 
 
 def describe(problem: Problem) -> dict[str, Any]:

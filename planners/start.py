@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..formulations.contract import Plan, Problem
@@ -18,10 +18,16 @@ from .registry import PLANNERS
 
 _log = logging.getLogger("pipeplan")
 
-Wish = Literal["auto", "none"] | Plan
+Wish = Literal["auto", "dp", "none"] | Plan
 
 QUICK_PLANNERS = ("linear-dp", "greedy")
 """Whose plans are offered to an exact method where the user names no start."""
+
+START_SHARE = 0.5
+"""Of the time limit, for a start."""
+
+DP = "dp"
+"""Whose plan is offered where the user asks for it: the optimum among chains, in general."""
 
 
 @dataclass
@@ -57,9 +63,13 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
         _check_takes_start(method)
         return _from_user(problem, rules, wish, board)
     start = Start(wish)
-    if wish == "auto" and method.formulation is not None:
-        for name in QUICK_PLANNERS:
-            _try_quick(name, problem, method.options, rules, limits, board, start)
+    if wish == DP:
+        _check_takes_start(method)
+        if method.planner.name == DP:
+            raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
+    names = (DP,) if wish == DP else QUICK_PLANNERS if wish == "auto" and method.formulation is not None else ()
+    for name in names:
+        _try_quick(name, problem, method.options, rules, limits, board, start)
     return start
 
 
@@ -94,6 +104,8 @@ def _try_quick(
     """A planner that fails here costs us its start and nothing more."""
     entry = PLANNERS[name]
     known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options}
+    if limits.time_limit_s is not None:
+        limits = replace(limits, time_limit_s=limits.time_limit_s * START_SHARE)
     request = Request(problem, known, limits, board=Board(started=board.started))
     if request.out_of_time():
         return

@@ -80,6 +80,7 @@ def result_from_json(data: object) -> Result:
         seconds=_numbers("seconds", top),
         model_size=_counts("model_size", top),
         messages=_texts("messages", top),
+        cross_check=None if top.get("cross_check") is None else _facts("cross_check", top),
     )
 
 

@@ -64,8 +64,19 @@ def _run_facts(result: Result, problem: PlacementProblem) -> dict[str, Any]:
         "bound": number(result.bound, "none"),
         "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
         "start": _start(result),
+        **_cross_check(result),
         "seconds": seconds,
     }
+
+
+def _cross_check(result: Result) -> dict[str, str]:
+    facts = result.cross_check
+    if facts is None:
+        return {}
+    method = facts.get("planner") or facts.get("formulation")
+    word = "CONTRADICTS" if result.contradicted else "no contradiction"
+    values = f"value {number(facts.get('objective'), 'none')}, bound {number(facts.get('bound'), 'none')}"
+    return {"cross-check": f"{method}: {facts.get('stop')}, {values}: {word}"}
 
 
 def _found(result: Result) -> str:

@@ -10,7 +10,7 @@ NO_PLAN = 1
 """Infeasible, or a limit with nothing found."""
 BAD_INPUT = 2
 REJECTED = 3
-"""The referee rejected a plan."""
+"""The referee rejected a plan, or a cross-check contradicts a proof."""
 INTERNAL = 70
 """A mistake of ours."""
 INTERRUPTED = 130
@@ -21,6 +21,8 @@ BROKEN_PIPE = 141
 
 def exit_code(result: Result) -> int:
     """What the shell is told about a run."""
+    if result.contradicted:
+        return REJECTED
     if result.verified:
         return OK
     if result.found == Found.REJECTED:

@@ -57,7 +57,18 @@ _Solver = Annotated[str, typer.Option("--solver", metavar="NAME", help="See `pla
 _WarmStart = Annotated[
     str,
     typer.Option(
-        "--warm-start", metavar="auto|none|FILE", help="FILE: a plan or a result to start from.", rich_help_panel=METHOD
+        "--warm-start",
+        metavar="auto|dp|none|FILE",
+        help="dp: the optimal chain of stages; FILE: a plan or a result to start from.",
+        rich_help_panel=METHOD,
+    ),
+]
+_CrossCheck = Annotated[
+    bool,
+    typer.Option(
+        "--cross-check",
+        help="Solve with a second exact method, too; contradicting proofs fail.",
+        rich_help_panel=METHOD,
     ),
 ]
 _Output = Annotated[
@@ -96,6 +107,7 @@ def command(
     planner: _Planner = None,
     solver: _Solver = "auto",
     warm_start: _WarmStart = "auto",
+    cross_check: _CrossCheck = False,
     gap: limit_options.Gap = 0.0,
     abs_gap: limit_options.AbsGap = 0.0,
     time_limit: limit_options.TimeLimit = None,
@@ -133,7 +145,7 @@ def command(
     from ..planners.solve import solve
 
     with graceful(), reporter(progress) as watch:
-        result = solve(problem, **method, limits=limits, warm_start=start, on_progress=watch)
+        result = solve(problem, **method, limits=limits, warm_start=start, on_progress=watch, cross_check=cross_check)
     _tell(problem, result, json, output)
     raise typer.Exit(exit_code(result))
 
@@ -145,7 +157,7 @@ def _example(formulation: str | None, planner: str | None) -> str:
 
 
 def _warm_start(text: str, problem: PlacementProblem) -> Any:
-    if text in ("auto", "none"):
+    if text in ("auto", "dp", "none"):
         return text
     from ..instances.io import load_plan
 

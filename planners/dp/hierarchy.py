@@ -41,7 +41,7 @@ class Hierarchy:
 
         self.pairs, self.levels, self.tick = pairs, levels, tick
         self.kinds = pairs.lattice.model.kinds
-        self.cut = np.maximum(sum(pairs.cut), 0.0)
+        self.cut: Any = np.maximum(sum(pairs.cut), 0.0)
         self.inside: list[Any] = []
         """inside[l - 1]: h of level l, for all levels below the highest."""
         for number in range(len(levels) - 1):
@@ -71,7 +71,7 @@ class Hierarchy:
         ]
 
     def _on_accelerators(self) -> int:
-        return int(self.kinds[0].pays)
+        return 1 if self.kinds[0].pays else 0
 
     def load(self, number: int, replicas: int) -> Any:
         """Load of a stage on devices of level `number` + 1, all that is inside it included."""

@@ -144,8 +144,9 @@ def target_range(t: Tables, i: int, limit: float, states: Any, count: int) -> tu
                 high_work = max(high_work, t.reach[d, left if t.sync >= 0.0 else 1])
     low_key = int(max(0.0, low_work - t.slack) * t.key_scale)
     high_key = int((min(t.work[0, i] + high_work, total) + t.slack) * t.key_scale) + t.key_slack
-    low = np.searchsorted(t.key, max(low_key, t.key[i] + 1))
-    return low, np.searchsorted(t.key, high_key, side="right")
+    low: Any = np.searchsorted(t.key, max(low_key, t.key[i] + 1))
+    high: Any = np.searchsorted(t.key, high_key, side="right")
+    return low, high
 
 
 def nets_between(t: Tables, first: int, last: int) -> Any:

@@ -77,11 +77,7 @@ class Lattice:
 
     def groups_between(self, smaller: int, larger: int) -> list[int]:
         """The groups of the stage between two ideals."""
-        return [
-            g
-            for g in range(self.model.count)
-            if self._has(larger, g) and not self._has(smaller, g)
-        ]
+        return [g for g in range(self.model.count) if self._has(larger, g) and not self._has(smaller, g)]
 
     def _has(self, ideal: int, g: int) -> bool:
         return bool(int(self.bits[ideal, g // WORD]) >> (g % WORD) & 1)
@@ -223,7 +219,7 @@ def _row(
     pins, cost, part = net
     low = int(np.searchsorted(key, min(least[g] for g in pins), "left"))
     high = int(np.searchsorted(key, max(most[g] for g in pins), "right"))
-    inside = np.zeros(max(0, high - low), dtype=np.uint8 if len(pins) < 256 else np.uint32)
+    inside: Any = np.zeros(max(0, high - low), dtype=np.uint8 if len(pins) < 256 else np.uint32)
     for g in pins:
         inside += _held(bits[low:high], g)
     open_here = np.flatnonzero((inside > 0) & (inside < len(pins)))

@@ -96,7 +96,9 @@ def _places(first_use: Any, last_use: Any) -> tuple[Any, Any, Any, Any]:
     widths = (highest - lowest + 1).astype(np.int64)
     base = np.concatenate([[0], np.cumsum(widths * ways)[:-1]])
     uses = np.arange(int(widths.sum())) - np.repeat(base // ways - lowest, widths)
-    live = (uses[:, None] >= np.repeat(first_use, widths, axis=0)) & (uses[:, None] <= np.repeat(last_use, widths, axis=0))
+    live = (uses[:, None] >= np.repeat(first_use, widths, axis=0)) & (
+        uses[:, None] <= np.repeat(last_use, widths, axis=0)
+    )
     values = np.where(live, np.inf, DEAD).reshape(-1)
     values[0] = 0.0  # nothing done, nothing used
     return lowest, highest, base - lowest.astype(np.int64) * ways, values
@@ -140,10 +142,12 @@ def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) 
 
 @dataclass(frozen=True)
 class Absorption:
-    """plain[d][n]: the most first-kind work that n devices of kind d take off the first kind; saving: with transfers."""
+    """What the other kinds can take off the first one within the limit."""
 
     plain: list[list[float]]
+    """plain[d][n]: the most first-kind work on n devices of kind d"""
     saving: list[list[float]]
+    """the same, with the transfers that it may save"""
 
     @classmethod
     def of(cls, model: Model, limit: float) -> Absorption:
@@ -192,7 +196,9 @@ def _room(model: Model, absorbed: Absorption, way_count: Any) -> Any:
     import numpy as np
 
     behind = range(1, len(model.kinds))
-    return np.array([sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count], float)
+    return np.array(
+        [sum(absorbed.plain[d][model.kinds[d].count - int(way[d])] for d in behind) for way in way_count], float
+    )
 
 
 def _net_tables(lattice: Lattice, alive: Any) -> dict[str, Any]:

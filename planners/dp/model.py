@@ -12,16 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ...instances.placement import PlacementProblem
-from ..heuristics.groups import Groups, Net, contract
-
-MEMORY_SLACK = 5e-13
-"""Relative: a sum of sizes may exceed the memory by rounding, within the tolerance of the referee."""
+from ...instances.placement import Node, PlacementProblem
+from ..heuristics.groups import MEMORY_SLACK, Groups, Net, contract
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Devices that are all alike. `type` is the accelerator type's position among the other types, None for the base."""
+    """Devices that are all alike."""
 
     count: int
     times: tuple[tuple[float, ...], ...]
@@ -32,6 +29,7 @@ class Kind:
     pays: bool
     """Does it pay transfers? CPUs do not."""
     type: int | None = None
+    """Position among the problem's other types; None: the base type, or CPUs."""
 
     @cached_property
     def work(self) -> tuple[float, ...]:
@@ -126,13 +124,11 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
     """Accelerators of a further type: times and support of their own, transfers as everywhere."""
     kind = problem.other_types[t]
     capacity = _capacity(kind.memory_bytes)
-    time_of = [node.time_on(t) for node in problem.nodes]
+    time_of = [_time_on(node, t) for node in problem.nodes]
     times = tuple(
         tuple(
             math.fsum(
-                time_of[i] or 0.0
-                for i in members
-                if groups.parts == 1 or problem.nodes[i].backward == bool(part)
+                time_of[i] or 0.0 for i in members if groups.parts == 1 or problem.nodes[i].backward == bool(part)
             )
             for members in groups.members
         )
@@ -143,6 +139,13 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
         for members, size in zip(groups.members, groups.sizes, strict=True)
     )
     return Kind(kind.count, times, supported, capacity, True, t)
+
+
+def _time_on(node: Node, t: int) -> float | None:
+    """None: the type cannot run the node."""
+    if node.other_times:
+        return node.other_times[t]
+    return node.accelerator_time if node.supported else None
 
 
 def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -174,9 +177,8 @@ def merge_free(model: Model) -> Model:
     latter cost no more than {u, v}, no load rises, and some optimal plan has u and v together.
     """
     work = _Merging(model)
-    changed = True
-    while changed:
-        changed = any([work.try_merge(v) for v in range(model.count)])
+    while sum(work.try_merge(v) for v in range(model.count)):
+        pass  # each merge may allow others
     return work.model() if work.merged else model
 
 
@@ -225,7 +227,8 @@ class _Merging:
     def _merge(self, u: int, v: int) -> None:
         """Into u, whose number stays: it is above all that must come before and below all that comes after."""
         mine, theirs = self.members[u], self.members[v]
-        assert mine is not None and theirs is not None
+        assert mine is not None
+        assert theirs is not None
         self.members[u], self.members[v], self.merged = mine + theirs, None, True
         for this, other in ((self.before, self.after), (self.after, self.before)):
             for w in this[v]:

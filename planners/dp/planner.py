@@ -20,7 +20,7 @@ from ..judge import Rules, rule
 from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .model import Model, build
-from .options import OPTIONS
+from .options import MAX_IDEALS, OPTIONS
 from .plans import as_plan, nested
 from .progress import Progress
 
@@ -164,7 +164,10 @@ class _Run:
     def _limit(self) -> int:
         """How many ideals we may have: by the user's word and by memory."""
         memory = self.request.limits.memory_limit_bytes or DEFAULT_MEMORY
-        return max(2, min(int(self.request.options.get("max_ideals", 2_000_000)), memory // bytes_per_ideal(self.model)))
+        return max(
+            2,
+            min(int(self.request.options.get("max_ideals", MAX_IDEALS.default)), memory // bytes_per_ideal(self.model)),
+        )
 
     def _all_ideals(self) -> Lattice | None:
         def tick(count: int) -> None:

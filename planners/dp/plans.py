@@ -69,6 +69,4 @@ class _Writer:
         number = sum(device.type == type_ for device in self.devices)
         nodes = _nodes(self.problem, self.model, self.lattice, stage)
         name = f"{'cpu' if type_ == 'cpu' else 'acc'}{number}"
-        self.devices.append(
-            Device(name, type_, nodes, accelerator_type=other, replicas=stage.devices, group=group)
-        )
+        self.devices.append(Device(name, type_, nodes, accelerator_type=other, replicas=stage.devices, group=group))

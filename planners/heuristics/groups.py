@@ -12,8 +12,9 @@ from functools import cached_property
 
 from ...instances.placement import NodeId, PlacementProblem
 from ...instances.plan import PlacementPlan
-from ...instances.referee import MEMORY_TOLERANCE
-from ...instances.referee.stages import stage_arcs
+
+MEMORY_SLACK = 5e-10
+"""Relative: sums of sizes may exceed the memory by rounding; the referee tolerates more."""
 
 Net = tuple[tuple[int, ...], float, int]
 """(pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load."""
@@ -53,7 +54,7 @@ class Groups:
     @property
     def capacity(self) -> float:
         """What an accelerator may hold, within the referee's tolerance for rounded sums."""
-        return math.inf if self.memory is None else self.memory * (1 + MEMORY_TOLERANCE / 2)
+        return math.inf if self.memory is None else self.memory * (1 + MEMORY_SLACK)
 
     @cached_property
     def work(self) -> tuple[float, ...]:
@@ -125,7 +126,7 @@ def contract(problem: PlacementProblem, contiguous: bool, objective: str = "max-
     classes: list[tuple[int, ...]] = list(problem.color_classes)
     arcs: set[tuple[int, int]] = set()
     if contiguous:
-        classes, arcs = _fuse_cycles(classes, stage_arcs(problem), len(problem.nodes))
+        classes, arcs = _fuse_cycles(classes, _stage_order(problem), len(problem.nodes))
     owner = _owner(classes, len(problem.nodes))
     parts = 2 if objective == "gpipe" else 1
 
@@ -165,6 +166,23 @@ def _owner(classes: Iterable[Sequence[int]], count: int) -> list[int]:
         for i in members:
             owner[i] = c
     return owner
+
+
+def _stage_order(problem: PlacementProblem) -> list[tuple[int, int]]:
+    """Pairs of nodes (u, v) with stage(u) <= stage(v) in every chain of stages.
+
+    Forward nodes follow their edges. A backward node goes where the forward nodes of its class are, so its edges
+    say nothing; a class of backward nodes alone (an orphan) is visited on the way back, hence against its edges.
+    """
+    has_forward = {node.color for node in problem.nodes if node.color is not None and not node.backward}
+    pairs = []
+    for u, v in problem.arcs:
+        ends = problem.nodes[u], problem.nodes[v]
+        if not ends[0].backward and not ends[1].backward:
+            pairs.append((u, v))
+        elif ends[0].backward and any(end.color is None or end.color not in has_forward for end in ends):
+            pairs.append((v, u))
+    return pairs
 
 
 def _fuse_cycles(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from types import FunctionType
 from typing import Any
 
+from ..compiled import compiled
 from . import annealing
 from .groups import Groups
 
@@ -99,19 +98,6 @@ def _ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     return starts, np.array([entry for row in rows for entry in row], dtype=np.int64)
 
 
-@cache
 def compiled_sweep() -> Callable[..., float]:
-    """The functions of `annealing`, compiled in a scope of their own; the machine code is kept on disk."""
-    import numba
-
-    compiler: Any = numba.njit
-    scope: dict[str, Any] = dict(vars(annealing))
-    for name, function in vars(annealing).items():
-        if isinstance(function, FunctionType):
-            twin = FunctionType(function.__code__, scope, name)
-            twin.__module__ = annealing.__name__
-            # Only `sweep` is called from Python; wrappers for the others would double the time to compile.
-            inner = {} if name == "sweep" else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-            scope[name] = compiler(cache=True, nogil=True, error_model="numpy", **inner)(twin)
-    sweep: Callable[..., float] = scope["sweep"]
-    return sweep
+    """The annealing loop as machine code."""
+    return compiled(annealing, "sweep")

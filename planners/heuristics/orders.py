@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Protocol
 
-from .groups import Groups
+
+class Ordered(Protocol):
+    """What an order is taken of: things with numbers, and which comes before which."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def arcs(self) -> tuple[tuple[int, int], ...]: ...
 
 
-def various_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
+def various_orders(groups: Ordered, count: int, seed: int) -> list[list[int]]:
     """Depth first along the arcs and against them, the input's own order, then seeded ties; each order once.
 
     Depth first keeps branches together; the input's own order is better where the graph is a long narrow band.
@@ -20,7 +29,7 @@ def various_orders(groups: Groups, count: int, seed: int) -> list[list[int]]:
     return [list(order) for order in dict.fromkeys(map(tuple, orders[:count]))]
 
 
-def in_input_order(groups: Groups) -> list[int]:
+def in_input_order(groups: Ordered) -> list[int]:
     """The topological order that is nearest to the numbers of the groups."""
     import heapq
 
@@ -37,7 +46,7 @@ def in_input_order(groups: Groups) -> list[int]:
     return order
 
 
-def depth_first(groups: Groups, priority: Sequence[int], backwards: bool = False) -> list[int]:
+def depth_first(groups: Ordered, priority: Sequence[int], backwards: bool = False) -> list[int]:
     """A topological order that follows one branch as long as it can; `backwards`: from the sinks up."""
     after, missing = _degrees(groups, backwards)
     ready = sorted((g for g in range(groups.count) if not missing[g]), key=lambda g: priority[g], reverse=not backwards)
@@ -52,7 +61,7 @@ def depth_first(groups: Groups, priority: Sequence[int], backwards: bool = False
     return order[::-1] if backwards else order
 
 
-def random_order(groups: Groups, rng: random.Random) -> list[int]:
+def random_order(groups: Ordered, rng: random.Random) -> list[int]:
     """A topological order in which each next group is drawn from all that are ready."""
     after, missing = _degrees(groups, False)
     ready = [g for g in range(groups.count) if not missing[g]]
@@ -69,7 +78,7 @@ def random_order(groups: Groups, rng: random.Random) -> list[int]:
     return order
 
 
-def _degrees(groups: Groups, backwards: bool) -> tuple[list[list[int]], list[int]]:
+def _degrees(groups: Ordered, backwards: bool) -> tuple[list[list[int]], list[int]]:
     after: list[list[int]] = [[] for _ in range(groups.count)]
     missing = [0] * groups.count
     for u, v in groups.arcs:
@@ -79,7 +88,7 @@ def _degrees(groups: Groups, backwards: bool) -> tuple[list[list[int]], list[int
     return after, missing
 
 
-def gathered_order(groups: Groups, part_of: Sequence[int]) -> list[int]:
+def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:
     """A topological order that stays in one part as long as it can; early parts first."""
     size = [0] * (max(part_of) + 1)
     middle = [0.0] * len(size)
