@@ -126,6 +126,36 @@ def series_parallel(
     return _assemble(f"series-parallel-{nodes}-{seed}", rng, nodes, edges, cluster, training)
 
 
+def blocks(
+    nodes: int = 40,
+    accelerators: int = 4,
+    cpus: int = 1,
+    memory_bytes: float | None = None,
+    training: bool = False,
+    seed: int = 0,
+    branches: int = 4,
+    length: int = 9,
+) -> PlacementProblem:
+    """Equal blocks in series: many ideals, (length + 1) ** branches for each block.
+
+    A block is `branches` chains of `length` nodes and a node in which they join; what is left over is a chain.
+    """
+    rng = _start(nodes, seed)
+    _check_positive("branches", branches)
+    _check_positive("length", length)
+    edges: list[Edge] = []
+    last = 0
+    while last + branches * length + 1 < nodes:
+        join = last + branches * length + 1
+        for branch in range(branches):
+            row = [last, *range(last + 1 + branch * length, last + 1 + (branch + 1) * length), join]
+            edges += itertools.pairwise(row)
+        last = join
+    edges += [(v - 1, v) for v in range(last + 1, nodes)]
+    cluster = _Cluster(accelerators, cpus, memory_bytes)
+    return _assemble(f"blocks-{nodes}-{branches}x{length}-{seed}", rng, nodes, edges, cluster, training)
+
+
 def layered(
     nodes: int = 40,
     accelerators: int = 4,
@@ -329,6 +359,12 @@ GENERATORS: Mapping[str, Generator] = {
         _generator("chain", chain),
         _generator(
             "series-parallel", series_parallel, Parameter("branches", "int", 4, "how many chains a block has at most")
+        ),
+        _generator(
+            "blocks",
+            blocks,
+            Parameter("branches", "int", 4, "how many chains a block has"),
+            Parameter("length", "int", 9, "how many nodes a chain has"),
         ),
         _generator(
             "layered",

@@ -41,8 +41,8 @@ HIERARCHY_WORK = 2e9
 
 FAMILY_ORDERS = 6
 
-BEAM_IDEALS = 60_000
-"""Size of the family where not all ideals can be had."""
+BEAMS = (60_000, 240_000)
+"""Sizes of the families where not all ideals can be had; the greater one where memory and time allow."""
 
 SPANS = 64
 """Equal shares of the work from which a family takes its ideals."""
@@ -88,6 +88,7 @@ class _Run:
         self.seconds: dict[str, float] = {}
         self.size: dict[str, int] = {"groups": self.model.count, "nets": len(self.model.nets)}
         self.messages: list[str] = []
+        self.restriction: str | None = None
 
     # ---- the answer -----------------------------------------------------------------------------------
 
@@ -118,7 +119,7 @@ class _Run:
             self.warm_start,
             model_size=self.size,
             seconds=self.seconds,
-            messages=tuple(self.messages),
+            messages=(*self.messages, *([self.restriction] if self.restriction else [])),
         )
 
     def _take_warm_start(self) -> None:
@@ -164,10 +165,8 @@ class _Run:
     def _limit(self) -> int:
         """How many ideals we may have: by the user's word and by memory."""
         memory = self.request.limits.memory_limit_bytes or DEFAULT_MEMORY
-        return max(
-            2,
-            min(int(self.request.options.get("max_ideals", MAX_IDEALS.default)), memory // bytes_per_ideal(self.model)),
-        )
+        wanted = int(self.request.options.get("max_ideals", MAX_IDEALS.default))
+        return max(2, min(wanted, memory // bytes_per_ideal(self.model)))
 
     def _all_ideals(self) -> Lattice | None:
         def tick(count: int) -> None:
@@ -212,7 +211,7 @@ class _Run:
         return Stop.PROVEN
 
     def _restricted(self, lattice: Lattice) -> Stop:
-        self.messages.append(
+        self.restriction = (
             f"restricted to {lattice.count} of the ideals: the plan is the best of these, the bound holds for all"
         )
         self.size["ideals_used"] = lattice.count
@@ -283,10 +282,17 @@ class _Run:
             "give --max-ideals or --memory-limit for more"
         )
         orders = various_orders(self.model, FAMILY_ORDERS, self.request.limits.seed)
-        lattice = beam(self.model, orders, min(BEAM_IDEALS, self._limit()), self._tick)
-        if self.levels:
-            return self._hierarchy(lattice)
-        return self._dense(lattice) if self.model.parts == 2 else self._pruned(lattice)
+        stop = Stop.MEMORY
+        for wanted in BEAMS:
+            lattice = beam(self.model, orders, min(wanted, self._limit()), self._tick)
+            if self.levels:
+                return self._hierarchy(lattice)
+            if self.model.parts == 2:
+                return self._dense(lattice)
+            stop = self._pruned(lattice)
+            if wanted >= self._limit():
+                break
+        return stop
 
     def _hierarchy(self, whole: Lattice) -> Stop:
         from .dense import Pairs

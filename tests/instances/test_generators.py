@@ -23,6 +23,7 @@ def test_same_seed_same_problem(name: str) -> None:
 HASHES = {
     "chain": "7874f7fba65da93b",
     "series-parallel": "79dfaf5c06180bf9",
+    "blocks": "7874f7fba65da93b",
     "layered": "91cbdfe55c72d34a",
     "dnn": "9aab9727d873c6e5",
     "heterogeneous": "847989ed6a462136",
@@ -136,6 +137,7 @@ def test_heterogeneous_problems_need_a_cpu() -> None:
         ("dnn", {"skip": 2.0}, "skip"),
         ("heterogeneous", {"unsupported": 1.1}, "unsupported"),
         ("series-parallel", {"branches": 0}, "branches"),
+        ("blocks", {"length": 0}, "length"),
         ("chain", {"seed": -1}, "seed"),
         ("chain", {"accelerators": -1}, "accelerators"),
     ],
@@ -143,3 +145,14 @@ def test_heterogeneous_problems_need_a_cpu() -> None:
 def test_impossible_arguments_are_refused(name: str, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError, match=field):
         GENERATORS[name](**arguments)
+
+
+def test_blocks_have_as_many_ideals_as_they_say() -> None:
+    """Two blocks of 2 chains of 3 nodes: (3 + 1) ** 2 ideals each inside, and what is left over is a chain."""
+    problem = GENERATORS["blocks"](nodes=17, branches=2, length=3)
+    assert len(problem.edges) == 2 * (2 * 4) + 2
+    ideals = {0}
+    for v in problem.topological_order:
+        before = sum(1 << u for u in problem.predecessors[v])
+        ideals |= {ideal | 1 << v for ideal in ideals if ideal & before == before}
+    assert len(ideals) == 1 + 2 * 4**2 + 1 + 2

@@ -1,0 +1,173 @@
+"""The dynamic program over ideals: published inputs, small inputs, and cost against the number of ideals.
+
+    python benchmarks/dynamic_program.py --output docs [--workloads DIR] [--threads 2] [--largest 1000000]
+
+Times are of the library in a warm process: machine code is loaded before, and that is reported apart. Each is the
+least of three runs (of one where it takes more than 5 s). `ip / dp` is how much longer `ip-tarnawski` takes for its
+proof, in the same run. The picture needs matplotlib (`pip install -e '.[notebooks]'`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pipeplan
+from pipeplan.instances.generators import GENERATORS
+
+REPEATS, LONG_S = 3, 5.0
+
+SERIES = [(blocks, 5, 9) for blocks in (1, 2, 5, 10)]
+SERIES_4 = [(blocks, 4, 9) for blocks in (1, 2, 5, 10, 20)]
+WIDE = [(1, 5, length) for length in (3, 5, 7, 9, 11)]
+"""(blocks, branches, length): (length + 1) ** branches ideals for each block."""
+
+DEVICES = 8
+
+
+@dataclass(frozen=True)
+class Run:
+    """One timed solution."""
+
+    name: str
+    ideals: int
+    seconds: float
+    result: pipeplan.Result
+    ratio: float | None = None
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    warm_up = _warm_up(arguments.threads)
+    lines = [
+        "# The dynamic program: measured",
+        "",
+        "Made by `python benchmarks/dynamic_program.py --output docs --workloads DIR`; DIR holds the published inputs.",
+        f"{arguments.threads} threads; loading the compiled loop took {warm_up:.2f} s and is not in the figures.",
+        "",
+    ]
+    if arguments.workloads:
+        lines += _table("Published inputs, exact, with plan", _published(arguments))
+    lines += _table("Small inputs, without compiled code", _small(arguments))
+    curves = {
+        "blocks of 4 x 9 in series": _curve(SERIES_4, arguments),
+        "blocks of 5 x 9 in series": _curve(SERIES, arguments),
+        "one block of 5 chains": _curve(WIDE, arguments),
+    }
+    for name, runs in curves.items():
+        lines += _table(f"Scaling: {name}, {DEVICES} accelerators and a CPU", runs)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+    lines += [f"Greatest memory of the whole process: {peak:.0f} MiB.", "", "![cost](dynamic-program.svg)", ""]
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "dynamic-program.md").write_text("\n".join(lines))
+    _draw(curves, arguments.output / "dynamic-program.svg")
+    print("\n".join(lines))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", type=Path, help="folder with layer/ and operator/")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the table and the picture")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--largest", type=int, default=1_100_000, help="no more ideals than this")
+    return parser
+
+
+def _warm_up(threads: int) -> float:
+    began = time.monotonic()
+    problem = GENERATORS["blocks"](nodes=42, branches=4, length=9, accelerators=6)
+    result = pipeplan.solve(problem, planner="dp", limits=pipeplan.SolveOptions(threads=threads))
+    return max(result.seconds.get("warm_up", 0.0), time.monotonic() - began - 1.0, 0.0)
+
+
+def _timed(name: str, problem: Any, threads: int, compare: bool = False) -> Run:
+    seconds, result = _best_of(problem, threads, planner="dp")
+    assert result.found == pipeplan.Found.OPTIMAL, (name, result.stop, result.messages)
+    ratio = None
+    if compare:
+        other, proof = _best_of(problem, threads, formulation="ip-tarnawski")
+        ratio = other / seconds if proof.found == pipeplan.Found.OPTIMAL else None
+    run = Run(name, result.model_size["ideals"], seconds, result, ratio)
+    print(f"{name:40} {run.ideals:>9} ideals {seconds:8.3f} s", file=sys.stderr, flush=True)
+    return run
+
+
+def _best_of(problem: Any, threads: int, **method: Any) -> tuple[float, pipeplan.Result]:
+    least, result = float("inf"), None
+    for _ in range(REPEATS):
+        began = time.monotonic()
+        result = pipeplan.solve(problem, **method, limits=pipeplan.SolveOptions(threads=threads, time_limit_s=300))
+        least = min(least, time.monotonic() - began)
+        if least > LONG_S:
+            break
+    assert result is not None
+    return least, result
+
+
+def _published(arguments: argparse.Namespace) -> list[Run]:
+    return [
+        _timed(f"{path.parent.name}/{path.stem}", pipeplan.load(path), arguments.threads, compare=True)
+        for path in sorted(arguments.workloads.glob("*/*.json"))
+    ]
+
+
+def _small(arguments: argparse.Namespace) -> list[Run]:
+    names = ("chain", "series-parallel", "layered", "heterogeneous")
+    return [
+        _timed(f"{name}, 30 nodes", GENERATORS[name](nodes=30, accelerators=4, seed=1), arguments.threads, compare=True)
+        for name in names
+    ]
+
+
+def _curve(shapes: list[tuple[int, int, int]], arguments: argparse.Namespace) -> list[Run]:
+    runs = []
+    for blocks, branches, length in shapes:
+        if blocks * ((length + 1) ** branches) <= arguments.largest:
+            nodes = 1 + blocks * (branches * length + 1)
+            problem = GENERATORS["blocks"](nodes=nodes, branches=branches, length=length, accelerators=DEVICES)
+            runs.append(_timed(f"{blocks} x {branches} chains of {length}", problem, arguments.threads))
+    return runs
+
+
+def _table(title: str, runs: list[Run]) -> list[str]:
+    rows = [
+        f"| {run.name} | {run.ideals:,} | {run.seconds:.3f} | {'' if run.ratio is None else f'{run.ratio:.0f}'} "
+        f"| {run.result.objective:.9f} | {run.result.gap:.1e} |"
+        for run in runs
+    ]
+    return [
+        f"## {title}",
+        "",
+        "| input | ideals | s | ip / dp | optimum | gap |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _draw(curves: dict[str, list[Run]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "pipeplan"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+    for (name, runs), marker in zip(curves.items(), "os^", strict=True):
+        axes.loglog([run.ideals for run in runs], [run.seconds for run in runs], marker=marker, label=name)
+    axes.set_xlabel("ideals")
+    axes.set_ylabel("seconds to the proven optimum")
+    axes.grid(True, which="both", linewidth=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
