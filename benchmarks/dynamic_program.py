@@ -53,7 +53,7 @@ def main() -> int:
     ]
     if arguments.workloads:
         lines += _table("Published inputs, exact, with plan", _published(arguments))
-    lines += _table("Small inputs, without compiled code", _small(arguments))
+    lines += _table("Graphs of 30 nodes (without compiled code up to 600 ideals)", _small(arguments))
     curves = {
         "blocks of 4 x 9 in series": _curve(SERIES_4, arguments),
         "blocks of 5 x 9 in series": _curve(SERIES, arguments),
@@ -137,7 +137,7 @@ def _curve(shapes: list[tuple[int, int, int]], arguments: argparse.Namespace) ->
 
 def _table(title: str, runs: list[Run]) -> list[str]:
     rows = [
-        f"| {run.name} | {run.ideals:,} | {run.seconds:.3f} | {'' if run.ratio is None else f'{run.ratio:.0f}'} "
+        f"| {run.name} | {run.ideals:,} | {run.seconds:.3f} | {'' if run.ratio is None else f'{run.ratio:.1f}'} "
         f"| {run.result.objective:.9f} | {run.result.gap:.1e} |"
         for run in runs
     ]

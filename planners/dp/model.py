@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ...instances.placement import Node, PlacementProblem
+from ...instances.placement import PlacementProblem
 from ..heuristics.groups import MEMORY_SLACK, Groups, Net, contract
 
 
@@ -124,7 +124,7 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
     """Accelerators of a further type: times and support of their own, transfers as everywhere."""
     kind = problem.other_types[t]
     capacity = _capacity(kind.memory_bytes)
-    time_of = [_time_on(node, t) for node in problem.nodes]
+    time_of = [problem.time_on(i, t) for i in range(len(problem.nodes))]
     times = tuple(
         tuple(
             math.fsum(
@@ -139,13 +139,6 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
         for members, size in zip(groups.members, groups.sizes, strict=True)
     )
     return Kind(kind.count, times, supported, capacity, True, t)
-
-
-def _time_on(node: Node, t: int) -> float | None:
-    """None: the type cannot run the node."""
-    if node.other_times:
-        return node.other_times[t]
-    return node.accelerator_time if node.supported else None
 
 
 def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
