@@ -45,6 +45,8 @@ class Entry:
     """Does the method prove a bound?"""
     takes_start: bool = False
     """Does it start from a plan that it is given?"""
+    extensions: frozenset[str] = frozenset()
+    """What it can plan beyond the flat problem: "levels" (devices within devices, replication), "types"."""
 
     def load(self) -> Any:
         """The object itself; imports its module."""
@@ -59,6 +61,7 @@ class Entry:
             "paper": self.paper,
             "exact": self.exact,
             "takes_start": self.takes_start,
+            "extensions": sorted(self.extensions),
             "options": [_spec_to_json(spec) for spec in self.options],
         }
 

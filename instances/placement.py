@@ -1,7 +1,8 @@
-"""The placement problem (Tarnawski et al.): an operator or layer DAG, accelerators of one type, CPUs.
+"""The placement problem (Tarnawski et al.): an operator or layer DAG, accelerators, CPUs.
 
 `../shared/spec/tarnawski.md`, section 1, in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`,
-m = `size_bytes`, c = `transfer_time`, k = `accelerators`, l = `cpus`, M = `memory_bytes`.
+m = `size_bytes`, c = `transfer_time`, k = `accelerators`, l = `cpus`, M = `memory_bytes`. Section 3 adds
+w = `weight_bytes`, further types of accelerators (`other_types`), devices within devices and replication (`levels`).
 """
 
 from __future__ import annotations
@@ -9,24 +10,27 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from .checks import MAX_AMOUNT as MAX_AMOUNT
+from .checks import MAX_DEVICES as MAX_DEVICES
+from .checks import MAX_ID_CHARACTERS as MAX_ID_CHARACTERS
+from .checks import MAX_WHOLE_ID as MAX_WHOLE_ID
+from .checks import NodeId as NodeId
+from .checks import check_amount as check_amount
+from .checks import check_count as check_count
+from .checks import check_id as check_id
+from .checks import check_text as check_text
+from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
 from .errors import InputError, show
-
-NodeId = int | str
-"""Whole numbers and texts; 1 and "1" are two ids."""
+from .graph import adjacency, find_cycle, topological_order
 
 MAX_NODES = 1_000_000
 MAX_EDGES = 10_000_000
-MAX_DEVICES = 100_000
-MAX_ID_CHARACTERS = 10_000
 MAX_UNIT_CHARACTERS = 20
-MAX_WHOLE_ID = 2**63 - 1
-MAX_AMOUNT = 1e100
-"""So that sums of amounts, and their products with small factors, stay finite."""
 
 SHOWN_CYCLE = 8
 """Nodes of a cycle that an error message names."""
@@ -48,6 +52,11 @@ class Node:
     color: NodeId | None = None
     """Nodes of equal colour must share a device."""
     name: str | None = None
+    weight_bytes: float = 0.0
+    """Parameters, which replicas of a stage synchronise for every sample."""
+    other_times: tuple[float | None, ...] = ()
+    """Time on each of the problem's `other_types`; None: that type cannot run the node. Empty: every other type has
+    the base type's `accelerator_time` and `supported`."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,11 @@ class PlacementProblem:
     name: str = "placement"
     time_unit: str | None = "s"
     """None where the source does not say."""
+    other_types: tuple[AcceleratorType, ...] = ()
+    """Accelerators beside those of the base type, which `accelerators`, `memory_bytes` and the nodes' own
+    `accelerator_time` and `supported` describe. Transfers take the same time for all types."""
+    levels: tuple[Level, ...] = ()
+    """Devices within devices, the innermost first; empty: one level, without replication."""
 
     kind = "placement"
 
@@ -70,6 +84,8 @@ class PlacementProblem:
         # Lists are welcome at the door; inside there are only tuples.
         object.__setattr__(self, "nodes", tuple(self.nodes))
         object.__setattr__(self, "edges", tuple(_pair(i, edge) for i, edge in enumerate(self.edges)))
+        object.__setattr__(self, "other_types", tuple(self.other_types))
+        object.__setattr__(self, "levels", tuple(self.levels))
         _check(self)
 
     def replace(self, **changes: Any) -> PlacementProblem:
@@ -89,15 +105,15 @@ class PlacementProblem:
 
     @cached_property
     def successors(self) -> tuple[tuple[int, ...], ...]:
-        return _adjacency(len(self.nodes), self.arcs)
+        return adjacency(len(self.nodes), self.arcs)
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        return _adjacency(len(self.nodes), ((v, u) for u, v in self.arcs))
+        return adjacency(len(self.nodes), ((v, u) for u, v in self.arcs))
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
-        order = _topological_order(self.successors)
+        order = topological_order(self.successors)
         assert order is not None, "checked at construction"
         return order
 
@@ -113,13 +129,18 @@ class PlacementProblem:
     @cached_property
     def hash(self) -> str:
         """A digest of every field that can change a plan's value (so not of names)."""
-        facts = [
+        facts: list[Any] = [
             self.accelerators,
             self.cpus,
-            None if self.memory_bytes is None else _canonical(self.memory_bytes),
+            _canonical_or_none(self.memory_bytes),
             [_node_facts(node) for node in self.nodes],
             list(self.edges),
         ]
+        # Only where they differ from the defaults: the hashes of problems without them stay what they were.
+        if self.other_types:
+            facts.append(["other_types", *(_type_facts(other) for other in self.other_types)])
+        if self.levels:
+            facts.append(["levels", *(_level_facts(level) for level in self.levels)])
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
@@ -127,40 +148,46 @@ class PlacementProblem:
         """Is this a training problem?"""
         return any(node.backward for node in self.nodes)
 
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What a method must be able to plan beyond the flat problem: "levels" (and replication), "types"."""
+        used = {"types": bool(self.other_types), "levels": not is_flat(self.levels)}
+        return frozenset(name for name, is_used in used.items() if is_used)
+
+    def time_on(self, i: int, other_type: int | None) -> float | None:
+        """Time of the node at position i on an accelerator of the base type (None) or another; None: it cannot run."""
+        node = self.nodes[i]
+        if other_type is not None and node.other_times:
+            return node.other_times[other_type]
+        return node.accelerator_time if node.supported else None
+
 
 def _node_facts(node: Node) -> list[Any]:
     amounts = (node.accelerator_time, node.cpu_time, node.size_bytes, node.transfer_time)
-    return [node.id, *map(_canonical, amounts), node.supported, node.backward, node.color]
+    facts: list[Any] = [node.id, *map(_canonical, amounts), node.supported, node.backward, node.color]
+    if node.weight_bytes:
+        facts.append(["weight_bytes", _canonical(node.weight_bytes)])
+    if node.other_times:
+        facts.append(["other_times", *map(_canonical_or_none, node.other_times)])
+    return facts
+
+
+def _type_facts(other: AcceleratorType) -> list[Any]:
+    """The name is one of the facts: plans say it."""
+    return [other.name, other.count, _canonical_or_none(other.memory_bytes)]
+
+
+def _level_facts(level: Level) -> list[Any]:
+    return [level.devices, _canonical(level.transfer_factor), _canonical_or_none(level.sync_bandwidth)]
+
+
+def _canonical_or_none(amount: float | None) -> float | None:
+    return None if amount is None else _canonical(amount)
 
 
 def _canonical(amount: float) -> float:
     """Equal amounts are written alike: 1 as 1.0, -0.0 as 0.0."""
     return float(amount) + 0.0
-
-
-def _adjacency(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    lists: list[list[int]] = [[] for _ in range(count)]
-    for u, v in arcs:
-        lists[u].append(v)
-    return tuple(map(tuple, lists))
-
-
-def _topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """Positions with every arc pointing forward, or None where there is a cycle."""
-    missing = [0] * len(successors)
-    for targets in successors:
-        for v in targets:
-            missing[v] += 1
-    ready = [v for v in range(len(successors) - 1, -1, -1) if not missing[v]]
-    order = []
-    while ready:
-        u = ready.pop()
-        order.append(u)
-        for v in reversed(successors[u]):
-            missing[v] -= 1
-            if not missing[v]:
-                ready.append(v)
-    return tuple(order) if len(order) == len(successors) else None
 
 
 # ---- the door ------------------------------------------------------------------------------------------
@@ -179,7 +206,7 @@ def _check(problem: PlacementProblem) -> None:
     if not problem.nodes:
         raise InputError("nodes", "is empty", "give at least one node")
     for i, node in enumerate(problem.nodes):
-        _check_node(f"nodes[{i}]", node)
+        _check_node(f"nodes[{i}]", node, len(problem.other_types))
     _check_ids(problem)
     _check_edges(problem)
     _check_acyclic(problem)
@@ -200,62 +227,23 @@ def _check_cluster(problem: PlacementProblem) -> None:
         raise InputError("edges", f"has {len(problem.edges)} entries", f"give at most {MAX_EDGES}")
     for field in ("accelerators", "cpus"):
         check_count(field, getattr(problem, field))
-    if problem.accelerators + problem.cpus == 0:
-        raise InputError("accelerators", "is 0 and there is no CPU", "give at least one device")
     if problem.memory_bytes is not None:
         check_amount("memory_bytes", problem.memory_bytes)
+    check_types(problem.other_types)
+    check_levels(problem.levels, problem.accelerators)
+    if len(problem.levels) > 1 and problem.other_types:
+        raise InputError(
+            "other_types",
+            f"has {len(problem.other_types)} entries and there are {len(problem.levels)} levels",
+            "give at most one level where there are other types",
+        )
+    if problem.accelerators + problem.cpus + sum(other.count for other in problem.other_types) == 0:
+        raise InputError("accelerators", "is 0 and there is no CPU", "give at least one device")
 
 
-def check_count(field: str, value: object) -> None:
-    """A number of devices: a whole number from 0 to `MAX_DEVICES`."""
-    remedy = f"give a whole number from 0 to {MAX_DEVICES}"
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(field, f"is {show(value)}, not a whole number", remedy)
-    if value < 0:
-        raise InputError(field, f"is negative ({show(value)})", remedy)
-    if value > MAX_DEVICES:
-        raise InputError(field, f"is {show(value)}, too many", remedy)
-
-
-def check_amount(field: str, value: object) -> None:
-    """A finite number >= 0, or an error that says which field is not."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(field, f"is {show(value)}, not a number", "give a finite number >= 0")
-    # Comparisons, unlike math.isnan and math.isinf, take whole numbers of any length.
-    if 0 <= value <= MAX_AMOUNT:
-        return
-    if value != value:
-        raise InputError(field, "is NaN", "give a finite number >= 0")
-    if value in (math.inf, -math.inf):
-        raise InputError(field, "is infinite", "give a finite number >= 0")
-    if value < 0:
-        raise InputError(field, f"is negative ({show(value)})", "give a finite number >= 0")
-    raise InputError(field, f"is too large ({show(value)})", f"give a number of at most {MAX_AMOUNT:g}")
-
-
-def check_text(field: str, value: object, longest: int = MAX_ID_CHARACTERS) -> None:
-    """A text of bounded length that can be written to a file."""
-    if not isinstance(value, str):
-        raise InputError(field, f"is {show(value)}, not a text", "give a text")
-    if len(value) > longest:
-        raise InputError(field, f"is a text of {len(value)} characters", f"give at most {longest}")
-    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise InputError(field, f"is {show(value)}, which holds half a character", "give valid Unicode text")
-
-
-def check_id(field: str, value: object) -> None:
-    """A whole number of 64 bits or a text of bounded length."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise InputError(field, f"is {show(value)}, not an id", "give a whole number or a text")
-    if isinstance(value, str):
-        check_text(field, value)
-    elif abs(value) > MAX_WHOLE_ID:
-        raise InputError(field, f"is {show(value)}", "give a whole number of at most 64 bits or a text")
-
-
-def _check_node(where: str, node: Node) -> None:
+def _check_node(where: str, node: Node, other_types: int) -> None:
     check_id(f"{where}.id", node.id)
-    for field in ("accelerator_time", "cpu_time", "size_bytes", "transfer_time"):
+    for field in ("accelerator_time", "cpu_time", "size_bytes", "transfer_time", "weight_bytes"):
         check_amount(f"{where}.{field}", getattr(node, field))
     for field in ("supported", "backward"):
         value = getattr(node, field)
@@ -265,6 +253,21 @@ def _check_node(where: str, node: Node) -> None:
         check_id(f"{where}.color", node.color)
     if node.name is not None:
         check_text(f"{where}.name", node.name)
+    _check_other_times(f"{where}.other_times", node.other_times, other_types)
+
+
+def _check_other_times(where: str, times: object, other_types: int) -> None:
+    if times == ():
+        return
+    if not isinstance(times, tuple):
+        raise InputError(where, f"is {show(times)}, not a tuple", "give a time or None for each of `other_types`")
+    if len(times) != other_types:
+        raise InputError(
+            where, f"has {len(times)} entries", f"give one for each of the {other_types} entries of `other_types`"
+        )
+    for t, time in enumerate(times):
+        if time is not None:
+            check_amount(f"{where}[{t}]", time)
 
 
 def _check_ids(problem: PlacementProblem) -> None:
@@ -299,36 +302,14 @@ def _check_edges(problem: PlacementProblem) -> None:
 
 
 def _check_acyclic(problem: PlacementProblem) -> None:
-    if _topological_order(problem.successors) is not None:
+    if topological_order(problem.successors) is not None:
         return
-    cycle = [show(problem.nodes[i].id) for i in _find_cycle(problem.successors)]
+    cycle = [show(problem.nodes[i].id) for i in find_cycle(problem.successors)]
     if len(cycle) > SHOWN_CYCLE:
         cycle = [*cycle[: SHOWN_CYCLE - 2], f"({len(cycle) - SHOWN_CYCLE} more)", cycle[-1]]
     raise InputError(
         "edges", f"contain the cycle {' -> '.join(cycle)}", "remove one of its edges: the graph must be acyclic"
     )
-
-
-def _find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Some cycle, first node repeated at the end; the graph has one."""
-    state = [0] * len(successors)  # 0 new, 1 on the path, 2 done
-    for root in range(len(successors)):
-        if state[root]:
-            continue
-        path, iterators = [root], [iter(successors[root])]
-        state[root] = 1
-        while path:
-            v = next(iterators[-1], None)
-            if v is None:
-                state[path.pop()] = 2
-                iterators.pop()
-            elif state[v] == 1:
-                return [*path[path.index(v) :], v]
-            elif state[v] == 0:
-                state[v] = 1
-                path.append(v)
-                iterators.append(iter(successors[v]))
-    raise AssertionError("called on an acyclic graph")
 
 
 def _check_sinks_are_free(problem: PlacementProblem) -> None:
@@ -345,29 +326,51 @@ def _check_placeable(problem: PlacementProblem) -> None:
     """Each colour class needs one device that can take all of it; a CPU always can."""
     if problem.cpus:
         return
-    limit = problem.memory_bytes
     for members in problem.color_classes:
-        blocked = next((i for i in members if not problem.nodes[i].supported), None)
-        size = math.fsum(problem.nodes[i].size_bytes for i in members)
-        largest = max(members, key=lambda i: problem.nodes[i].size_bytes)
-        if blocked is not None:
-            what = "no accelerator supports it" if len(members) == 1 else "its colour class has no common device"
+        if not problem.other_types:
+            _check_fits_base_type(problem, members)
+        elif not any(_fits(problem, members, t) for t in (None, *range(len(problem.other_types)))):
+            first = problem.nodes[members[0]]
+            what = f"node {show(first.id)}" if len(members) == 1 else f"the class of colour {show(first.color)}"
             raise InputError(
-                f"nodes[{blocked}].supported",
-                f"is false for node {show(problem.nodes[blocked].id)} and there is no CPU: {what}",
-                "add a CPU or mark the node as supported",
+                f"nodes[{members[0]}]",
+                f"has no device: no type of accelerator both supports and holds {what} and there is no CPU",
+                "add a CPU, an accelerator that can take it, or memory",
             )
-        if limit is not None and problem.nodes[largest].size_bytes > limit:
-            raise InputError(
-                f"nodes[{largest}].size_bytes",
-                f"is {problem.nodes[largest].size_bytes:.12g} bytes, more than an accelerator's {limit:.12g}, "
-                "and there is no CPU",
-                "give more memory, a smaller node or a CPU",
-            )
-        if limit is not None and size > limit:
-            raise InputError(
-                f"nodes[{largest}].color",
-                f"is {show(problem.nodes[largest].color)}: its class has no common device, {size:.12g} bytes exceed "
-                f"an accelerator's {limit:.12g} and there is no CPU",
-                "give more memory, split the class or add a CPU",
-            )
+
+
+def _fits(problem: PlacementProblem, members: Sequence[int], other_type: int | None) -> bool:
+    """Is there an accelerator of this type that can take all of them?"""
+    kind = None if other_type is None else problem.other_types[other_type]
+    count, limit = (problem.accelerators, problem.memory_bytes) if kind is None else (kind.count, kind.memory_bytes)
+    if not count or any(problem.time_on(i, other_type) is None for i in members):
+        return False
+    return limit is None or math.fsum(problem.nodes[i].size_bytes for i in members) <= limit
+
+
+def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> None:
+    limit = problem.memory_bytes
+    blocked = next((i for i in members if not problem.nodes[i].supported), None)
+    size = math.fsum(problem.nodes[i].size_bytes for i in members)
+    largest = max(members, key=lambda i: problem.nodes[i].size_bytes)
+    if blocked is not None:
+        what = "no accelerator supports it" if len(members) == 1 else "its colour class has no common device"
+        raise InputError(
+            f"nodes[{blocked}].supported",
+            f"is false for node {show(problem.nodes[blocked].id)} and there is no CPU: {what}",
+            "add a CPU or mark the node as supported",
+        )
+    if limit is not None and problem.nodes[largest].size_bytes > limit:
+        raise InputError(
+            f"nodes[{largest}].size_bytes",
+            f"is {problem.nodes[largest].size_bytes:.12g} bytes, more than an accelerator's {limit:.12g}, "
+            "and there is no CPU",
+            "give more memory, a smaller node or a CPU",
+        )
+    if limit is not None and size > limit:
+        raise InputError(
+            f"nodes[{largest}].color",
+            f"is {show(problem.nodes[largest].color)}: its class has no common device, {size:.12g} bytes exceed "
+            f"an accelerator's {limit:.12g} and there is no CPU",
+            "give more memory, split the class or add a CPU",
+        )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from random_problems import placement_problems
 
+from pipeplan.instances.cluster import AcceleratorType
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement import Node, PlacementProblem
 
@@ -72,8 +73,8 @@ def test_the_hash_does_not_depend_on_how_a_number_is_written() -> None:
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Node) if f.name != "name"])
 def test_the_hash_depends_on_every_other_field(field: str) -> None:
-    values = {"id": "other", "color": 7, "supported": False, "backward": True}
-    base = DIAMOND.replace(cpus=1)
+    values = {"id": "other", "color": 7, "supported": False, "backward": True, "other_times": (None,)}
+    base = DIAMOND.replace(cpus=1, other_types=(AcceleratorType("fast", 1),))
     first = dataclasses.replace(base.nodes[3], **{field: values.get(field, 0.25)})
     edges = base.edges
     if field == "id":

@@ -1,0 +1,63 @@
+"""The checks that every amount, count, text and id passes at the door, whatever it belongs to."""
+
+from __future__ import annotations
+
+import math
+
+from .errors import InputError, show
+
+NodeId = int | str
+"""Whole numbers and texts; 1 and "1" are two ids."""
+
+MAX_DEVICES = 100_000
+MAX_ID_CHARACTERS = 10_000
+MAX_WHOLE_ID = 2**63 - 1
+MAX_AMOUNT = 1e100
+"""So that sums of amounts, and their products with small factors, stay finite."""
+
+
+def check_count(field: str, value: object) -> None:
+    """A number of devices: a whole number from 0 to `MAX_DEVICES`."""
+    remedy = f"give a whole number from 0 to {MAX_DEVICES}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(field, f"is {show(value)}, not a whole number", remedy)
+    if value < 0:
+        raise InputError(field, f"is negative ({show(value)})", remedy)
+    if value > MAX_DEVICES:
+        raise InputError(field, f"is {show(value)}, too many", remedy)
+
+
+def check_amount(field: str, value: object) -> None:
+    """A finite number >= 0, or an error that says which field is not."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(field, f"is {show(value)}, not a number", "give a finite number >= 0")
+    # Comparisons, unlike math.isnan and math.isinf, take whole numbers of any length.
+    if 0 <= value <= MAX_AMOUNT:
+        return
+    if value != value:
+        raise InputError(field, "is NaN", "give a finite number >= 0")
+    if value in (math.inf, -math.inf):
+        raise InputError(field, "is infinite", "give a finite number >= 0")
+    if value < 0:
+        raise InputError(field, f"is negative ({show(value)})", "give a finite number >= 0")
+    raise InputError(field, f"is too large ({show(value)})", f"give a number of at most {MAX_AMOUNT:g}")
+
+
+def check_text(field: str, value: object, longest: int = MAX_ID_CHARACTERS) -> None:
+    """A text of bounded length that can be written to a file."""
+    if not isinstance(value, str):
+        raise InputError(field, f"is {show(value)}, not a text", "give a text")
+    if len(value) > longest:
+        raise InputError(field, f"is a text of {len(value)} characters", f"give at most {longest}")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise InputError(field, f"is {show(value)}, which holds half a character", "give valid Unicode text")
+
+
+def check_id(field: str, value: object) -> None:
+    """A whole number of 64 bits or a text of bounded length."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise InputError(field, f"is {show(value)}, not an id", "give a whole number or a text")
+    if isinstance(value, str):
+        check_text(field, value)
+    elif abs(value) > MAX_WHOLE_ID:
+        raise InputError(field, f"is {show(value)}", "give a whole number of at most 64 bits or a text")
