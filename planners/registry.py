@@ -31,6 +31,7 @@ PLANNERS: Mapping[str, Entry] = {
             DP_OPTIONS,
             paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
             takes_start=True,
+            extensions=frozenset({"levels", "types"}),
         ),
         _heuristic("brute-force", "All plans of a tiny problem, one by one", exact=True),
         _heuristic("greedy", "Nodes in topological order, device after device"),
