@@ -56,6 +56,8 @@ def check_types(other_types: Sequence[AcceleratorType]) -> None:
         if not isinstance(other, AcceleratorType):
             raise InputError(where, f"is {show(other)}, not an accelerator type", "give an AcceleratorType")
         check_text(f"{where}.name", other.name)
+        if not other.name:
+            raise InputError(f"{where}.name", "is empty", "give the type a name")
         if other.name in first:
             raise InputError(
                 f"{where}.name",

@@ -99,6 +99,11 @@ class PlacementProblem:
         return {node.id: i for i, node in enumerate(self.nodes)}
 
     @cached_property
+    def type_index(self) -> dict[str, int]:
+        """Position of each type's name in `other_types`."""
+        return {other.name: t for t, other in enumerate(self.other_types)}
+
+    @cached_property
     def arcs(self) -> tuple[tuple[int, int], ...]:
         """Edges as pairs of positions, each once, in the order of the input."""
         return tuple(dict.fromkeys((self.index[u], self.index[v]) for u, v in self.edges))

@@ -2,6 +2,7 @@
 
 from .evaluate import OBJECTIVES as OBJECTIVES
 from .evaluate import DeviceLoad as DeviceLoad
+from .evaluate import GroupLoad as GroupLoad
 from .evaluate import NotAnAssignmentError as NotAnAssignmentError
 from .evaluate import PlacementEvaluation as PlacementEvaluation
 from .evaluate import evaluate as evaluate

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..placement import NodeId, PlacementProblem
-from ..plan import PlacementPlan
-from .evaluate import device_of_nodes
+from ..plan import Device, PlacementPlan
+from .assignment import check_computable, device_of_nodes, time_of
 from .pieces import (
     Key,
     Units,
@@ -30,6 +30,7 @@ from .pieces import (
     runnable,
     units,
 )
+from .tree import level_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class LatencyEvaluation:
-    """`latency` is None where the plan's subgraphs cannot be run; `reason` then says why."""
+    """`latency` is None where the plan's subgraphs cannot be run, or replicas take turns; `reason` then says why."""
 
     latency: float | None
     finish: Mapping[NodeId, float]
@@ -71,6 +72,9 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
     `NotAnAssignmentError` where the plan is no assignment.
     """
     owner = device_of_nodes(problem, plan)
+    check_computable(problem, plan)
+    if len(problem.levels) > 1 or any(device.replicas > 1 for device in plan.devices):
+        return LatencyEvaluation(None, {}, (), "The latency of replicas and of devices within devices is not defined.")
     fault = next(filter(None, map(partition_fault, (d for d in plan.devices if d.subgraphs is not None))), None)
     if fault is not None:
         return LatencyEvaluation(None, {}, (), fault)
@@ -110,7 +114,7 @@ def _schedule(
         if key is None:
             finish[unit] = start + problem.nodes[held[0]].cpu_time
         else:
-            finish[unit] = start + _load(problem, graph, unit)
+            finish[unit] = start + _load(problem, plan.devices[key[0]], graph, unit)
             nodes = tuple(problem.nodes[i].id for i in held)
             ran[key] = Piece(plan.devices[key[0]].name, nodes, start, finish[unit])
     return LatencyEvaluation(
@@ -120,10 +124,11 @@ def _schedule(
     )
 
 
-def _load(problem: PlacementProblem, graph: Units, unit: int) -> float:
+def _load(problem: PlacementProblem, device: Device, graph: Units, unit: int) -> float:
     """The load formula of a device, with the piece as the device."""
     held, unit_of = graph.members[unit], graph.unit_of
     read = {u for i in held for u in problem.predecessors[i] if unit_of[u] != unit}
     written = [i for i in held if any(unit_of[v] != unit for v in problem.successors[i])]
-    work = [problem.nodes[i].accelerator_time for i in held]
-    return math.fsum(work + [problem.nodes[u].transfer_time for u in (*read, *written)])
+    work = [time_of(problem, device, i) for i in held]
+    factor = level_facts(problem, 1).transfer_factor
+    return math.fsum(work + [factor * problem.nodes[u].transfer_time for u in (*read, *written)])

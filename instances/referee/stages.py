@@ -1,15 +1,17 @@
-"""Contiguity in its two notions: of one device alone, and of all devices as a chain of stages."""
+"""Contiguity in its two notions: of one device alone, and of all devices, level by level, as a chain of stages."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 from ..errors import InputError, show
 from ..placement import NodeId, PlacementProblem
 from ..plan import PlacementPlan
-from .evaluate import device_of_nodes
+from .assignment import device_of_nodes
+from .tree import Tree, tree_of
 
 Arc = tuple[int, int]
 """Positions (u, v) of two nodes with stage(u) <= stage(v)."""
@@ -80,29 +82,71 @@ def stage_arcs(problem: PlacementProblem) -> tuple[Arc, ...]:
 
 
 def stage_order(problem: PlacementProblem, plan: PlacementPlan) -> tuple[str, ...] | None:
-    """Names of the plan's devices (idle ones last) in an order that makes them a chain of stages, or None."""
-    owner = device_of_nodes(problem, plan)
-    order, _ = order_or_circle(owner, stage_arcs(problem))
-    if order is None:
-        return None
-    busy = set(order)
-    idle = [d for d in range(len(plan.devices)) if d not in busy]
-    return tuple(plan.devices[d].name for d in (*order, *idle))
+    """Names of the plan's devices (idle ones last) in an order that makes them a chain of stages, or None.
+
+    Where there are groups, they form a chain as well, and so do the devices within each.
+    """
+    orders: dict[int | None, list[int]] = {}
+    tree = tree_of(plan)
+    for chain in chains(problem, tree, device_of_nodes(problem, plan)):
+        if chain.order is None:
+            return None
+        orders[chain.parent] = chain.order
+
+    def devices_in(parent: int | None) -> Iterator[int]:
+        for unit in orders.get(parent, ()):
+            if unit < len(plan.devices):
+                yield unit
+            else:
+                yield from devices_in(unit)
+
+    busy = list(devices_in(None))
+    idle = sorted(set(range(len(plan.devices))).difference(busy))
+    return tuple(plan.devices[d].name for d in (*busy, *idle))
 
 
-def order_or_circle(owner: Sequence[int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
-    """Busy devices in stage order; or None and arcs between devices that lead around in a circle."""
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The busy units that stand side by side in a group, or (parent None) in the cluster, as a chain of stages."""
+
+    parent: int | None
+    place: Mapping[int, int]
+    """Node in the parent -> unit."""
+    order: list[int] | None
+    """None: there is none; `circle` says why not."""
+    circle: list[Arc]
+
+
+def chains(problem: PlacementProblem, tree: Tree, owner: Sequence[int]) -> Iterator[Chain]:
+    """One for the cluster and one for each group with nodes. A node on no device (below 0) stands alone."""
+    places: dict[int | None, dict[int, int]] = {None: {}}
+    for i, device in enumerate(owner):
+        path = tree.path(device) if device >= 0 else (device,)
+        for unit, parent in zip(path, (*path[1:], None), strict=True):
+            places.setdefault(parent, {})[i] = unit
+    arcs = stage_arcs(problem)
+    for parent, place in places.items():
+        yield Chain(parent, place, *order_or_circle(place, arcs))
+
+
+def order_or_circle(place: Mapping[int, int], arcs: Iterable[Arc]) -> tuple[list[int] | None, list[Arc]]:
+    """Busy units in stage order; or None and arcs between units that lead around in a circle.
+
+    Arcs of nodes that have no place here are no concern of ours.
+    """
     witness: dict[Arc, Arc] = {}
     sorter: TopologicalSorter[int] = TopologicalSorter()
-    for device in sorted(set(owner)):
-        sorter.add(device)
+    for unit in sorted(set(place.values())):
+        sorter.add(unit)
     for u, v in arcs:
-        step = (owner[u], owner[v])
+        if u not in place or v not in place:
+            continue
+        step = (place[u], place[v])
         if step[0] != step[1] and step not in witness:
             sorter.add(step[1], step[0])
             witness[step] = (u, v)
     try:
         return list(sorter.static_order()), []
     except CycleError as error:
-        circle: list[int] = error.args[1]  # each device stands before the next, the first again at the end
+        circle: list[int] = error.args[1]  # each unit stands before the next, the first again at the end
         return None, [witness[step] for step in pairwise(circle)]

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from ..errors import show
 from ..placement import NodeId, PlacementProblem
 from ..plan import Device, PlacementPlan
-from .evaluate import DEVICE_TYPES
+from .assignment import DEVICE_TYPES, other_type_of
 from .pieces import circle_in_words, given_pieces, partition_fault, units
-from .stages import Arc, order_or_circle, returning_path, stage_arcs, topological_ranks
+from .stages import Arc, Chain, chains, returning_path, topological_ranks
+from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
 
 MEMORY_TOLERANCE = 1e-9
 """Relative: sizes may be sums of floats that were rounded before they reached us."""
@@ -21,6 +22,8 @@ CONTIGUITIES = ("none", "device", "chain")
 
 RULES = (
     "devices",
+    "replication",
+    "hierarchy",
     "assignment",
     "memory",
     "support",
@@ -46,7 +49,8 @@ def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "no
     """Every broken rule of `RULES`; an empty tuple is a valid plan.
 
     `contiguity`: "none"; "device", the published notion, of each device alone; or "chain", which asks that
-    the devices can be put in an order in which no edge leads back (and implies "device").
+    the devices can be put in an order in which no edge leads back (and implies "device"). Both are asked of groups
+    of devices, too: the groups of the highest level form a chain, and so does what stands in each group.
 
     A plan that is no assignment is judged all the same. Memory and support look at what a device lists. The
     rules between devices count a node where it is listed first, and one that is listed nowhere as standing alone.
@@ -54,7 +58,11 @@ def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "no
     if contiguity not in CONTIGUITIES:
         raise ValueError(f"unknown contiguity {show(contiguity)}; known: {', '.join(CONTIGUITIES)}")
     owner = _first_places(problem, plan)
-    found = [*_devices(problem, plan), *_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
+    found = [*_devices(problem, plan)]
+    found += [Violation("replication", message) for message in replication_faults(problem, plan)]
+    structure = (*structure_faults(problem, plan), *capacity_faults(problem, plan))
+    found += [Violation("hierarchy", message) for message in structure]
+    found += [*_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
     found += _colocation(problem, plan, owner)
     if contiguity == "device":
         found += _contiguous_devices(problem, plan, owner)
@@ -90,11 +98,27 @@ def _devices(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violati
     for device in plan.devices:
         if device.type not in DEVICE_TYPES:
             yield Violation("devices", f"Device {show(device.name)} is of the unknown type {show(device.type)}.")
+    for message in type_faults(problem, plan):
+        yield Violation("devices", message)
+    yield from _counts(problem, plan)
+
+
+def _counts(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    """More devices of a type than there are; each replica is a device."""
     for kind, limit in (("accelerator", problem.accelerators), ("cpu", problem.cpus)):
-        listed = sum(device.type == kind for device in plan.devices)
+        alike = (device for device in plan.devices if device.type == kind and device.accelerator_type is None)
+        listed = sum(device.replicas for device in alike)
         if listed > limit:
             devices = "device" if listed == 1 else "devices"
             yield Violation("devices", f"The plan has {listed} {devices} of type {kind}, the problem only {limit}.")
+    for other in problem.other_types:
+        listed = sum(device.replicas for device in plan.devices if device.accelerator_type == other.name)
+        if listed > other.count:
+            devices = "accelerator" if listed == 1 else "accelerators"
+            yield Violation(
+                "devices",
+                f"The plan has {listed} {devices} of type {show(other.name)}, the problem only {other.count}.",
+            )
 
 
 def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
@@ -114,12 +138,12 @@ def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Viol
 
 
 def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
-    limit = problem.memory_bytes
-    if limit is None:
-        return
     for device in plan.devices:
+        limit = _memory_of(problem, device)
+        if limit is None:
+            continue
         size = math.fsum(problem.nodes[i].size_bytes for i in _known(problem, device.nodes))
-        if device.type == "accelerator" and size > limit * (1 + MEMORY_TOLERANCE):
+        if size > limit * (1 + MEMORY_TOLERANCE):
             yield Violation(
                 "memory",
                 f"Device {show(device.name)} holds {size:.12g} bytes, {size - limit:.6g} more than its memory of "
@@ -127,17 +151,28 @@ def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violatio
             )
 
 
+def _memory_of(problem: PlacementProblem, device: Device) -> float | None:
+    """None: no limit, or a type that is not there."""
+    if device.type != "accelerator":
+        return None
+    if device.accelerator_type is None:
+        return problem.memory_bytes
+    kind = other_type_of(problem, device)
+    return None if kind is None else problem.other_types[kind].memory_bytes
+
+
 def _support(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
     for device in plan.devices:
-        if device.type != "accelerator":
+        kind = other_type_of(problem, device)
+        if device.type != "accelerator" or (kind is None and device.accelerator_type is not None):
             continue
         for i in _known(problem, device.nodes):
-            node = problem.nodes[i]
-            if not node.supported:
-                yield Violation(
-                    "support",
-                    f"Node {show(node.id)} is on accelerator {show(device.name)}, but only a CPU can run it.",
-                )
+            if problem.time_on(i, kind) is None:
+                where = f"Node {show(problem.nodes[i].id)} is on accelerator {show(device.name)}"
+                if kind is None and not problem.other_types:
+                    yield Violation("support", f"{where}, but only a CPU can run it.")
+                else:
+                    yield Violation("support", f"{where}, whose type cannot run it.")
 
 
 # ---- rules between devices -----------------------------------------------------------------------------
@@ -160,16 +195,17 @@ def _colocation(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[
 
 
 def _contiguous_devices(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
-    ranks = topological_ranks(problem)
-    forward: list[list[int]] = [[] for _ in plan.devices]
+    ranks, tree = topological_ranks(problem), tree_of(plan)
+    forward: list[list[int]] = [[] for _ in tree.units]
     for i, node in enumerate(problem.nodes):
         if owner[i] >= 0 and not node.backward:
-            forward[owner[i]].append(i)
-    for device, held in zip(plan.devices, forward, strict=True):
+            for unit in tree.path(owner[i]):
+                forward[unit].append(i)
+    for entry, held in zip(tree.units, forward, strict=True):
         path = returning_path(problem, held, ranks)
         if path is not None:
             yield Violation(
-                "contiguity-device", f"Device {show(device.name)} is not contiguous: {_path_in_words(problem, path)}."
+                "contiguity-device", f"{in_words(entry)} is not contiguous: {_path_in_words(problem, path)}."
             )
 
 
@@ -179,15 +215,19 @@ def _path_in_words(problem: PlacementProblem, path: tuple[int, int, int]) -> str
 
 
 def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
-    order, circle = order_or_circle(owner, stage_arcs(problem))
-    if order is None:
-        steps = ", ".join(_step_in_words(problem, plan, owner, arc) for arc in circle)
-        yield Violation("contiguity-chain", f"The devices cannot be ordered as a chain of stages: {steps}.")
+    tree = tree_of(plan)
+    for chain in chains(problem, tree, owner):
+        if chain.order is None:
+            steps = ", ".join(_step_in_words(problem, tree, chain, arc) for arc in chain.circle)
+            what = "The devices" if chain.parent is None else f"What stands in {in_words(tree.units[chain.parent])}"
+            yield Violation("contiguity-chain", f"{what} cannot be ordered as a chain of stages: {steps}.")
 
 
-def _step_in_words(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], arc: Arc) -> str:
+def _step_in_words(problem: PlacementProblem, tree: Tree, chain: Chain, arc: Arc) -> str:
     before, after = (
-        show(plan.devices[owner[i]].name) if owner[i] >= 0 else f"the unplaced node {show(problem.nodes[i].id)}"
+        show(tree.units[chain.place[i]].name)
+        if chain.place[i] >= 0
+        else f"the unplaced node {show(problem.nodes[i].id)}"
         for i in arc
     )
     u, v = (problem.nodes[i] for i in arc)
