@@ -1,0 +1,217 @@
+"""What a staged plan costs, from the definitions (specification of Piper, section 2), and what is wrong with it.
+
+Two semantics: `paper` synchronises the weights once per d micro-batches of a stage with d replicas; `reference`, the
+published program, once per batch of N micro-batches, and asks that d divides N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import PipeplanError, show
+from ..placement import NodeId
+from ..staged_plan import PlannedStage, StagedPlan
+from ..staging import Configuration, StagingProblem
+from .verify import Violation
+
+SEMANTICS = ("paper", "reference")
+MEMORY_TOLERANCE = 1e-9
+"""Relative: by so much the sum of sizes may exceed the memory, as rounding."""
+
+TRIPS = 2.0
+"""A tensor crosses an edge forward, its gradient backward."""
+
+SYNC_TRIPS = 4.0
+"""Reduce-scatter and all-gather, each in and out."""
+
+STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "memory", "divides")
+
+
+class NotAStagingError(PipeplanError, ValueError):
+    """The plan does not put every layer into one stage with a configuration that exists, so it has no cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """One stage: time per micro-batch in the problem's time unit, memory of one device in bytes."""
+
+    compute: float
+    transfers: float
+    """Activations and gradients between stages, with the redistribution among tensor-parallel devices."""
+    synchronisation: float
+    load: float
+    memory_bytes: float
+    suffix_sum: int
+    """Data-parallel degrees of this and all later stages: micro-batches that have started and not come back."""
+    in_flight: int
+    """Micro-batches that one replica holds at most."""
+    devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class StagedEvaluation:
+    """`time_per_micro_batch` is the largest load: what a pipeline in steady state takes for one more micro-batch."""
+
+    stages: tuple[StageCost, ...]
+    time_per_micro_batch: float
+    bottleneck: int
+    """Position of the first stage with the largest load."""
+    devices: int
+    degrees: int
+    """Sum of the data-parallel degrees."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "stages": [asdict(stage) for stage in self.stages]}
+
+
+def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> StagedEvaluation:
+    """Every cost of the plan, from the decisions alone."""
+    if semantics not in SEMANTICS:
+        raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
+    fault = next(_unreadable(problem, plan), None)
+    if fault is not None:
+        raise NotAStagingError(fault.message)
+    suffix = _suffix_sums(plan)
+    stages = tuple(_cost(problem, stage, s, semantics) for stage, s in zip(plan.stages, suffix, strict=True))
+    bottleneck = max(range(len(stages)), key=lambda i: stages[i].load)
+    return StagedEvaluation(
+        stages,
+        stages[bottleneck].load,
+        bottleneck,
+        sum(stage.devices for stage in stages),
+        suffix[0],
+    )
+
+
+def _suffix_sums(plan: StagedPlan) -> list[int]:
+    degrees = [stage.data_parallel for stage in plan.stages]
+    return [sum(degrees[i:]) for i in range(len(degrees))]
+
+
+def chosen(problem: StagingProblem, stage: PlannedStage, node_id: NodeId) -> Configuration | None:
+    """The configuration of a layer in its stage; None where there is no such one."""
+    layer = problem.layers[problem.index[node_id]]
+    ways = layer.configurations.get(stage.tensor_parallel, ())
+    return next((way for way in ways if way.id == stage.configurations.get(node_id)), None)
+
+
+def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: str) -> StageCost:
+    d = stage.data_parallel
+    ways = {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
+    moved = []
+    for edge in problem.edges:
+        if edge.target in ways and edge.source not in ways:
+            moved.append(edge.bytes + ways[edge.target].gather_in.get(edge.source, 0.0))
+        elif edge.source in ways and edge.target not in ways:
+            moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
+    weights = math.fsum(way.weight_bytes for way in ways.values())
+    samples = d if semantics == "paper" else problem.micro_batches
+    compute = math.fsum(way.time for way in ways.values()) / d
+    transfers = TRIPS * math.fsum(moved) / d / problem.bandwidth
+    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / samples / problem.bandwidth
+    in_flight = -(-suffix // d)
+    return StageCost(
+        compute=compute,
+        transfers=transfers,
+        synchronisation=synchronisation,
+        load=math.fsum((compute, transfers, synchronisation)),
+        memory_bytes=math.fsum(way.memory_bytes(in_flight) for way in ways.values()),
+        suffix_sum=suffix,
+        in_flight=in_flight,
+        devices=d * stage.tensor_parallel,
+    )
+
+
+# ---- rules ---------------------------------------------------------------------------------------------
+
+
+def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> tuple[Violation, ...]:
+    """Everything that is wrong with the plan, in words with numbers."""
+    if semantics not in SEMANTICS:
+        raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
+    found = [*_unreadable(problem, plan), *_devices(problem, plan), *_batches(problem, plan)]
+    found += _contiguity(problem, plan)
+    if semantics == "reference":
+        found += _divides(problem, plan)
+    if not any(violation.rule in ("assignment", "configuration") for violation in found):
+        found += _memory(problem, plan, semantics)
+    return tuple(found)
+
+
+def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    """What makes costs impossible to say: layers that are missing, repeated or unknown, ways that do not exist."""
+    counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
+    for node_id, count in counts.items():
+        if node_id not in problem.index:
+            yield Violation("assignment", f"The plan names the unknown layer {show(node_id)}.")
+        elif count > 1:
+            yield Violation("assignment", f"Layer {show(node_id)} is in {count} stages.")
+    for layer in problem.layers:
+        if layer.id not in counts:
+            yield Violation("assignment", f"Layer {show(layer.id)} is in no stage.")
+    for number, stage in enumerate(plan.stages):
+        if not stage.nodes:
+            yield Violation("assignment", f"Stage {number} is empty.")
+        if stage.data_parallel < 1 or stage.tensor_parallel < 1:
+            yield Violation("configuration", f"Stage {number} has a degree below 1.")
+        for node_id in stage.nodes:
+            if node_id in problem.index and chosen(problem, stage, node_id) is None:
+                way = stage.configurations.get(node_id)
+                yield Violation(
+                    "configuration",
+                    f"Layer {show(node_id)} in stage {number} has no configuration {show(way)} of degree "
+                    f"{stage.tensor_parallel}.",
+                )
+
+
+def _devices(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    used = sum(stage.data_parallel * stage.tensor_parallel for stage in plan.stages)
+    if used > problem.devices:
+        yield Violation("devices", f"The plan uses {used} devices, the problem has {problem.devices}.")
+
+
+def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    degrees, batches = sum(stage.data_parallel for stage in plan.stages), problem.micro_batches
+    if degrees > batches:
+        yield Violation("batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches.")
+    elif problem.exact_batches and degrees < batches:
+        yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
+
+
+def _divides(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    for number, stage in enumerate(plan.stages):
+        if stage.data_parallel >= 1 and problem.micro_batches % stage.data_parallel:
+            yield Violation(
+                "divides",
+                f"The degree {stage.data_parallel} of stage {number} does not divide the {problem.micro_batches} "
+                "micro-batches.",
+            )
+
+
+def _contiguity(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    stage_of = {node_id: number for number, stage in enumerate(plan.stages) for node_id in stage.nodes}
+    for edge in problem.edges:
+        u, v = stage_of.get(edge.source), stage_of.get(edge.target)
+        if u is not None and v is not None and u > v:
+            yield Violation(
+                "contiguity",
+                f"Stage {v} needs the result of stage {u}, which comes later (edge {show(edge.source)} -> "
+                f"{show(edge.target)}).",
+            )
+
+
+def _memory(problem: StagingProblem, plan: StagedPlan, semantics: str) -> Iterator[Violation]:
+    limit = problem.memory_bytes
+    if limit is None or not plan.stages:
+        return
+    for number, cost in enumerate(evaluate_stages(problem, plan, semantics).stages):
+        if cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
+            yield Violation(
+                "memory",
+                f"A device of stage {number} holds {cost.memory_bytes:.12g} bytes with {cost.in_flight} micro-batches "
+                f"in flight, {cost.memory_bytes - limit:.6g} more than its memory of {limit:.12g} bytes.",
+            )
