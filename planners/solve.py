@@ -108,7 +108,7 @@ def describe(problem: Problem) -> dict[str, Any]:
 
 def _cluster_facts(problem: Problem) -> dict[str, Any]:
     """Other types and levels, where there are any."""
-    facts = {"other_types": problem.other_types, "levels": problem.levels}
+    facts: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
     return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
 
 
