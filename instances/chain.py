@@ -220,6 +220,9 @@ def _check_choices(problem: ChainProblem) -> None:
         if not isinstance(value, str) or value not in choices:
             listed = ", ".join(f'"{choice}"' for choice in choices)
             raise InputError(field, f"is {show(value)}", f"give one of {listed}")
-    if not isinstance(problem.exclusive_buffers, bool):
-        value = show(problem.exclusive_buffers)
-        raise InputError("exclusive_buffers", f"is {value}, not a truth value", "give true or false")
+    _check_flag("exclusive_buffers", problem.exclusive_buffers)
+
+
+def _check_flag(field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InputError(field, f"is {show(value)}, not a truth value", "give true or false")

@@ -69,7 +69,7 @@ class PatternPlan:
         )
 
 
-def _number(value: float) -> float:
+def _number(value: float | Fraction) -> float:
     """What JSON can hold: whole numbers as such, other fractions as the nearest floating-point number."""
     if isinstance(value, int):
         return value
