@@ -114,6 +114,8 @@ class Search:
 
     def _level(self) -> int:
         gap = self.ceiling - self.lower
+        if self.plan is None:
+            return self.ceiling  # first any pattern at all, or the proof that there is none
         if gap <= CLOSE_SHARE * self.ceiling:
             return self.ceiling
         return self.lower + max(1, int(LEVEL_SHARE * gap))
