@@ -14,17 +14,21 @@ from random_problems import placement_problems
 from referencing import Registry, Resource
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.io import placement_from_json, placement_to_json, result_from_json
+from pipeplan.instances.io import chain_from_json, placement_from_json, placement_to_json, result_from_json
 from pipeplan.instances.placement import PlacementProblem
 from pipeplan.instances.plan import PlacementPlan
 from pipeplan.instances.schemas import NAMES, read_schema
 
+CHAIN = {
+    "schema": "pipeplan.chain/1", "forward": [1, 2.5], "backward": [2, 0], "activations": [1, 2, 3], "weights": [0, 1],
+    "gpus": 2, "memory": None, "transfer_times": [1, 0, 1], "duplex": "full",
+}  # fmt: skip
 REGISTRY: Any = Registry().with_resources(
     [(read_schema(name)["$id"], Resource.from_contents(read_schema(name))) for name in NAMES]
 )
 VALIDATORS = {name: jsonschema.Draft202012Validator(read_schema(name), registry=REGISTRY) for name in NAMES}
-READERS = {"placement-1": placement_from_json, "plan-1": PlacementPlan.from_json, "result-1": result_from_json}
-GOOD = {"placement-1": OWN, "plan-1": PLAN, "result-1": RESULT}
+READERS = {"chain-1": chain_from_json, "placement-1": placement_from_json, "plan-1": PlacementPlan.from_json, "result-1": result_from_json}
+GOOD = {"chain-1": CHAIN, "placement-1": OWN, "plan-1": PLAN, "result-1": RESULT}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,8 +37,8 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 
 
 def test_an_unknown_schema_names_the_known_ones() -> None:
-    with pytest.raises(KeyError, match="placement-1, plan-1, result-1"):
-        read_schema("chain-1")
+    with pytest.raises(KeyError, match="chain-1, placement-1, plan-1, result-1"):
+        read_schema("chain-9")
 
 
 @pytest.mark.parametrize("name", NAMES)
