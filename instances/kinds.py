@@ -18,7 +18,7 @@ PLAN_KIND = {PlacementProblem.kind: PlacementPlan.kind, ChainProblem.kind: Patte
 
 def any_plan_from_json(data: object, where: str = "plan") -> Plan:
     """Read a plan object of the kind that it names; `where` is its path in the file."""
-    top = as_object(where, data, '{"kind": ...}')
+    top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
     kind = require(where, top, "kind")
     if kind == PatternPlan.kind:
         return PatternPlan.from_json(top, where)
