@@ -93,7 +93,7 @@ def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _
         return _lower(text, path, cluster)
     data = parse_json(text, str(path))
     name = name or _json_format(data)
-    if name == "own" and isinstance(data, dict) and data.get("schema") == CHAIN_SCHEMA:
+    if name == "own" and _is_chain(data):
         return _chain(data, cluster)
     _refuse_profile_options(cluster)
     if name == "published":
@@ -119,6 +119,12 @@ def _overridden(data: Any, cluster: _Cluster, names: Mapping[str, str]) -> Any:
     given = {"accelerators": cluster.devices, "cpus": cluster.cpus, "memory_bytes": cluster.memory_bytes}
     changes = {names.get(key, key): _finite(value) for key, value in given.items() if value is not None}
     return {**data, **changes} if changes and isinstance(data, dict) else data
+
+
+def _is_chain(data: Any) -> bool:
+    """Of whatever version: others than ours are refused by the reader of chains, which names ours."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    return isinstance(schema, str) and schema.startswith(CHAIN_SCHEMA.rpartition("/")[0] + "/")
 
 
 def _chain(data: dict[str, Any], cluster: _Cluster) -> ChainProblem:
