@@ -13,6 +13,7 @@ from .choice import Method, check_native, choose
 from .contract import Board, Outcome, Request
 from .judge import Rules, judge
 from .options import Progress, SolveOptions
+from .referees import referee_of
 from .start import Start, Wish, prepare
 
 _log = logging.getLogger("pipeplan")
@@ -60,7 +61,7 @@ def solve(
         violations=verdict.violations,
         warm_start=start.report(outcome),
         backend=outcome.backend,
-        options=_echo(method, rules, limits, start),
+        options=_echo(problem, method, rules, limits, start),
         seconds=_seconds(outcome, planned, board.seconds),
         model_size=outcome.model_size,
         messages=(*start.messages, *verdict.messages),
@@ -74,11 +75,7 @@ def describe(problem: Problem) -> dict[str, Any]:
         "name": problem.name,
         "hash": problem.hash,
         "time_unit": problem.time_unit,
-        "nodes": len(problem.nodes),
-        "edges": len(problem.edges),
-        "accelerators": problem.accelerators,
-        "cpus": problem.cpus,
-        "memory_bytes": problem.memory_bytes,
+        **referee_of(problem).facts(problem),
     }
 
 
@@ -111,11 +108,11 @@ def _run(
     return start, outcome
 
 
-def _echo(method: Method, rules: Rules, limits: SolveOptions, start: Start) -> dict[str, Any]:
+def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, start: Start) -> dict[str, Any]:
     """Everything that can change the answer, and the tolerance that `proven` means."""
     return {
         **method.request_options(),
-        "contiguity": rules.contiguity,
+        **({"contiguity": rules.contiguity} if problem.kind == "placement" else {}),
         "warm_start": start.wish,
         **limits.to_json(),
         "proven_tolerance": PROVEN_TOLERANCE,

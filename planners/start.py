@@ -20,8 +20,8 @@ _log = logging.getLogger("pipeplan")
 
 Wish = Literal["auto", "none"] | Plan
 
-QUICK_PLANNERS = ("linear-dp", "greedy")
-"""Whose plans are offered to an exact method where the user names no start."""
+QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {"placement": ("linear-dp", "greedy")}
+"""Whose plans are offered to an exact method where the user names no start, by kind of problem."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
         return _from_user(problem, rules, wish, board)
     start = Start(wish)
     if wish == "auto" and method.formulation is not None:
-        for name in QUICK_PLANNERS:
+        for name in QUICK_PLANNERS.get(problem.kind, ()):
             _try_quick(name, problem, method.options, rules, limits, board, start)
     return start
 
