@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
+from ..instances.kinds import Plan as Plan
+from ..instances.kinds import Problem as Problem
 
-Problem = PlacementProblem
-Plan = PlacementPlan
 Values = Mapping[str, float]
 """Values of a model's variables by name."""
 
@@ -60,7 +58,7 @@ class BuiltModel:
     model: Any
     """A Pyomo ConcreteModel or a `NativeModel`."""
     decode: Callable[[Values], Plan]
-    encode: Callable[[Plan], Values | None]
+    encode: Callable[[Any], Values | None]
     """A start for the solver; None where the plan is outside this model (a cut-off, a merged group)."""
     grids: Mapping[str, float] = field(default_factory=dict)
     grid_loss: float = 0.0
@@ -75,7 +73,7 @@ class Refuted:
 
 
 class Formulation(Protocol):
-    """What a module in `formulations/` offers to the registry."""
+    """What a module in `formulations/` offers to the registry. Problems are of its `problem_kind`."""
 
     name: str
     title: str
@@ -83,20 +81,24 @@ class Formulation(Protocol):
     problem_kind: str
     options: tuple[OptionSpec, ...]
 
-    def check(self, problem: Problem, options: Mapping[str, Any]) -> None:
+    def check(self, problem: Any, options: Mapping[str, Any]) -> None:
         """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
-        """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain`."""
+        """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain` (placements only)."""
         ...
 
-    def lower_bound(self, problem: Problem, options: Mapping[str, Any]) -> float:
+    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Who races where the user names no solver; the last one gets the most threads (not asked for placements)."""
+        ...
+
+    def lower_bound(self, problem: Any, options: Mapping[str, Any]) -> float:
         """A valid bound that needs no solver."""
         ...
 
     def build(
         self,
-        problem: Problem,
+        problem: Any,
         options: Mapping[str, Any],
         *,
         native: bool,

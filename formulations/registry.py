@@ -29,6 +29,19 @@ VARIANT = OptionSpec(
     "strong: with safe reductions and cuts; plain: as in the paper.",
     ("strong", "plain"),
 )
+CHAIN_VARIANT = OptionSpec(
+    "variant",
+    "choice",
+    "corrected",
+    "corrected: with the errata mended, bounds and cuts; printed: the paper's own rows, for teaching.",
+    ("corrected", "printed"),
+)
+BATCHES_PER_PERIOD = OptionSpec(
+    "batches_per_period",
+    "int",
+    1,
+    "Batches per pattern (kFkB), each with starts of its own.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,11 @@ def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
     }
 
 
+_BEAUMONT = (
+    "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations, "
+    "hal-02968802, 2020"
+)
+
 FORMULATIONS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
@@ -88,8 +106,26 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
             takes_start=True,
         ),
+        Entry(
+            "ilp-beaumont",
+            "Periodic 1F1B patterns of chains, with exact memory, as an integer program",
+            "chain",
+            "pipeplan.formulations.beaumont.ilp:FORMULATION",
+            (CHAIN_VARIANT,),
+            paper=_BEAUMONT,
+            takes_start=True,
+        ),
+        Entry(
+            "cp-beaumont",
+            "Periodic patterns of chains, one or more batches per period, as a CP-SAT model",
+            "chain",
+            "pipeplan.formulations.beaumont.cp:FORMULATION",
+            (BATCHES_PER_PERIOD,),
+            paper=_BEAUMONT,
+            takes_start=True,
+        ),
     )
 }
 
-BEST_FOR_KIND: Mapping[str, str] = {"placement": "ip-tarnawski"}
+BEST_FOR_KIND: Mapping[str, str] = {"placement": "ip-tarnawski", "chain": "ilp-beaumont"}
 """The formulation that is used where none is named."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .plan import PlacementPlan
+from .kinds import Plan
 
 SCHEMA = "pipeplan.result/1"
 
@@ -81,7 +81,7 @@ class Result:
     found: Found
     formulation: str | None = None
     planner: str | None = None
-    plan: PlacementPlan | None = None
+    plan: Plan | None = None
     objective: float | None = None
     """The referee's value, in the problem's time unit."""
     claimed: float | None = None

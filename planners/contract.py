@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..formulations.contract import OptionSpec, Plan, Problem
+from ..formulations.contract import OptionSpec, Plan
 from ..instances.result import Stop, WarmStart
 from .options import Progress, SolveOptions
 
@@ -50,10 +50,12 @@ class Board:
 class Request:
     """Everything that a planner is told. `options` holds only what the planner declared, defaults filled in."""
 
-    problem: Problem
+    problem: Any
+    """Of the planner's own kind: nobody else is asked."""
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: SolveOptions = SolveOptions()
-    warm_start: Plan | None = None
+    warm_start: Any = None
+    """A plan for the problem, or None."""
     board: Board = field(default_factory=Board)
 
     def seconds_left(self) -> float | None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from ..formulations.contract import Formulation, OptionSpec, Plan
 from ..formulations.registry import FORMULATIONS
-from ..instances.placement import PlacementProblem
 from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from .contract import Board, Outcome, Planner, Request
 from .judge import Rules, rule
@@ -68,6 +67,8 @@ class _Run:
         self.rules = Rules(own.get("objective", "max-load"), self.formulation.contiguity(own))
         self.state = _State()
         self.messages: list[str] = []
+        self.refused: Plan | None = None
+        """What the model calls a plan and the referee does not."""
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: set[str] = set()
@@ -80,8 +81,8 @@ class _Run:
         last = self.last
         return Outcome(
             stop=stop,
-            plan=self.state.plan,
-            claimed=self.state.claimed,
+            plan=self.state.plan or self.refused,
+            claimed=self.state.claimed if self.refused is None or last is None else last.refused_value,
             bound=self.state.bound,
             warm_start=self.warm_start,
             backend={} if last is None else last.backend,
@@ -131,7 +132,7 @@ class _Run:
         return gap
 
     def _solve(self) -> Stop:
-        for gap in (COARSE_GAP, 0.0):
+        for gap in self._gaps():
             stop = self._close(max(gap, self._target_gap()))
             if stop is not None:
                 return stop
@@ -139,11 +140,15 @@ class _Run:
                 break
         return Stop.PROVEN if self._reached(PROVEN_TOLERANCE) else Stop.GAP
 
+    def _gaps(self) -> tuple[float, ...]:
+        """Periods of chains are few and far between: there the last gap is as easy as the first."""
+        return (0.0,) if self.request.problem.kind == "chain" else (COARSE_GAP, 0.0)
+
     def _stages(self, gap: float) -> tuple[Stage, ...]:
         reached = relative_gap(self.state.value, self.state.bound)
         near = reached is not None and reached <= NEAR * gap
-        search = self.state.plan is not None and isinstance(self.request.problem, PlacementProblem)
-        return lineup(self.solver, self.options, self.request.limits.threads, near, search)
+        search = self.state.plan is not None and self.request.problem.kind == "placement"
+        return lineup(self.formulation, self.solver, self.options, self.request.limits.threads, near, search)
 
     def _close(self, gap: float) -> Stop | None:
         """Stages until the gap is reached (None) or something else ends the run."""
@@ -168,6 +173,9 @@ class _Run:
             unchanged = (self.state.value, self.state.bound) == before
             if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
                 turn += 1  # it has had its time
+            if attempt.refused is not None and self.state.plan is None:
+                self.refused = attempt.refused
+                return Stop.ERROR
             if turn == len(stages):
                 return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
         return None

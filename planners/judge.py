@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..formulations.contract import Plan, Problem
-from ..instances.referee import evaluate, verify
 from ..instances.result import PROVEN_TOLERANCE, Found, Stop, relative_gap
 from .contract import Board, Outcome
 from .options import SolveOptions
+from .referees import Rules as Rules
+from .referees import fits, referee_of
 
 BOUND_SLACK = 1e-9
 """A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
 
 CLAIM_TOLERANCE = 1e-4
 """Solvers work within tolerances and on grids: a claim that is off by less is shown as it is and not remarked upon."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """By which rules the referee judges: those that the options ask for."""
-
-    objective: str = "max-load"
-    contiguity: str = "chain"
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Rules:
-        contiguity = "device" if options.get("device_contiguity") else "chain"
-        return cls(options.get("objective", "max-load"), "none" if options.get("non_contiguous") else contiguity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +30,12 @@ class Ruling:
 
 def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     """Verify, then evaluate; what cannot even be read as a plan has that as its violation."""
+    if not fits(problem, plan):
+        return Ruling(plan, None, (f"a plan of kind {plan.kind!r} says nothing about a {problem.kind}",))
+    referee = referee_of(problem)
     try:
-        violations = tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
-        value = None if violations else evaluate(problem, plan).objective(rules.objective)
+        violations = referee.violations(problem, plan, rules)
+        value = None if violations else referee.value(problem, plan, rules)
     except (TypeError, ValueError, AttributeError) as error:
         return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
     return Ruling(plan, value, violations)

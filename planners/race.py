@@ -33,6 +33,9 @@ class Attempt:
     value: float | None = None
     """The referee's value of `plan`."""
     claimed: float | None = None
+    refused: Plan | None = None
+    """The last plan that the referee did not accept, with the model's value of it."""
+    refused_value: float | None = None
     stop: Stop | None = None
     """Why the deciding backend stopped; None: the attempt was cut short."""
     warmth: Warmth = Warmth.NONE
@@ -177,6 +180,7 @@ class Race:
         value = self.judge(plan)
         if value is None:
             attempt.messages.append(f"a plan of {runner.name} was refused by the referee")
+            attempt.refused, attempt.refused_value = plan, claimed
         elif attempt.value is None or value < attempt.value:
             attempt.plan, attempt.value, attempt.claimed = plan, value, claimed
             attempt.improved_at = self.board.seconds
@@ -219,7 +223,7 @@ class Race:
             self._take_bound(outcome.bound, attempt)
         if outcome.message:
             attempt.messages.append(f"{runner.name}: {outcome.message}")
-        if outcome.stop in (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED):
+        if outcome.stop in (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED):  # completed: all that a grid tells
             attempt.stop = outcome.stop
         elif outcome.stop == Stop.MEMORY:
             attempt.dead.append(runner.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from .cross_check import cross_check as check
 from .cross_check import other_method
 from .judge import Rules, judge
 from .options import Progress, SolveOptions
+from .referees import referee_of
 from .start import Start, Wish, prepare
 
 _log = logging.getLogger("pipeplan")
@@ -69,7 +70,7 @@ def solve(
         violations=verdict.violations,
         warm_start=start.report(outcome),
         backend=outcome.backend,
-        options=_echo(method, rules, limits, start),
+        options=_echo(problem, method, rules, limits, start),
         seconds=_seconds(outcome, planned, board.seconds),
         model_size=outcome.model_size,
         messages=(*start.messages, *verdict.messages),
@@ -97,19 +98,8 @@ def describe(problem: Problem) -> dict[str, Any]:
         "name": problem.name,
         "hash": problem.hash,
         "time_unit": problem.time_unit,
-        "nodes": len(problem.nodes),
-        "edges": len(problem.edges),
-        "accelerators": problem.accelerators,
-        "cpus": problem.cpus,
-        "memory_bytes": problem.memory_bytes,
-        **_cluster_facts(problem),
+        **referee_of(problem).facts(problem),
     }
-
-
-def _cluster_facts(problem: Problem) -> dict[str, Any]:
-    """Other types and levels, where there are any."""
-    facts: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
-    return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
 
 
 def _rules(method: Method) -> Rules:
@@ -141,11 +131,11 @@ def _run(
     return start, outcome
 
 
-def _echo(method: Method, rules: Rules, limits: SolveOptions, start: Start) -> dict[str, Any]:
+def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, start: Start) -> dict[str, Any]:
     """Everything that can change the answer, and the tolerance that `proven` means."""
     return {
         **method.request_options(),
-        "contiguity": rules.contiguity,
+        **({"contiguity": rules.contiguity} if problem.kind == "placement" else {}),
         "warm_start": start.wish,
         **limits.to_json(),
         "proven_tolerance": PROVEN_TOLERANCE,

@@ -20,8 +20,8 @@ _log = logging.getLogger("pipeplan")
 
 Wish = Literal["auto", "dp", "none"] | Plan
 
-QUICK_PLANNERS = ("linear-dp", "greedy")
-"""Whose plans are offered to an exact method where the user names no start."""
+QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {"placement": ("linear-dp", "greedy")}
+"""Whose plans are offered to an exact method where the user names no start, by kind of problem."""
 
 START_SHARE = 0.5
 """Of the time limit, for a start."""
@@ -67,8 +67,8 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
         _check_takes_start(method)
         if method.planner.name == DP:
             raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
-    names = (DP,) if wish == DP else QUICK_PLANNERS if wish == "auto" and method.formulation is not None else ()
-    for name in names:
+    quick = QUICK_PLANNERS.get(problem.kind, ()) if wish == "auto" and method.formulation is not None else ()
+    for name in (DP,) if wish == DP else quick:
         if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem
             _try_quick(name, problem, method.options, rules, limits, board, start)
     return start

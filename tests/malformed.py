@@ -481,7 +481,7 @@ MALFORMED_PLANS = [
     ),
     Malformed("plan is a list", ".json", b"[1, 2]", "content", '"kind": "placement"'),
     Malformed("plan of no known form", ".json", b'{"stages": []}', "content", '"kind": "placement"'),
-    Malformed("plan of another kind", ".json", spoilt(PLAN, "kind", value="pattern"), "kind", '"placement"'),
+    Malformed("plan of another kind", ".json", spoilt(PLAN, "kind", value="route"), "kind", '"placement"'),
     Malformed("plan without devices", ".json", spoilt(PLAN, "devices", value=DROP), "devices", "add the key"),
     Malformed("plan devices are an object", ".json", spoilt(PLAN, "devices", value={}), "devices", "give a list"),
     Malformed("plan device is a list", ".json", spoilt(PLAN, "devices", 0, value=["a"]), "devices[0]", '"nodes"'),

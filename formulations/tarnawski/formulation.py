@@ -49,6 +49,9 @@ class TarnawskiThroughput:
             return "none"
         return "device" if options["variant"] == "plain" else "chain"
 
+    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("highs", "cp-sat")
+
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
         return average_load_bound(_contracted(problem, False, options["objective"]))
 

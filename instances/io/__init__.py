@@ -1,5 +1,7 @@
 """Readers and writers: our own versioned JSON, the published JSON, PipeDream profiles, plans and results."""
 
+from .chain import chain_from_json as chain_from_json
+from .chain import chain_to_json as chain_to_json
 from .json_file import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .json_file import dump_json as dump_json
 from .json_file import read_json as read_json

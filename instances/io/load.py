@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from ..chain import ChainProblem
 from ..errors import InputError, UsageError, show
+from ..kinds import Plan, Problem
 from ..placement import PlacementProblem
-from ..plan import PlacementPlan
 from ..result import SCHEMA as RESULT_SCHEMA
 from ..result import Result
+from .chain import SCHEMA as CHAIN_SCHEMA
+from .chain import chain_from_json, chain_to_json
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
 from .own import placement_from_json, placement_to_json
 from .pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
@@ -22,9 +25,10 @@ from .published import placement_from_published, placement_to_published
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
 KNOWN_FORMATS = (
-    'own JSON ("schema": "pipeplan.placement/1"), the published JSON ("maxFPGAs", "nodes", "edges") or a PipeDream '
-    "profile (graph.txt)"
+    'own JSON ("schema": "pipeplan.placement/1" or "pipeplan.chain/1"), the published JSON ("maxFPGAs", "nodes", '
+    '"edges") or a PipeDream profile (graph.txt)'
 )
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
 
 
@@ -43,6 +47,7 @@ class _Cluster:
 def load(
     path: str | os.PathLike[str],
     *,
+    kind: Literal["placement", "chain"] | None = None,
     format: str | None = None,
     devices: int | None = None,
     cpus: int | None = None,
@@ -51,17 +56,23 @@ def load(
     cpu_slowdown: float | None = None,
     training: bool | None = None,
     max_bytes: int = MAX_FILE_BYTES,
-) -> PlacementProblem:
-    """Read a placement problem; the format is detected unless `format` names it.
+) -> Problem:
+    """Read a problem; its format is detected unless `format` names it, and its kind is checked if `kind` names it.
 
-    `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says. A PipeDream
-    profile says nothing about a cluster: `devices`, `memory_bytes` and `bandwidth` (bytes per second) are
-    required, `cpus` are 0 and `training` is true unless given, and CPUs need `cpu_slowdown`.
+    `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says, and so does `bandwidth`
+    (bytes per second; infinity: transfers take no time) for a chain. A PipeDream profile says nothing about a
+    cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
+    given, and CPUs need `cpu_slowdown`.
     """
     cluster = _Cluster(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training)
     text = read_text(path, max_bytes=max_bytes)
     try:
-        return _parse(text, path, _known_format(format), cluster)
+        problem = _parse(text, path, _known_format(format), cluster)
+        if kind not in (None, problem.kind):
+            raise InputError(
+                "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {kind}"
+            )
+        return problem
     except InputError as error:
         raise error.in_file(str(path)) from None
 
@@ -72,7 +83,7 @@ def _known_format(name: str | None) -> str | None:
     return name
 
 
-def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _Cluster) -> PlacementProblem:
+def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _Cluster) -> Problem:
     if name is None:
         starts_as_json = text.lstrip()[:1] in ("{", "[")
         if not starts_as_json and not looks_like_profile(text):
@@ -82,6 +93,8 @@ def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _
         return _lower(text, path, cluster)
     data = parse_json(text, str(path))
     name = name or _json_format(data)
+    if name == "own" and _is_chain(data):
+        return _chain(data, cluster)
     _refuse_profile_options(cluster)
     if name == "published":
         names = {"accelerators": "maxFPGAs", "cpus": "maxCPUs", "memory_bytes": "maxSizePerFPGA"}
@@ -106,6 +119,39 @@ def _overridden(data: Any, cluster: _Cluster, names: Mapping[str, str]) -> Any:
     given = {"accelerators": cluster.devices, "cpus": cluster.cpus, "memory_bytes": cluster.memory_bytes}
     changes = {names.get(key, key): _finite(value) for key, value in given.items() if value is not None}
     return {**data, **changes} if changes and isinstance(data, dict) else data
+
+
+def _is_chain(data: Any) -> bool:
+    """Of whatever version: others than ours are refused by the reader of chains, which names ours."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    return isinstance(schema, str) and schema.startswith(CHAIN_SCHEMA.rpartition("/")[0] + "/")
+
+
+def _chain(data: dict[str, Any], cluster: _Cluster) -> ChainProblem:
+    """The chain with the caller's cluster in it."""
+    if cluster.cpus:
+        raise UsageError("--cpus is for placement problems: a chain runs on GPUs alone; drop --cpus.")
+    _refuse_profile_options(replace(cluster, bandwidth=None))
+    changes: dict[str, Any] = {}
+    if cluster.devices is not None:
+        changes["gpus"] = cluster.devices
+    if cluster.memory_bytes is not None:
+        changes["memory"] = _finite(cluster.memory_bytes)
+    if cluster.bandwidth is not None:
+        changes["bandwidth"] = _finite(cluster.bandwidth * _seconds(data.get("time_unit", "s")))
+        changes["transfer_times"] = None
+    return chain_from_json({**data, **changes})
+
+
+def _seconds(time_unit: object) -> float:
+    """A time unit in seconds, to turn bytes per second into bytes per unit."""
+    if not isinstance(time_unit, str) or time_unit not in SECONDS:
+        known = ", ".join(SECONDS)
+        raise UsageError(
+            f"--bandwidth is in bytes per second, but the file's time_unit is {show(time_unit)}: give the file one of "
+            f"{known}, or write the bandwidth into it."
+        )
+    return SECONDS[time_unit]
 
 
 def _finite(value: float) -> float | None:
@@ -138,16 +184,14 @@ def _lower(text: str, path: str | os.PathLike[str], cluster: _Cluster) -> Placem
 # ---- writing -------------------------------------------------------------------------------------------
 
 
-def save(
-    value: PlacementProblem | PlacementPlan | Result, path: str | os.PathLike[str], *, format: str = "own"
-) -> None:
-    """Write a problem (`own` or `published` format), a plan or a result as JSON, atomically."""
+def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format: str = "own") -> None:
+    """Write a problem (`own` format; placement problems also as `published`), a plan or a result, atomically."""
     if format not in WRITABLE_FORMATS:
         raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
     if isinstance(value, PlacementProblem):
         data = placement_to_json(value) if format == "own" else placement_to_published(value)
-    elif format == "own":
-        data = value.to_json()
+    elif format != "own":
+        raise UsageError("Only placement problems have a published format; save all else in the own format.")
     else:
-        raise UsageError("Only problems have a published format; save plans and results in the own format.")
+        data = chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()
     write_text_atomically(path, dump_json(data))

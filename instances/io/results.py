@@ -6,10 +6,13 @@ import math
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
+from ..chain import ChainProblem
 from ..errors import InputError, show
 from ..fields import as_list, as_object, join, refuse_unknown, require, require_object
+from ..kinds import PLAN_KIND, Plan, Problem, any_plan_from_json
+from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
 from ..result import SCHEMA, Found, Result, Stop, WarmStart, Warmth
@@ -18,14 +21,24 @@ from .own import check_schema
 from .published import expert_plan_from_json
 
 PLAN_FORMATS = (
-    'a plan ("kind": "placement"), a result ("schema": "pipeplan.result/1"), an expert split ("fpgas" and "cpus")'
+    'a plan ("kind": "placement" or "pattern"), a result ("schema": "pipeplan.result/1"), an expert split ("fpgas" '
+    'and "cpus")'
 )
 
 Word = TypeVar("Word", bound=StrEnum)
 
 
-def load_plan(path: str | os.PathLike[str], problem: PlacementProblem | None = None) -> PlacementPlan:
-    """The plan in a plan file, a result file or an expert split; ids of a split are checked against the problem."""
+@overload
+def load_plan(path: str | os.PathLike[str], problem: PlacementProblem) -> PlacementPlan: ...
+@overload
+def load_plan(path: str | os.PathLike[str], problem: ChainProblem) -> PatternPlan: ...
+@overload
+def load_plan(path: str | os.PathLike[str], problem: None = None) -> Plan: ...
+def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:
+    """The plan in a plan file, a result file or an expert split.
+
+    With a problem, the plan's kind must fit it, and the ids of a split are checked against it.
+    """
     data = read_json(path)
     try:
         return plan_from_json(data, problem)
@@ -33,18 +46,29 @@ def load_plan(path: str | os.PathLike[str], problem: PlacementProblem | None = N
         raise error.in_file(str(path)) from None
 
 
-def plan_from_json(data: object, problem: PlacementProblem | None = None) -> PlacementPlan:
+def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
     """See `load_plan`."""
-    top = as_object("", data, PLAN_FORMATS)
+    plan = _plan(as_object("", data, PLAN_FORMATS), problem)
+    if problem is not None and plan.kind != PLAN_KIND[problem.kind]:
+        fitting = PLAN_KIND[problem.kind]
+        raise InputError(
+            "plan",
+            f"is of the kind {plan.kind}, but the problem is a {problem.kind}",
+            f"give a plan of the kind {fitting}",
+        )
+    return plan
+
+
+def _plan(top: Mapping[str, Any], problem: Problem | None) -> Plan:
     if "schema" in top:
         plan = result_from_json(top).plan
         if plan is None:
             raise InputError("plan", "is null: the run that wrote this result found none", "give a result with a plan")
         return plan
     if "kind" in top:
-        return PlacementPlan.from_json(top, where="")
+        return any_plan_from_json(top, where="")
     if "fpgas" in top:
-        return expert_plan_from_json(top, problem)
+        return expert_plan_from_json(top, problem if isinstance(problem, PlacementProblem) else None)
     raise InputError("content", "is no plan in a known format", f"give {PLAN_FORMATS}")
 
 
@@ -68,7 +92,7 @@ def result_from_json(data: object) -> Result:
         found=_word("found", require("", top, "found"), Found),
         formulation=_text_or_none("formulation", top),
         planner=_text_or_none("planner", top),
-        plan=None if plan is None else PlacementPlan.from_json(plan),
+        plan=None if plan is None else any_plan_from_json(plan),
         objective=_number_or_none("objective", top),
         claimed=_number_or_none("claimed", top),
         bound=_number_or_none("bound", top),

@@ -101,7 +101,9 @@ def load_instance(text: str, on: Cluster) -> PlacementProblem:
     from ..instances.io import load
 
     if os.path.exists(text) or _looks_like_a_path(text):
-        return load(text, **asdict(on))
+        problem = load(text, kind="placement", **asdict(on))
+        assert isinstance(problem, PlacementProblem), "checked by its kind"
+        return problem
     from ..instances.catalogue import load_packaged, packaged_names
 
     if text not in packaged_names():

@@ -25,9 +25,10 @@ def draw_result(problem: PlacementProblem, result: Result) -> None:
     if result.model_size:
         _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
     _block("run", _run_facts(result, problem))
-    if result.plan is not None and result.verified:
-        draw_split(problem, result.plan)
-    say_verdict(problem, result.plan, result.violations, str(result.options.get("objective", "max-load")))
+    plan = result.plan if isinstance(result.plan, PlacementPlan) else None
+    if plan is not None and result.verified:
+        draw_split(problem, plan)
+    say_verdict(problem, plan, result.violations, str(result.options.get("objective", "max-load")))
 
 
 def _block(title: str, facts: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from ...instances.plan import PlacementPlan
 from ...instances.result import Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from .coarsening import ladder
@@ -111,7 +112,7 @@ class _Search:
         objective = self.request.options.get("objective", "max-load")
         quick = Request(self.request.problem, {"objective": objective, "orders": 3}, self.request.limits)
         plan = LINEAR_DP.plan(quick).plan
-        self.linear = None if plan is None else self.groups.device_of(self.request.problem, plan)
+        self.linear = self.groups.device_of(self.request.problem, plan) if isinstance(plan, PlacementPlan) else None
         if self.linear is not None:
             self.incumbent.offer(self.linear)
 

@@ -14,17 +14,37 @@ from random_problems import placement_problems
 from referencing import Registry, Resource
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.io import placement_from_json, placement_to_json, result_from_json
+from pipeplan.instances.io import (
+    chain_from_json,
+    chain_to_json,
+    placement_from_json,
+    placement_to_json,
+    result_from_json,
+)
+from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.placement import PlacementProblem
 from pipeplan.instances.plan import PlacementPlan
 from pipeplan.instances.schemas import NAMES, read_schema
 
+CHAIN = {
+    "schema": "pipeplan.chain/1", "forward": [1, 2.5], "backward": [2, 0], "activations": [1, 2, 3], "weights": [0, 1],
+    "gpus": 2, "memory": None, "transfer_times": [1, 0, 1], "duplex": "full",
+}  # fmt: skip
+PATTERN = {
+    "kind": "pattern", "period": 4, "batches_per_period": 1, "allocation": [0, 1], "starts": [0, 1, 3.5, 5],
+    "transfers": {"1": 1, "3": 4},
+}  # fmt: skip
 REGISTRY: Any = Registry().with_resources(
     [(read_schema(name)["$id"], Resource.from_contents(read_schema(name))) for name in NAMES]
 )
 VALIDATORS = {name: jsonschema.Draft202012Validator(read_schema(name), registry=REGISTRY) for name in NAMES}
-READERS = {"placement-1": placement_from_json, "plan-1": PlacementPlan.from_json, "result-1": result_from_json}
-GOOD = {"placement-1": OWN, "plan-1": PLAN, "result-1": RESULT}
+READERS = {
+    "chain-1": chain_from_json,
+    "placement-1": placement_from_json,
+    "plan-1": PlacementPlan.from_json,
+    "result-1": result_from_json,
+}
+GOOD = {"chain-1": CHAIN, "placement-1": OWN, "plan-1": PLAN, "result-1": RESULT}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,14 +53,26 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 
 
 def test_an_unknown_schema_names_the_known_ones() -> None:
-    with pytest.raises(KeyError, match="placement-1, plan-1, result-1"):
-        read_schema("chain-1")
+    with pytest.raises(KeyError, match="chain-1, placement-1, plan-1, result-1"):
+        read_schema("chain-9")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_good_examples_pass(name: str) -> None:
     VALIDATORS[name].validate(GOOD[name])
     READERS[name](GOOD[name])
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_written_pattern_passes(batches: int) -> None:
+    one = PatternPlan.from_json(PATTERN)
+    plan = PatternPlan(one.period, one.allocation, one.starts * batches, one.transfers * batches)
+    VALIDATORS["plan-1"].validate(plan.to_json())
+    assert PatternPlan.from_json(plan.to_json()) == plan
+
+
+def test_a_written_chain_passes() -> None:
+    VALIDATORS["chain-1"].validate(chain_to_json(chain_from_json(CHAIN)))
 
 
 @given(placement_problems())
@@ -88,6 +120,8 @@ def test_malformed_examples_fail(name: str, case: Any) -> None:
 
 
 PLACES = {
+    "chain-1": list(read_schema("chain-1")["properties"]),
+    "pattern": ["kind", "period", "batches_per_period", "allocation", "starts", "transfers"],
     "placement-1": ["schema", "name", "time_unit", "accelerators", "cpus", "memory_bytes", "nodes", "edges"],
     "plan-1": ["kind", "devices"],
     "result-1": [
@@ -114,11 +148,14 @@ VALUES = st.recursive(
 )
 
 
-@given(st.sampled_from(NAMES), st.data())
+@given(st.sampled_from([*NAMES, "pattern"]), st.data())
 def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.DataObject) -> None:
-    spoilt = {**GOOD[name], data.draw(st.sampled_from(PLACES[name])): data.draw(VALUES)}
+    good, reader, schema = (
+        (PATTERN, PatternPlan.from_json, "plan-1") if name == "pattern" else (GOOD[name], READERS[name], name)
+    )
+    spoilt = {**good, data.draw(st.sampled_from(PLACES[name])): data.draw(VALUES)}
     try:
-        READERS[name](spoilt)
+        reader(spoilt)
     except InputError:
         return
-    assert VALIDATORS[name].is_valid(spoilt)
+    assert VALIDATORS[schema].is_valid(spoilt)

@@ -1,0 +1,199 @@
+"""From what a model says of a pattern (orders and shifts) to a plan with exact times, and back.
+
+Orders on the resources and shifts along the batch decide the memory (Lemma 10), so the shortest period that they
+allow is taken, in exact numbers: rounding in a solver, and grids, leave no trace in the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from .decimals import decimal
+from .timetable import Timetable, Wait, tightest
+
+TIE = Fraction(1, 10**6)
+"""Ends that are later than the next start by less than this part of a period are taken for equal."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Activity:
+    """Task t or the transfer of edge e (both from 1) of one batch of the pattern."""
+
+    row: int
+    number: int
+    is_transfer: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Positions are starts within one period, whose ends lie in [0, T]; `orders` lists the users of each resource."""
+
+    problem: ChainProblem
+    allocation: tuple[int, ...]
+    period: Fraction
+    batches: int
+    positions: Mapping[Activity, Fraction]
+    orders: Sequence[Sequence[Activity]]
+
+    @cached_property
+    def rank(self) -> dict[Activity, int]:
+        return {activity: n for users in self.orders for n, activity in enumerate(users)}
+
+    def duration(self, activity: Activity) -> Fraction:
+        times = self.problem.edge_times if activity.is_transfer else self.problem.durations
+        return decimal(times[activity.number - 1])
+
+    def path(self, row: int) -> list[Activity]:
+        """The tasks of a batch, and its transfers as far as they are activities of their own."""
+        found = []
+        for task in range(1, self.problem.tasks + 1):
+            found.append(Activity(row, task))
+            transfer = Activity(row, task, is_transfer=True)
+            if transfer in self.positions:
+                found.append(transfer)
+        return found
+
+    def shift(self, before: Activity, after: Activity) -> int:
+        """By how many periods the next activity of a batch lags behind in the pattern, at least."""
+        if not before.is_transfer and not after.is_transfer and self._gpu(before) == self._gpu(after):
+            return int(self.rank[after] < self.rank[before])
+        late = self.positions[before] + self.duration(before) - self.positions[after]
+        return max(0, math.ceil(late / self.period - TIE)) if self.period else int(late > 0)
+
+    def _gpu(self, activity: Activity) -> int:
+        return self.allocation[self.problem.layer_of[activity.number - 1]]
+
+
+def edge_is_cut(problem: ChainProblem, allocation: Sequence[int], edge: int) -> bool:
+    """Are the two tasks of an edge (from 1) on different GPUs?"""
+    return allocation[problem.layer_of[edge - 1]] != allocation[problem.layer_of[edge]]
+
+
+def is_activity(problem: ChainProblem, edge: int) -> bool:
+    """Must the transfer of an edge be placed in time, where its tasks are on different GPUs?"""
+    return edge != problem.layers and (problem.edge_times[edge - 1] > 0 or problem.exclusive_buffers)
+
+
+def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tuple[int, int]:
+    """Who sends over which link: an ordered pair of GPUs where each direction has a link of its own."""
+    sender, receiver = allocation[problem.layer_of[edge - 1]], allocation[problem.layer_of[edge]]
+    return (sender, receiver) if problem.duplex == "full" else (min(sender, receiver), max(sender, receiver))
+
+
+def plan_of(draft: Draft, *, tighten: bool = True) -> PatternPlan:
+    """The plan with the shortest period of these orders and shifts; as drafted where there is none."""
+    paths = [draft.path(row) for row in range(draft.batches)]
+    number = {activity: n for n, activity in enumerate(a for path in paths for a in path)}
+    table = tightest(len(number), _waits(draft, paths, number), Fraction(0)) if tighten else None
+    if table is None:
+        starts = [draft.positions[activity] for activity in number]
+        table = Timetable(draft.period, tuple(starts))
+    return _plan(draft, paths, number, table)
+
+
+def _waits(draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Activity, int]) -> list[Wait]:
+    """Precedence along each batch, order around the period on each resource, and exclusive buffers."""
+    waits = []
+    for path in paths:
+        for a, b in zip(path, path[1:], strict=False):
+            waits.append(Wait(number[a], number[b], draft.duration(a), draft.shift(a, b)))
+        if draft.problem.exclusive_buffers:
+            waits += _buffer_waits(draft, path, number)
+    for users in draft.orders:
+        for a, b in zip(users, users[1:], strict=False):
+            waits.append(Wait(number[a], number[b], draft.duration(a), 0))
+        waits.append(Wait(number[users[-1]], number[users[0]], draft.duration(users[-1]), 1))
+    return waits
+
+
+def _buffer_waits(draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int]) -> list[Wait]:
+    """What a task wrote is sent, and what was received is read, within one period."""
+    waits = []
+    for a, transfer, b in zip(path, path[1:], path[2:], strict=False):
+        if transfer.is_transfer:
+            held = draft.duration(transfer) - draft.duration(a)
+            waits.append(Wait(number[transfer], number[a], held, 1 - draft.shift(a, transfer)))
+            waits.append(Wait(number[b], number[transfer], Fraction(0), 1 - draft.shift(transfer, b)))
+    return waits
+
+
+def _plan(
+    draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Activity, int], table: Timetable
+) -> PatternPlan:
+    origin = table.starts[number[Activity(0, 1)]]
+    rows: list[tuple[float, ...]] = []
+    transfers: list[dict[int, float]] = []
+    for path in paths:
+        time = _absolute(draft, path, number, table, origin)
+        rows.append(tuple(float(time[a]) for a in path if not a.is_transfer))
+        transfers.append({edge: float(start) for edge, start in _transfer_starts(draft, path[0].row, time).items()})
+    return PatternPlan(float(table.period), draft.allocation, tuple(rows), tuple(transfers))
+
+
+def _absolute(
+    draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int], table: Timetable, origin: Fraction
+) -> dict[Activity, Fraction]:
+    periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
+    for a, b in zip(path, path[1:], strict=False):
+        periods += draft.shift(a, b)
+        time[b] = table.starts[number[b]] + periods * table.period - origin
+    return time
+
+
+def _transfer_starts(draft: Draft, row: int, time: Mapping[Activity, Fraction]) -> dict[int, Fraction]:
+    """Transfers that take no time happen when their task ends."""
+    starts = {}
+    for edge in draft.problem.remote_edges:
+        if edge_is_cut(draft.problem, draft.allocation, edge):
+            sender = Activity(row, edge)
+            ended = time[sender] + draft.duration(sender)
+            starts[edge] = time.get(Activity(row, edge, is_transfer=True), ended)
+    return starts
+
+
+# ---- from a plan to positions and shifts -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A plan within one period: where each activity is, and how many periods later its batch comes to it."""
+
+    period: Fraction
+    positions: Mapping[Activity, Fraction]
+    laps: Mapping[Activity, int]
+
+    def is_before(self, a: Activity, b: Activity, problem: ChainProblem) -> bool:
+        """Order on a resource. Of activities that share an instant, those without a duration come first."""
+        return self._key(a, problem) < self._key(b, problem)
+
+    def _key(self, a: Activity, problem: ChainProblem) -> tuple[Fraction, bool, int, Activity]:
+        times = problem.edge_times if a.is_transfer else problem.durations
+        return self.positions[a], times[a.number - 1] > 0, -self.laps[a], a
+
+
+def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:
+    """The plan with its first task at 0 and all ends in (0, T]; None where it is no plan of this problem."""
+    shape = len(plan.allocation) == problem.layers and all(len(row) == problem.tasks for row in plan.starts)
+    if not shape or not plan.starts or plan.period <= 0:
+        return None
+    period = decimal(plan.period)
+    origin = decimal(plan.starts[0][0])
+    positions: dict[Activity, Fraction] = {}
+    laps: dict[Activity, int] = {}
+    for row, (starts, transfers) in enumerate(zip(plan.starts, plan.transfers, strict=True)):
+        times = {Activity(row, t): decimal(start) for t, start in enumerate(starts, 1)}
+        times |= {Activity(row, e, is_transfer=True): decimal(start) for e, start in transfers.items()}
+        for activity, start in times.items():
+            durations = problem.edge_times if activity.is_transfer else problem.durations
+            end = start - origin + decimal(durations[activity.number - 1])
+            # An end within rounding of a multiple of the period belongs to that multiple.
+            lap = math.ceil(end / period - Fraction(1, 10**9)) - 1 if end > 0 else 0
+            laps[activity] = lap
+            positions[activity] = start - origin - lap * period
+    return Folded(period, positions, laps)

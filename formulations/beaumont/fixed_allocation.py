@@ -1,0 +1,299 @@
+"""Is there a pattern of a given period for what is known of an allocation? A native CP-SAT model in whole numbers.
+
+What is known may be everything (each layer in a group), or only the layers of some GPUs: the others then run as
+if they had a GPU each, which relaxes the problem. Numbers in brackets are the equations of the paper's program
+that the rows correspond to; with the period given, a shift is one integer instead of two booleans.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .integer_chain import IntegerChain
+
+BUILDER = f"{__name__}:build"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of an allocation; whatever is not said here may be anything."""
+
+    groups: tuple[frozenset[int], ...]
+    """Layers that share a GPU, one set per GPU."""
+    apart: tuple[frozenset[int], ...]
+    """Per group: layers that are not on its GPU, beside those of the other groups."""
+    cuts: frozenset[int] = frozenset()
+    """Borders between two layers of no group that are known to be cut (border b: between layers b - 1 and b)."""
+
+    @classmethod
+    def whole(cls, allocation: Sequence[int]) -> Known:
+        groups: dict[int, set[int]] = {}
+        for layer, gpu in enumerate(allocation):
+            groups.setdefault(gpu, set()).add(layer)
+        return cls(tuple(frozenset(groups[gpu]) for gpu in sorted(groups)), (frozenset(),) * len(groups))
+
+    def group_of(self, layer: int) -> int | None:
+        return next((g for g, group in enumerate(self.groups) if layer in group), None)
+
+    def is_cut(self, border: int) -> bool:
+        """Is it known that the two layers at the border are on different GPUs?"""
+        left, right = self.group_of(border - 1), self.group_of(border)
+        if left is not None and right is not None:
+            return left != right
+        if left is not None:
+            return border in self.apart[left]
+        if right is not None:
+            return border - 1 in self.apart[right]
+        return border in self.cuts
+
+    def link(self, border: int) -> tuple[int, int] | None:
+        """The two groups at the border, where both are known and differ."""
+        left, right = self.group_of(border - 1), self.group_of(border)
+        return None if left is None or right is None or left == right else (left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A task or a transfer on the path from the first to the last task of the known groups."""
+
+    task: int | None
+    edge: int | None
+    duration: int
+    resource: tuple[str, int, int] | None
+    """Who excludes whom: a GPU or a link; None: nobody."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """Activities in the order of the chain; `lags[i]` is the least time between the starts of i and i + 1."""
+
+    activities: tuple[Activity, ...]
+    lags: tuple[int, ...]
+
+    def resources(self) -> list[list[int]]:
+        users: dict[tuple[str, int, int], list[int]] = {}
+        for i, activity in enumerate(self.activities):
+            if activity.resource is not None:
+                users.setdefault(activity.resource, []).append(i)
+        return list(users.values())
+
+    def place(self) -> dict[int, int]:
+        """Position on the path of each task."""
+        return {activity.task: i for i, activity in enumerate(self.activities) if activity.task is not None}
+
+
+def path_of(chain: IntegerChain, known: Known) -> Path:
+    """Lay the chain out: known tasks and contended transfers become activities, the rest only takes its time."""
+    transfers = _transfer_activities(chain, known)
+    activities: list[Activity] = []
+    lags: list[int] = []
+    waited = 0
+
+    def add(activity: Activity) -> None:
+        nonlocal waited
+        if activities:
+            lags.append(waited)
+        activities.append(activity)
+        waited = activity.duration
+
+    for task, duration in enumerate(chain.durations):
+        group = known.group_of(chain.layer_of(task))
+        if group is None:
+            waited += duration
+        else:
+            add(Activity(task, None, duration, ("gpu", group, group)))
+        edge = task + 1
+        if edge in transfers:
+            add(transfers[edge])
+        elif edge < chain.tasks and edge != chain.layers and known.is_cut(min(edge, chain.tasks - edge)):
+            waited += chain.transfers[edge]
+    return Path(tuple(activities), tuple(lags))
+
+
+def _transfer_activities(chain: IntegerChain, known: Known) -> dict[int, Activity]:
+    """Transfers that may meet another one on their link, or whose buffers bind them; the others are mere delays."""
+    links: dict[int, tuple[str, int, int]] = {}
+    for border in range(1, chain.layers):
+        ends = known.link(border)
+        if ends is None:
+            continue
+        forward, gradient = chain.twins(border)
+        both = ("link", min(ends), max(ends))
+        links[forward] = ("link", *ends) if chain.full_duplex else both
+        links[gradient] = ("link", ends[1], ends[0]) if chain.full_duplex else both
+    users = Counter(link for edge, link in links.items() if chain.transfers[edge])
+    found = {}
+    for edge, link in links.items():
+        duration = chain.transfers[edge]
+        if chain.exclusive_buffers or (duration and users[link] > 1):
+            found[edge] = Activity(None, edge, duration, link if duration else None)
+    return found
+
+
+def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> dict[str, Any]:
+    """Plain data for `build`. `slack`: how much longer than the period an exclusive buffer may be held."""
+    path = path_of(chain, known)
+    place = path.place()
+    local = [
+        a.task is not None and b.task == a.task + 1 and a.resource == b.resource
+        for a, b in zip(path.activities, path.activities[1:], strict=False)
+    ]
+    memory = [] if chain.memory is None else [_memory_facts(chain, known, g, place) for g in range(len(known.groups))]
+    return {
+        "period": period,
+        "durations": [activity.duration for activity in path.activities],
+        "resources": path.resources(),
+        "lags": list(path.lags),
+        "local": local,
+        "memory": memory,
+        "buffers": _buffer_facts(chain, path, slack) if chain.exclusive_buffers else [],
+    }
+
+
+def standing_memory(chain: IntegerChain, known: Known, g: int) -> int:
+    """Weights (33) and reserved slots (34), (35) of a group's GPU."""
+    group = known.groups[g]
+    weights = sum(chain.weights[layer] for layer in group)
+    if chain.inputs_only:
+        return weights
+    at_group = [b for b in range(1, chain.layers) if (b - 1 in group) != (b in group) and known.is_cut(b)]
+    return weights + sum(chain.border_size(b) for b in at_group)
+
+
+def _memory_facts(chain: IntegerChain, known: Known, g: int, place: Mapping[int, int]) -> dict[str, Any]:
+    """What `build` needs for (36) on one GPU: the room beside weights and slots, and what fills it."""
+    assert chain.memory is not None
+    group = sorted(known.groups[g])
+    tasks = [*group, *(chain.backward(layer) for layer in reversed(group))]
+    edges = [t + 1 for t in tasks[:-1] if t + 1 in place and chain.layer_of(t + 1) in known.groups[g]]
+    direct = [] if chain.inputs_only else [e for e in edges if chain.activations[e]]
+    return {
+        "room": chain.memory - standing_memory(chain, known, g),
+        "tasks": [(place[t], chain.own_size(t)) for t in tasks],
+        "kept": [(place[i], place[chain.backward(i)], chain.activations[i]) for i in group],
+        "direct": [(place[e - 1], place[e], chain.activations[e]) for e in direct],
+    }
+
+
+def _buffer_facts(chain: IntegerChain, path: Path, slack: int) -> list[tuple[int, int]]:
+    """(position of a transfer, how long its slots may be held beyond the period)."""
+    inner = range(1, len(path.activities) - 1)
+    return [(i, slack) for i in inner if path.activities[i].edge is not None]
+
+
+# ---- inside the worker -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NativeSchedule:
+    """What the cp-sat backend expects of a native builder: p<i> starts, s<i> shifts, w<i>_<j> orders."""
+
+    model: Any
+    variables: Mapping[str, Any]
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+def build(data: Mapping[str, Any]) -> NativeSchedule:
+    """The CP-SAT model; it has no objective, any solution will do."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    period, durations = data["period"], data["durations"]
+    # (17), (19): ends lie in [0, T], and the first task starts at 0.
+    starts = [model.new_int_var(-d if i else 0, period - d if i else 0, f"p{i}") for i, d in enumerate(durations)]
+    before = _orders(model, data, starts)
+    shifts = _shifts(model, data, starts, before)
+    for facts in data["memory"]:
+        _memory_rows(model, facts, before, shifts)
+    _buffer_rows(model, data, starts, shifts)
+    variables = {f"p{i}": start for i, start in enumerate(starts)}
+    variables |= {f"s{i}": shift for i, shift in enumerate(shifts) if not data["local"][i]}
+    variables |= {f"w{i}_{j}": literal for (i, j), literal in before.items() if i < j}
+    return NativeSchedule(model, variables)
+
+
+def _orders(model: Any, data: Mapping[str, Any], starts: Sequence[Any]) -> dict[tuple[int, int], Any]:
+    """(5)-(7), (14)-(16), (20), (21): literals "i is before j within the period", both directions."""
+    period, durations = data["period"], data["durations"]
+    before: dict[tuple[int, int], Any] = {}
+    for users in data["resources"]:
+        for n, i in enumerate(users):
+            for j in users[n + 1 :]:
+                first = model.new_bool_var(f"w{i}_{j}")
+                before[i, j], before[j, i] = first, first.negated()
+                gap = starts[j] - starts[i]
+                model.add(gap >= durations[i]).only_enforce_if(first)
+                model.add(gap <= -durations[j]).only_enforce_if(first.negated())
+                model.add_linear_constraint(gap, durations[i] - period, period - durations[j])
+        _transitive(model, [i for i in users if durations[i] == 0], before)
+        model.add_no_overlap([model.new_fixed_size_interval_var(starts[i], durations[i], "") for i in users])
+    return before
+
+
+def _transitive(model: Any, users: Sequence[int], before: Mapping[tuple[int, int], Any]) -> None:
+    """Activities without duration may share an instant; their order must still be one."""
+    for a, i in enumerate(users):
+        for b, j in enumerate(users[a + 1 :], a + 1):
+            for k in users[b + 1 :]:
+                model.add_bool_or([before[j, i], before[k, j], before[i, k]])
+                model.add_bool_or([before[i, j], before[j, k], before[k, i]])
+
+
+def _shifts(
+    model: Any, data: Mapping[str, Any], starts: Sequence[Any], before: Mapping[tuple[int, int], Any]
+) -> list[Any]:
+    """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""
+    period, durations = data["period"], data["durations"]
+    shifts: list[Any] = []
+    for i, (lag, local) in enumerate(zip(data["lags"], data["local"], strict=True)):
+        if local:
+            shifts.append(before[i + 1, i])
+            continue
+        # With ends in [0, T] the starts differ by less than T + d on either side.
+        least = max(0, -((period - durations[i + 1] + durations[i] - lag) // period))
+        most = max(0, -(-(lag + period - durations[i] + durations[i + 1]) // period))
+        shift = model.new_int_var(least, most, f"s{i}")
+        model.add(period * shift >= lag + starts[i] - starts[i + 1])
+        shifts.append(shift)
+    return shifts
+
+
+def _memory_rows(
+    model: Any, facts: Mapping[str, Any], before: Mapping[tuple[int, int], Any], shifts: Sequence[Any]
+) -> None:
+    """(32), (22), (36) at each task of one GPU."""
+    for at, own in facts["tasks"]:
+        terms = [own]
+        for forward, backward, size in facts["kept"]:
+            if not size:
+                continue
+            batches = sum(shifts[forward:backward])
+            if at != forward:
+                batches += before[forward, at]
+            if at != backward:
+                batches -= before[backward, at]
+            terms.append(size * batches)
+        terms += [size * _waiting(model, i, j, at, before) for i, j, size in facts["direct"] if at not in (i, j)]
+        model.add(sum(terms) <= facts["room"])
+
+
+def _waiting(model: Any, i: int, j: int, at: int, before: Mapping[tuple[int, int], Any]) -> Any:
+    """Does what i wrote wait for j while `at` runs? Yes where the three come in this order around the period."""
+    waits = model.new_bool_var("")
+    for a, b in (((i, at), (at, j)), ((at, j), (j, i)), ((j, i), (i, at))):
+        model.add_bool_or([before[a].negated(), before[b].negated(), waits])
+    return waits
+
+
+def _buffer_rows(model: Any, data: Mapping[str, Any], starts: Sequence[Any], shifts: Sequence[Any]) -> None:
+    """One slot per transfer and side: what is sent leaves, and what was received is read, within a period."""
+    period, durations = data["period"], data["durations"]
+    for i, slack in data["buffers"]:
+        sent = starts[i] + durations[i] + period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
+        held = starts[i + 1] + period * shifts[i] - starts[i]
+        model.add(sent <= period + slack)
+        model.add(held <= period + slack)

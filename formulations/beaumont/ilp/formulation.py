@@ -1,0 +1,121 @@
+"""`ilp-beaumont`: the periodic-pattern program behind the common contract, corrected or as printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....instances.chain import ChainProblem
+from ....instances.errors import InputError, UsageError
+from ....instances.pattern import PatternPlan
+from ...contract import BuiltModel, Refuted, Values
+from ...registry import CHAIN_VARIANT
+from .. import bounds
+from ..decimals import FINE, decimal, grid_below, most_periods
+from . import cuts, memory, order, period, resources, shifts, translate
+from .facts import Facts, facts_of
+from .frame import Frame
+
+
+class BeaumontIlp:
+    """Minimise the period of a 1F1B pattern: allocation, orders, times and memory in one program."""
+
+    name = "ilp-beaumont"
+    title = "periodic pipelined schedules of chains, with exact memory, as an integer program"
+    paper = (
+        "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations"
+    )
+    problem_kind = "chain"
+    options = (CHAIN_VARIANT,)
+
+    def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
+        check_chain(problem, self.name)
+        if options["variant"] == "printed" and problem.exclusive_buffers:
+            raise UsageError("The printed program knows no exclusive buffers; choose --variant corrected.")
+
+    def contiguity(self, options: Mapping[str, Any]) -> str:
+        return "none"
+
+    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("highs",) if options["variant"] == "printed" else ("highs", "cp-sat")
+
+    def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
+        return 0.0 if options["variant"] == "printed" else bounds.lower_bound(problem)
+
+    def build(
+        self,
+        problem: ChainProblem,
+        options: Mapping[str, Any],
+        *,
+        native: bool,
+        cutoff: float | None = None,
+        precision: float = 1e-9,
+    ) -> BuiltModel | Refuted:
+        printed = options["variant"] == "printed"
+        facts = facts_of(problem, cutoff)
+        if not printed and facts.lower > facts.upper * (1 + 1e-9):
+            return Refuted("the GPUs together have too little time or memory for the work")
+        frame = assemble(facts, printed=printed)
+        if frame.contradictions:
+            return Refuted(f"rows {', '.join(frame.contradictions)} cannot hold whatever the allocation is")
+
+        def decode(values: Values) -> PatternPlan:
+            return translate.decode(facts, values, printed=printed)
+
+        def encode(plan: PatternPlan) -> Values | None:
+            return translate.encode(facts, plan, printed=printed)
+
+        grids, loss = _grids(frame, cutoff)
+        size = {"layers": facts.layers, "gpus": facts.gpus}
+        return BuiltModel(frame.model, decode, encode, grids=grids, grid_loss=loss, size=size)
+
+
+FORMULATION = BeaumontIlp()
+
+
+def check_chain(problem: ChainProblem, name: str) -> None:
+    """What both models of periodic patterns ask of a problem."""
+    if not isinstance(problem, ChainProblem):
+        raise UsageError(f"{name} plans chains, not problems of type {type(problem).__name__}.")
+    if problem.memory_mode == "strict":
+        raise InputError(
+            "memory_mode",
+            f'is "strict", for which {name} has no model',
+            'give "reserved", and the referee will recompute the plan\'s memory in either mode',
+        )
+
+
+def assemble(facts: Facts, *, printed: bool) -> Frame:
+    """The whole program, one block of rows per equation."""
+    frame = Frame(facts, printed=printed)
+    for group in (resources, order, period, shifts, memory):
+        group.add(frame)
+    if not printed:
+        cuts.add(frame)
+    frame.model.objective = frame.pyo.Objective(expr=float(facts.time_unit) * frame.model.T)
+    return frame
+
+
+def _grids(frame: Frame, cutoff: float | None) -> tuple[dict[str, float], float]:
+    """Steps for integer solvers, and by how much the optimum can grow on them.
+
+    For given orders and shifts the least times on a grid are those of a network, so multiples of a step are enough
+    where all durations are; others are rounded up, which delays each activity of the longest cycle by one step.
+    """
+    facts, model = frame.facts, frame.model
+    if facts.problem.exclusive_buffers:
+        return {}, 0.0  # a pattern with exclusive buffers need not have neighbours on any grid
+    limit = None if cutoff is None else decimal(cutoff)
+    grid = grid_below(facts.problem, decimal(facts.upper) * facts.time_unit, limit)
+    steps = grid.steps * facts.time_unit
+    if grid.exact and steps.denominator == 1:
+        grid_steps, loss = float(1 / steps), float(grid.loss / grid.steps)
+    else:
+        grid_steps = facts.upper * float(FINE) / most_periods(facts.problem)
+        loss = facts.upper * float(FINE) * float(facts.time_unit)
+    grids = {variable.name: grid_steps for family in (model.tau, model.tc) for variable in family.values()}
+    grids["T"] = grid_steps
+    for family in ("f", "zc", "sigma", "o", "b"):
+        if hasattr(model, family):
+            grids.update({variable.name: 1.0 for variable in getattr(model, family).values()})
+    return grids, loss

@@ -1,0 +1,153 @@
+"""The variables of the program, and the expressions in them that the paper gives names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+from .facts import Facts
+
+
+class Frame:
+    """A Pyomo model with the variables of section 6 of the paper, on which the groups of constraints are built.
+
+    Z_ij: layers i < j share a GPU.  f_i: layer i is the first of its GPU.  tau_t: start of task t in the period.
+    w_tu: tasks t < u share a GPU, and t comes first.  tc_e, wc_ef: the same for transfers; zc: two transfers share a
+    link.  v, v2 and u, u2: the first and the second shift before and after a transfer (the paper's v and v-tilde).
+    sigma_il: kept copies of layer l as far as it is on the GPU of layer i.  o_te: what edge e carries waits while
+    task t runs.  b_ij: exactly one of layers j and j + 1 is on the GPU of layer i.
+    """
+
+    def __init__(self, facts: Facts, *, printed: bool) -> None:
+        import pyomo.environ as pyo
+
+        self.pyo = pyo
+        self.facts = facts
+        self.printed = printed
+        self.contradictions: list[str] = []
+        """Blocks with a row that is false whatever the variables are."""
+        self.model = pyo.ConcreteModel()
+        self.layers = range(1, facts.layers + 1)
+        self.tasks = range(1, facts.tasks + 1)
+        self._resource_variables()
+        self._time_variables()
+        self._shift_variables()
+        if facts.memory is not None:
+            self._memory_variables()
+
+    # ---- variables -------------------------------------------------------------------------------------
+
+    def _resource_variables(self) -> None:
+        pyo, model = self.pyo, self.model
+        model.Z = pyo.Var(list(combinations(self.layers, 2)), domain=pyo.Binary)
+        model.f = pyo.Var(list(self.layers), bounds=(0, 1))
+        pairs = combinations(self.tasks, 2) if not self.printed else self.ordered_pairs(self.tasks)
+        model.w = pyo.Var(list(pairs), domain=pyo.Binary)
+
+    def _time_variables(self) -> None:
+        pyo, model, facts = self.pyo, self.model, self.facts
+        lower = 0.0 if self.printed else facts.lower
+        model.T = pyo.Var(bounds=(lower, max(facts.upper, lower)))
+        model.tau = pyo.Var(
+            list(self.tasks), bounds=lambda _, t: (-facts.durations[t], facts.upper - facts.durations[t])
+        )
+        model.tc = pyo.Var(facts.staged, bounds=lambda _, e: (-facts.transfers[e], facts.upper))
+        transfers = self.competing()
+        model.zc = pyo.Var(sorted({self.link_key(e, f) for e, f in transfers}), bounds=(0, 1))
+        pairs = transfers if not self.printed else [pair for e, f in transfers for pair in ((e, f), (f, e))]
+        model.wc = pyo.Var(pairs, domain=pyo.Binary)
+
+    def _shift_variables(self) -> None:
+        pyo, model, facts = self.pyo, self.model, self.facts
+        every_edge = list(range(1, facts.tasks))
+        for name, edges in (("v", facts.staged), ("v2", facts.staged), ("u", every_edge), ("u2", every_edge)):
+            model.add_component(name, pyo.Var(edges, domain=pyo.Binary))
+
+    def _memory_variables(self) -> None:
+        pyo, model, facts = self.pyo, self.model, self.facts
+        pairs = [(i, layer) for i in self.layers for layer in facts.kept if i != layer or self.printed]
+        if self.printed:
+            model.sigma = pyo.Var(pairs, domain=pyo.Integers)
+        else:
+            model.sigma = pyo.Var(pairs, bounds=(0, None))
+        inner = [(t, e) for e in facts.waiting for t in self.tasks if t not in (e, e + 1)]
+        model.o = pyo.Var(inner, bounds=(0, 1))
+        borders = [(i, j) for i in self.layers for j in self.layers[:-1] if i not in (j, j + 1)]
+        model.b = pyo.Var(borders if facts.current else [], bounds=(0, 1))
+
+    # ---- names of the paper ----------------------------------------------------------------------------
+
+    def z(self, i: int, j: int) -> Any:
+        """Do layers i and j share a GPU?"""
+        return 1 if i == j else self.model.Z[min(i, j), max(i, j)]
+
+    def together(self, t: int, u: int) -> Any:
+        """Do tasks t and u share a GPU?"""
+        return self.z(self.facts.layer(t), self.facts.layer(u))
+
+    def w(self, t: int, u: int) -> Any:
+        """Do tasks t and u share a GPU, and does t come first?"""
+        if t == u:
+            return 0
+        if t < u or self.printed:
+            return self.model.w[t, u]
+        return self.together(t, u) - self.model.w[u, t]
+
+    def remote(self, e: int) -> Any:
+        """r_e: are the two tasks of edge e on different GPUs?"""
+        return 1 - self.together(e, e + 1)
+
+    def transfer_time(self, e: int) -> Any:
+        """Time of the transfer of edge e: none on one GPU. The paper's rows charge it there as well (E3)."""
+        return self.facts.transfers[e] * (1 if self.printed else self.remote(e))
+
+    def shifts(self, e: int) -> Any:
+        """s_e: how many batches task e + 1 lags behind task e in the period."""
+        model = self.model
+        total = model.u[e] + model.u2[e]
+        return total + model.v[e] + model.v2[e] if e in model.v else total
+
+    def lag(self, layer: int) -> Any:
+        """S_l: how many batches B_l lags behind F_l in the period (Lemma 9)."""
+        return sum(self.shifts(e) for e in range(layer, self.facts.tasks + 1 - layer))
+
+    # ---- transfers that may meet on a link -------------------------------------------------------------
+
+    def competing(self) -> list[tuple[int, int]]:
+        """Pairs of transfers that take time; the twins of a border meet only where both ways share a link."""
+        timed = [e for e in self.facts.edges if self.facts.transfers[e] > 0]
+        full = self.facts.problem.duplex == "full"
+        return [(e, f) for e, f in combinations(timed, 2) if not (full and e + f == self.facts.tasks)]
+
+    def link_key(self, e: int, f: int) -> tuple[int, int, int]:
+        """Borders of two transfers, and whether they go opposite ways, as far as that matters for their link."""
+        borders = sorted((min(e, self.facts.tasks - e), min(f, self.facts.tasks - f)))
+        opposite = (e < self.facts.layers) != (f < self.facts.layers)
+        return borders[0], borders[1], int(opposite and self.facts.problem.duplex == "full")
+
+    def same_link(self, e: int, f: int) -> Any:
+        return self.model.zc[self.link_key(e, f)]
+
+    def wc(self, e: int, f: int) -> Any:
+        """Do transfers e and f share a link, and does e come first?"""
+        if e < f or self.printed:
+            return self.model.wc[e, f]
+        return self.same_link(e, f) - self.model.wc[f, e]
+
+    # ---- rows ------------------------------------------------------------------------------------------
+
+    def rows(self, name: str, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """One named block of constraints, indexed as in the paper."""
+        table = {key: row for key, row in dict(rows).items() if row is not True}
+        if any(row is False for row in table.values()):
+            self.contradictions.append(name)
+            return
+        constraint = self.pyo.Constraint(list(table), rule=lambda _, *key: table[key[0] if len(key) == 1 else key])
+        self.model.add_component(name, constraint)
+
+    @staticmethod
+    def ordered_pairs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+        for t, u in combinations(numbers, 2):
+            yield t, u
+            yield u, t

@@ -1,0 +1,195 @@
+"""From values of the program's variables to a plan, and from a plan to values of all variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ....instances.chain import ChainProblem
+from ....instances.pattern import PatternPlan
+from ...contract import Values
+from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
+from .facts import Facts
+
+
+def decode(facts: Facts, values: Values, *, printed: bool) -> PatternPlan:
+    """Allocation, orders and positions are believed; shifts and times are computed anew from them.
+
+    What the printed program says is taken as it is, so that the referee may see it.
+    """
+    problem = facts.problem
+    allocation = _allocation(facts, values)
+    period = Fraction(values["T"]) * facts.time_unit
+    positions = {Activity(0, t): _time(values[f"tau[{t}]"], facts) for t in range(1, facts.tasks + 1)}
+    for e in facts.edges:
+        if is_activity(problem, e) and edge_is_cut(problem, allocation, e):
+            positions[Activity(0, e, is_transfer=True)] = _time(values[f"tc[{e}]"], facts)
+    orders = _orders(facts, allocation, positions, values)
+    draft = Draft(problem, allocation, period, 1, positions, orders)
+    return plan_of(draft, tighten=not printed)
+
+
+def _time(value: float, facts: Facts) -> Fraction:
+    return Fraction(value) * facts.time_unit
+
+
+def _allocation(facts: Facts, values: Values) -> tuple[int, ...]:
+    """GPUs numbered by their first layers; layers that any Z joins are together."""
+    gpu_of: list[int] = []
+    for j in range(1, facts.layers + 1):
+        partner = next((i for i in range(1, j) if values.get(f"Z[{i},{j}]", 0.0) > 0.5), None)
+        gpu_of.append(max(gpu_of, default=-1) + 1 if partner is None else gpu_of[partner - 1])
+    return tuple(gpu_of)
+
+
+def _orders(
+    facts: Facts, allocation: Sequence[int], positions: dict[Activity, Fraction], values: Values
+) -> list[list[Activity]]:
+    """The users of each resource, sorted by how many others come before them."""
+    users: dict[tuple[int, ...], list[Activity]] = {}
+    for activity in positions:
+        number = activity.number
+        if not activity.is_transfer:
+            resource: tuple[int, ...] = (allocation[facts.layer(number) - 1],)
+        elif facts.transfers[number]:
+            resource = link_of(facts.problem, allocation, number)
+        else:
+            continue  # a transfer without a duration is in nobody's way
+        users.setdefault(resource, []).append(activity)
+    return [_sorted(group, positions, values) for group in users.values()]
+
+
+def _sorted(group: list[Activity], positions: dict[Activity, Fraction], values: Values) -> list[Activity]:
+    before = dict.fromkeys(group, 0)
+    for n, a in enumerate(sorted(group)):
+        for b in sorted(group)[n + 1 :]:
+            name = "wc" if a.is_transfer else "w"
+            first = values.get(f"{name}[{a.number},{b.number}]", 0.0) > 0.5
+            before[b if first else a] += 1
+    return sorted(group, key=lambda activity: (before[activity], positions[activity]))
+
+
+# ---- a plan as a start -------------------------------------------------------------------------------------
+
+
+def encode(facts: Facts, plan: PatternPlan, *, printed: bool) -> Values | None:
+    """Values of all variables; None for a plan of another shape or of a period beyond the cut-off."""
+    problem = facts.problem
+    if plan.batches_per_period != 1 or printed:
+        return None
+    folded = fold(problem, plan)
+    if folded is None or float(folded.period / facts.time_unit) > facts.upper * (1 + 1e-9):
+        return None
+    writer = _Writer(facts, plan.allocation, folded)
+    return writer.values if writer.write() else None
+
+
+class _Writer:
+    """One method per family of variables."""
+
+    def __init__(self, facts: Facts, allocation: Sequence[int], folded: Folded) -> None:
+        self.facts = facts
+        self.allocation = allocation
+        self.folded = folded
+        self.values: dict[str, float] = {}
+
+    def write(self) -> bool:
+        """False where the plan has shifts that the program does not know."""
+        self._resources()
+        self._tasks()
+        self._transfers()
+        if not self._shifts():
+            return False
+        if self.facts.memory is not None:
+            self._memory()
+        return True
+
+    def _gpu(self, layer: int) -> int:
+        return self.allocation[layer - 1]
+
+    def _time(self, activity: Activity) -> float:
+        return float(self.folded.positions[activity] / self.facts.time_unit)
+
+    def _before(self, a: Activity, b: Activity) -> float:
+        return float(self.folded.is_before(a, b, self.facts.problem))
+
+    def _resources(self) -> None:
+        layers = range(1, self.facts.layers + 1)
+        for i in layers:
+            self.values[f"f[{i}]"] = float(all(self._gpu(j) != self._gpu(i) for j in range(1, i)))
+            for j in range(i + 1, self.facts.layers + 1):
+                self.values[f"Z[{i},{j}]"] = float(self._gpu(i) == self._gpu(j))
+
+    def _tasks(self) -> None:
+        facts = self.facts
+        self.values["T"] = float(self.folded.period / facts.time_unit)
+        for t in range(1, facts.tasks + 1):
+            self.values[f"tau[{t}]"] = self._time(Activity(0, t))
+            for u in range(t + 1, facts.tasks + 1):
+                together = self._gpu(facts.layer(t)) == self._gpu(facts.layer(u))
+                self.values[f"w[{t},{u}]"] = self._before(Activity(0, t), Activity(0, u)) if together else 0.0
+
+    def _transfers(self) -> None:
+        facts = self.facts
+        for e in facts.staged:
+            cut = edge_is_cut(facts.problem, self.allocation, e)
+            ended = self.values[f"tau[{e}]"] + facts.durations[e]
+            self.values[f"tc[{e}]"] = self._time(Activity(0, e, is_transfer=True)) if cut else ended
+        timed = [e for e in facts.edges if facts.transfers[e]]
+        for n, e in enumerate(timed):
+            for f in timed[n + 1 :]:
+                self._pair_of_transfers(e, f)
+
+    def _pair_of_transfers(self, e: int, f: int) -> None:
+        facts = self.facts
+        full = facts.problem.duplex == "full"
+        if full and e + f == facts.tasks:
+            return
+        cut = all(edge_is_cut(facts.problem, self.allocation, edge) for edge in (e, f))
+        links = {link_of(facts.problem, self.allocation, edge) for edge in (e, f)}
+        shared = cut and len(links) == 1
+        borders = sorted((min(e, facts.tasks - e), min(f, facts.tasks - f)))
+        opposite = int(full and (e < facts.layers) != (f < facts.layers))
+        first = shared and self._before(Activity(0, e, is_transfer=True), Activity(0, f, is_transfer=True))
+        self.values[f"zc[{borders[0]},{borders[1]},{opposite}]"] = float(shared)
+        self.values[f"wc[{e},{f}]"] = float(first)
+
+    def _shifts(self) -> bool:
+        facts, laps = self.facts, self.folded.laps
+        for e in range(1, facts.tasks):
+            sent, read = laps[Activity(0, e)], laps[Activity(0, e + 1)]
+            staged = e in facts.staged
+            moved = laps.get(Activity(0, e, is_transfer=True), sent) if staged else sent
+            if not (0 <= moved - sent <= 2 and 0 <= read - moved <= 2):
+                return False
+            if staged:
+                self._shift("v", e, moved - sent)
+            self._shift("u", e, read - moved)
+        return True
+
+    def _shift(self, name: str, e: int, number: int) -> None:
+        self.values[f"{name}[{e}]"] = float(number >= 1)
+        self.values[f"{name}2[{e}]"] = float(number >= 2)
+
+    def _memory(self) -> None:
+        facts = self.facts
+        laps = self.folded.laps
+        for i in range(1, facts.layers + 1):
+            for m in facts.kept:
+                if m != i:
+                    lag = laps[Activity(0, facts.backward(m))] - laps[Activity(0, m)]
+                    self.values[f"sigma[{i},{m}]"] = float(lag if self._gpu(i) == self._gpu(m) else 0)
+            for j in range(1, facts.layers):
+                if facts.current and i not in (j, j + 1):
+                    one = (self._gpu(j) == self._gpu(i)) != (self._gpu(j + 1) == self._gpu(i))
+                    self.values[f"b[{i},{j}]"] = float(one)
+        for e in facts.waiting:
+            for t in range(1, facts.tasks + 1):
+                if t not in (e, e + 1):
+                    self.values[f"o[{t},{e}]"] = float(self._waits(e, t))
+
+    def _waits(self, e: int, t: int) -> bool:
+        layers = {self._gpu(self.facts.layer(task)) for task in (e, e + 1, t)}
+        a, b, x = Activity(0, e), Activity(0, e + 1), Activity(0, t)
+        circle = ((a, x), (x, b), (b, a))
+        return len(layers) == 1 and sum(self._before(*pair) for pair in circle) == 2

@@ -1,0 +1,28 @@
+"""The kinds of problems and plans that there are, for what takes any of them."""
+
+from __future__ import annotations
+
+from .chain import ChainProblem
+from .errors import InputError, show
+from .fields import as_object, join, require
+from .pattern import PatternPlan
+from .placement import PlacementProblem
+from .plan import PlacementPlan
+
+Problem = PlacementProblem | ChainProblem
+Plan = PlacementPlan | PatternPlan
+
+PLAN_KIND = {PlacementProblem.kind: PlacementPlan.kind, ChainProblem.kind: PatternPlan.kind}
+"""The kind of plan that solves each kind of problem."""
+
+
+def any_plan_from_json(data: object, where: str = "plan") -> Plan:
+    """Read a plan object of the kind that it names; `where` is its path in the file."""
+    top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
+    kind = require(where, top, "kind")
+    if kind == PatternPlan.kind:
+        return PatternPlan.from_json(top, where)
+    if kind == PlacementPlan.kind:
+        return PlacementPlan.from_json(top, where)
+    listed = " or ".join(f'"{known}"' for known in PLAN_KIND.values())
+    raise InputError(join(where, "kind"), f"is {show(kind)}", f"give {listed}")

@@ -1,0 +1,208 @@
+"""What a GPU holds at every instant of a period: all batches laid out, every tensor from its birth to its death.
+
+The terms: `weights` always; `kept` activations from the start of a layer's forward task to the end of its backward
+task; what is `current` only while a task runs (its output, a gradient that it reads); `direct` tensors between two
+tasks of this GPU; `buffers` for tensors that cross the GPU's border. Births and deaths are half open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from .layout import Layout, common_denominator, plain
+
+TERMS = ("weights", "kept", "current", "direct", "buffers")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Bytes on a GPU at one instant, by kind."""
+
+    weights: float = 0
+    kept: float = 0
+    current: float = 0
+    direct: float = 0
+    buffers: float = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """From `time` (in the problem's unit, from the start of the period) until the next instant."""
+
+    time: float
+    bytes: float
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Memory of one GPU over one period in steady state."""
+
+    gpu: int
+    instants: tuple[Instant, ...]
+    exact_peak: Fraction
+    exact_sizes: bool
+    """Are all sizes whole bytes?"""
+
+    @property
+    def peak(self) -> Instant:
+        """The first instant with the most bytes."""
+        return max(self.instants, key=lambda instant: instant.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Alive from `start` to `end` (excluded), once per period."""
+
+    start: int
+    end: int
+    size: int
+    term: str
+
+
+def memory_profile(layout: Layout, gpu: int) -> Profile:
+    """Every instant of one period at which what the GPU holds changes."""
+    sizes = _Sizes.of(layout)
+    standing = dict.fromkeys(TERMS, 0)
+    standing["weights"] = sum(sizes.weights[i] for i, at in enumerate(layout.allocation) if at == gpu)
+    if layout.problem.memory_mode == "reserved":
+        standing["buffers"] = sum(_border_sizes(layout, sizes, gpu))
+    tensors = list(_tensors(layout, sizes, gpu))
+    instants, peak = [], 0
+    for ticks, held in _sweep(layout, tensors, standing):
+        total = sum(held.values())
+        peak = max(peak, total)
+        terms = Terms(**{term: plain(Fraction(size, sizes.per_byte)) for term, size in held.items()})
+        instants.append(Instant(layout.time(ticks), plain(Fraction(total, sizes.per_byte)), terms))
+    return Profile(gpu, tuple(instants), Fraction(peak, sizes.per_byte), sizes.per_byte == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """All sizes in whole parts of a byte, so that sums are exact."""
+
+    activations: tuple[int, ...]
+    weights: tuple[int, ...]
+    per_byte: int
+
+    @classmethod
+    def of(cls, layout: Layout) -> _Sizes:
+        problem = layout.problem
+        copies = Fraction(problem.weight_copies)
+        weights = [Fraction(size) * copies for size in problem.weights]
+        activations = [Fraction(size) for size in problem.activations]
+        per_byte = common_denominator([*weights, *activations])
+        return cls(
+            tuple(int(size * per_byte) for size in activations),
+            tuple(int(size * per_byte) for size in weights),
+            per_byte,
+        )
+
+
+def _border_sizes(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[int]:
+    """One slot for each edge with exactly one end on the GPU."""
+    for edge in layout.cut_edges:
+        if gpu in (layout.gpu(edge - 1), layout.gpu(edge)):
+            yield sizes.activations[edge]
+
+
+def _tensors(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    mode = layout.problem.memory_mode
+    if mode == "weights":
+        return
+    yield from _kept(layout, sizes, gpu)
+    if mode == "inputs":
+        return
+    yield from _current(layout, sizes, gpu)
+    yield from _direct(layout, sizes, gpu)
+    if mode == "strict":
+        yield from _in_slots(layout, sizes, gpu)
+
+
+def _kept(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    for layer, at in enumerate(layout.allocation):
+        backward = len(layout.durations) - 1 - layer
+        for row in layout.rows:
+            if at == gpu:
+                yield Tensor(layout.starts[row][layer], layout.end(row, backward), sizes.activations[layer], "kept")
+
+
+def _current(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    for task in layout.tasks_on(gpu):
+        is_backward = task >= layout.problem.layers
+        size = sizes.activations[task + 1] + (sizes.activations[task] if is_backward else 0)
+        for row in layout.rows:
+            yield Tensor(layout.starts[row][task], layout.end(row, task), size, "current")
+
+
+def _direct(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    for edge in range(1, len(layout.durations)):
+        if layout.gpu(edge - 1) == gpu and not layout.is_remote(edge):
+            for row in layout.rows:
+                end = layout.starts[row][edge]
+                yield Tensor(layout.end(row, edge - 1), end, sizes.activations[edge], "direct")
+
+
+def _in_slots(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
+    for edge in layout.cut_edges:
+        spans = layout.slot_spans(edge)
+        for side, at in (("sender", layout.gpu(edge - 1)), ("receiver", layout.gpu(edge))):
+            if at == gpu:
+                for span in spans[side]:
+                    yield Tensor(span.start, span.end, sizes.activations[edge], "buffers")
+
+
+# ---- the sweep -----------------------------------------------------------------------------------------
+
+
+def _sweep(layout: Layout, tensors: Iterable[Tensor], standing: dict[str, int]) -> Iterator[tuple[int, dict[str, int]]]:
+    """Position in the period and bytes by kind, at its start and wherever they change.
+
+    All copies that touch one window are laid out; the window lies at time 0 with copies of batches before and
+    after batch 0, so it shows the pipeline after it has filled and before it drains.
+    """
+    changes: dict[int, dict[str, int]] = {0: dict(standing)}
+    for tensor in tensors:
+        for start, end in unrolled(tensor.start, tensor.end - _rounding(layout), layout.period):
+            _add(changes, max(start, 0), tensor.term, tensor.size)
+            if end < layout.period:
+                _add(changes, end, tensor.term, -tensor.size)
+    held = dict.fromkeys(TERMS, 0)
+    for ticks in sorted(changes):
+        for term, change in changes[ticks].items():
+            held[term] += change
+        yield ticks, dict(held)
+
+
+def unrolled(start: int, end: int, period: int) -> Iterator[tuple[int, int]]:
+    """The copies of a span, a period apart, that touch the window from 0 to `period`."""
+    if end <= start:
+        return
+    copy = -(end // period) - 1
+    while start + copy * period < period:
+        if end + copy * period > 0:
+            yield start + copy * period, end + copy * period
+        copy += 1
+
+
+def _add(changes: dict[int, dict[str, int]], ticks: int, term: str, size: int) -> None:
+    at = changes.setdefault(ticks, {})
+    at[term] = at.get(term, 0) + size
+
+
+def _rounding(layout: Layout) -> int:
+    """How much earlier a tensor dies, so that rounded times that should meet do not overlap: less than any task."""
+    lengths = [length for length in (*layout.durations, *layout.edge_times) if length > 0]
+    return min([layout.tolerance, *(length // 2 for length in lengths)])
+
+
+def most_at_once(layout: Layout, spans: Iterable[tuple[int, int]]) -> int:
+    """The largest number of spans, copies included, that are under way at one instant."""
+    tensors = [Tensor(start, end, 1, "kept") for start, end in spans]
+    return max(held["kept"] for _, held in _sweep(layout, tensors, {}))

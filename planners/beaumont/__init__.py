@@ -1,0 +1,1 @@
+"""Planning methods for chains: the exact decomposition, the baselines, and their parts."""

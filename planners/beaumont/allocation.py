@@ -1,0 +1,146 @@
+"""Allocations from the relaxation: one that may fit a period, the best one without memory, and the period bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...formulations.beaumont import allocation as model
+from ...formulations.beaumont.fixed_allocation import Known
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...formulations.contract import NativeModel
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.result import Stop
+from .solver import Solver
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`allocation` may fit; where it is None and `exhausted`, nothing does. Neither: there was no time."""
+
+    allocation: tuple[int, ...] | None = None
+    exhausted: bool = False
+
+
+def candidate(
+    chain: IntegerChain,
+    period: int,
+    refuted: Iterable[Known],
+    solver: Solver,
+    limit_s: float | None = None,
+    start: Sequence[int] | None = None,
+    threads: int = 1,
+) -> Candidate:
+    """An allocation that neither the relaxation at this period nor what is refuted excludes."""
+    data = model.payload(chain, period, refuted, start)
+    outcome = solver.run(NativeModel(model.BUILDER, data), limit_s, threads)
+    if outcome is None:
+        return Candidate()
+    if outcome.stop == Stop.INFEASIBLE:
+        return Candidate(exhausted=True)
+    return Candidate() if outcome.values is None else Candidate(_decode(chain, outcome.values))
+
+
+def period_bound(chain: IntegerChain, longest: int, solver: Solver, limit_s: float | None = None) -> int:
+    """ALB: the longest period, up to `longest`, that the relaxation alone refutes (0: none was refuted)."""
+    refuted, open_ = least_period(chain) - 1, longest
+    while refuted < open_:
+        middle = (refuted + open_ + 1) // 2
+        found = candidate(chain, middle, (), solver, limit_s)
+        if found.exhausted:
+            refuted = middle
+        elif found.allocation is None:
+            break
+        else:
+            open_ = middle - 1
+    return refuted
+
+
+def least_period(chain: IntegerChain) -> int:
+    """No period is shorter: the largest layer, and an even share of all of them."""
+    loads = [chain.load(layer) for layer in range(chain.layers)]
+    return max(max(loads), -(-sum(loads) // chain.gpus), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The allocation of least largest load, as far as the limit allowed, and the steps that are refuted."""
+
+    allocation: tuple[int, ...] | None
+    bound: int
+    """No allocation has a smaller largest load of GPUs and links."""
+    proven: bool
+
+
+def balanced(chain: IntegerChain, solver: Solver, threads: int, start: Sequence[int] | None = None) -> Balance:
+    """Without a memory limit the loads alone decide (Lemma 1)."""
+    data = model.payload(chain, None, (), start)
+    outcome = solver.run(NativeModel(model.BUILDER, data), None, threads)
+    least = least_period(chain)
+    if outcome is None:
+        return Balance(None, least, False)
+    bound = least if outcome.bound is None else max(least, round(outcome.bound))
+    if outcome.values is None:
+        return Balance(None, bound, False)
+    return Balance(_decode(chain, outcome.values), bound, outcome.stop == Stop.PROVEN)
+
+
+def _decode(chain: IntegerChain, values: Mapping[str, float]) -> tuple[int, ...]:
+    gpus = range(chain.gpus)
+    return tuple(next(g for g in gpus if values[f"x{i}_{g}"] > 0.5) for i in range(chain.layers))
+
+
+# ---- without memory: Lemma 1 ----------------------------------------------------------------------------------
+
+
+def load_period(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
+    """The largest load of a GPU or link: the shortest period of an allocation without a memory limit."""
+    loads: dict[tuple[int, ...], Fraction] = {}
+    for task, layer in enumerate(problem.layer_of):
+        key: tuple[int, ...] = (allocation[layer],)
+        loads[key] = loads.get(key, Fraction(0)) + Fraction(problem.durations[task])
+    for edge in problem.remote_edges:
+        key = link_of(problem, allocation, edge)
+        if key:
+            loads[key] = loads.get(key, Fraction(0)) + Fraction(problem.edge_times[edge - 1])
+    return max(loads.values())
+
+
+def link_of(problem: ChainProblem, allocation: Sequence[int], edge: int) -> tuple[int, ...]:
+    """The GPUs at both ends of an edge's link, in the order of the transfer where directions do not share it."""
+    ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
+    if ends[0] == ends[1]:
+        return ()
+    return ends if problem.duplex == "full" else tuple(sorted(ends))
+
+
+def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
+    """Each GPU and link works without a break in any order, as late batches as it takes (Lemma 1)."""
+    period = load_period(problem, allocation)
+    filled: dict[tuple[int, ...], Fraction] = {}
+    starts: list[Fraction] = []
+    transfers: dict[int, Fraction] = {}
+    ready = Fraction(0)
+
+    def place(key: tuple[int, ...], duration: Fraction) -> Fraction:
+        """The first start from `ready` on at the resource's next free position in the period."""
+        nonlocal ready
+        position = filled.get(key, Fraction(0))
+        filled[key] = position + duration
+        start = position + period * max(0, -((position - ready) // period))
+        ready = start + duration
+        return start
+
+    for task, duration in enumerate(problem.durations):
+        starts.append(place((allocation[problem.layer_of[task]],), Fraction(duration)))
+        link = link_of(problem, allocation, task + 1) if task + 1 in problem.remote_edges else ()
+        if link:
+            transfers[task + 1] = place(link, Fraction(problem.edge_times[task]))
+    return PatternPlan(
+        period=float(period),
+        allocation=tuple(allocation),
+        starts=(tuple(map(float, starts)),),
+        transfers=({edge: float(start) for edge, start in transfers.items()},),
+    )

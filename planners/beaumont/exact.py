@@ -1,0 +1,188 @@
+"""The planner `exact-beaumont`: proven optimal periodic patterns, anytime, with a valid bound at every moment."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from fractions import Fraction
+from time import monotonic
+
+from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
+from ...instances.chain import ChainProblem
+from ...instances.errors import InputError
+from ...instances.pattern import PatternPlan
+from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from ..contract import Outcome, Request
+from .allocation import balanced, least_period, load_period, packed_pattern
+from .contiguous import best_contiguous
+from .schedule import longest_period
+from .search import Refuted, Search
+from .solver import Solver
+
+NAME = "exact-beaumont"
+COARSE_STEPS = 2_000
+"""Steps in the least period on the first grid, where the times do not give a grid themselves."""
+MOST_COARSE_STEPS = 100_000
+FINE_SHARE = 0.5 * PROVEN_TOLERANCE
+"""A step of the last grid relative to the period: what is refuted up to the step below the plan proves it."""
+
+
+class ExactBeaumont:
+    """Allocations from a relaxation, schedules by CP, and cores of what was refuted; loads alone without a limit."""
+
+    name = NAME
+    title = "Allocations from a relaxation, schedules by constraint programming, no-goods on single GPUs"
+    problem_kind = "chain"
+    exact = True
+    options = ()
+
+    def plan(self, request: Request) -> Outcome:
+        problem = request.problem
+        assert isinstance(problem, ChainProblem)
+        check(problem)
+        run = _Run(problem, request)
+        return run.without_memory() if problem.memory_bytes is None else run.with_memory()
+
+
+PLANNER = ExactBeaumont()
+
+
+def check(problem: ChainProblem) -> None:
+    """The memory modes for which orders and shifts decide the memory; and time must pass."""
+    if problem.memory_mode == "strict" and problem.memory_bytes is not None:
+        raise InputError(
+            "memory_mode",
+            'is "strict", which exact-beaumont has no model for',
+            'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
+        )
+    if not any(problem.durations):
+        raise InputError("forward", "and backward are all 0", "give at least one task a time")
+
+
+class _Run:
+    """One request: the clock, the board, and grids from coarse to fine."""
+
+    def __init__(self, problem: ChainProblem, request: Request) -> None:
+        self.problem = problem
+        self.request = request
+        left = request.seconds_left()
+        self.solver = Solver(None if left is None else monotonic() + left, request.limits.seed)
+        self.workers = request.limits.threads or os.cpu_count() or 1
+        self.best: PatternPlan | None = None
+        self.bound = float(Fraction(sum(map(Fraction, problem.durations))) / min(problem.gpus, problem.layers))
+        self._lock = threading.Lock()
+
+    def _tell(self, plan: PatternPlan | None, bound: float) -> None:
+        """Post what is new; stop everything once the gap that was asked for is reached."""
+        with self._lock:
+            if plan is not None and (self.best is None or plan.period < self.best.period):
+                self.best = plan
+            if self.best is not None:
+                bound = min(bound, self.best.period)
+            self.bound = max(self.bound, bound)
+            value = None if plan is None else plan.period
+            self.request.board.post(plan, value, self.bound, self.solver.solved, NAME)
+            if self._close_enough():
+                self.solver.stopped.set()
+
+    def _close_enough(self) -> bool:
+        if self.best is None:
+            return False
+        limits, gap = self.request.limits, relative_gap(self.best.period, self.bound)
+        wanted = max(limits.rel_gap, PROVEN_TOLERANCE)
+        return self.best.period - self.bound <= limits.abs_gap or (gap is not None and gap <= wanted)
+
+    # ---- no memory limit: an allocation problem -----------------------------------------------------------
+
+    def without_memory(self) -> Outcome:
+        """The schedule model is not touched: every allocation can reach its largest load (Lemma 1)."""
+        start = best_contiguous(self.problem)
+        assert start is not None
+        self._tell(packed_pattern(self.problem, start.allocation), 0.0)
+        chain = integer_chain(self.problem, _fine(self.problem, self.best))
+        found = balanced(chain, self.solver, self.workers, start.allocation)
+        if found.allocation is not None:
+            self._tell(packed_pattern(self.problem, found.allocation), self._load_bound(chain, found.bound))
+        else:
+            self._tell(None, self._load_bound(chain, found.bound))
+        return self._outcome(found.proven)
+
+    def _load_bound(self, chain: IntegerChain, steps: int) -> float:
+        """Times were rounded down: the integer bound holds, and exact times make it meet the plan."""
+        return chain.true_time(steps)
+
+    # ---- with a memory limit ------------------------------------------------------------------------------
+
+    def with_memory(self) -> Outcome:
+        start = best_contiguous(self.problem)
+        if start is not None and not self.problem.exclusive_buffers:
+            self._tell(start, 0.0)
+        search: Search | None = None
+        try:
+            for steps in _grids(self.problem):
+                search = self._search(steps, search)
+                search.run(self.workers)
+                if self.best is None and search.done():
+                    return Outcome(Stop.INFEASIBLE, messages=("no allocation fits, not even one batch at a time",))
+                if not search.done() or self.solver.over():
+                    break
+        except KeyboardInterrupt:
+            self.solver.stopped.set()
+            return self._outcome(False, Stop.INTERRUPTED)
+        return self._outcome(search is not None and search.done())
+
+    def _search(self, steps: Fraction, before: Search | None) -> Search:
+        """A grid's search; a finer one takes over what the coarser one has refuted and can refute again."""
+        if before is not None:
+            steps = _fine(self.problem, self.best)
+        chain = integer_chain(self.problem, steps)
+        lower = least_period(chain) - 1
+        search = Search(self.problem, chain, self.solver, lower, self.best, self._tell)
+        if before is None:
+            return search
+        finer = chain.steps / before.chain.steps
+        search.lower = max(lower, math.floor(before.lower * finer))
+        for item in before.refuted:
+            period = math.floor(item.period * finer)
+            if search.refuter.refutes(item.known, search.ceiling):
+                period = search.ceiling
+            search.refuted.append(Refuted(item.known, period))
+        return search
+
+    def _outcome(self, complete: bool, stop: Stop | None = None) -> Outcome:
+        proven = self._close_enough()
+        if stop is None:
+            stop = Stop.PROVEN if proven else (Stop.COMPLETED if complete else Stop.TIME)
+        plan = self.best
+        return Outcome(
+            stop,
+            plan,
+            None if plan is None else plan.period,
+            self.bound,
+            backend={"name": "cp-sat", "models": self.solver.solved},
+        )
+
+
+def _grids(problem: ChainProblem) -> list[Fraction]:
+    """Steps per time unit of the first grid, and a place for the last one, which needs a plan to be chosen."""
+    coarse = _coarse(problem)
+    return [coarse, coarse]
+
+
+def _coarse(problem: ChainProblem) -> Fraction:
+    """The grid of the times themselves where that is a manageable one, else a rounded one."""
+    times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
+    exact = math.lcm(*(time.denominator for time in times))
+    span = sum(times) / min(problem.gpus, problem.layers)
+    if exact * span <= MOST_COARSE_STEPS:
+        return Fraction(exact)
+    return Fraction(COARSE_STEPS) / span
+
+
+def _fine(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
+    """So fine that one step is nothing, and a multiple of the times' own grid where they have one."""
+    assert plan is not None
+    wanted = math.ceil(1 / (Fraction(FINE_SHARE) * Fraction(plan.period)))
+    coarse = _coarse(problem)
+    return coarse * max(1, math.ceil(wanted / coarse))

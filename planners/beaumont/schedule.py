@@ -1,0 +1,218 @@
+"""Fixed allocation -> the optimal periodic schedule, or the proof that none is below a cut-off.
+
+CP-SAT answers for one period on a grid; each pattern that it finds is tightened to the shortest period of its
+orders and shifts, and the next question is for one step less. Patterns that fit a period fit every longer one,
+so the last refusal is a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ...formulations.beaumont import fixed_allocation
+from ...formulations.beaumont.fixed_allocation import Known, Path
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...formulations.contract import NativeModel
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.result import Stop
+from .polish import Timetable, Wait, tightest
+from .solver import Solver
+
+BUFFER_SLACK = 1
+"""Steps beyond the period that an exclusive buffer may be held on a grid, so that no true pattern is lost: when a
+period is rounded up to the grid, a waiting interval may grow by one step more than the period does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is known about one allocation below a cut-off."""
+
+    plan: PatternPlan | None
+    """The best pattern that was found; its period is below the cut-off."""
+    refuted: int
+    """No pattern has a period of at most this many steps."""
+    proven: bool
+    """Is nothing left between `refuted` and the plan, or the cut-off where there is no plan?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The answer for one period: None where the limit came first."""
+
+    fits: bool | None
+    values: Mapping[str, float] | None = None
+
+
+def fit(
+    chain: IntegerChain, known: Known, period: int, solver: Solver, limit_s: float | None = None, slack: int = 0
+) -> Fit:
+    """Does what is known fit the period?"""
+    if overloaded(chain, known, period):
+        return Fit(False)
+    data = fixed_allocation.payload(chain, known, period, slack)
+    outcome = solver.run(NativeModel(fixed_allocation.BUILDER, data), limit_s)
+    if outcome is None:
+        return Fit(None)
+    if outcome.stop == Stop.INFEASIBLE:
+        return Fit(False)
+    return Fit(None) if outcome.values is None else Fit(True, outcome.values)
+
+
+def overloaded(chain: IntegerChain, known: Known, period: int) -> bool:
+    """Does some GPU or link have more to do than the period allows, or some GPU no room for what it always holds?"""
+    traffic: dict[tuple[int, ...], int] = {}
+    for border in range(1, chain.layers):
+        ends = known.link(border)
+        if ends is not None:
+            for edge, way in zip(chain.twins(border), (ends, ends[::-1]), strict=True):
+                link = way if chain.full_duplex else tuple(sorted(way))
+                traffic[link] = traffic.get(link, 0) + chain.transfers[edge]
+    if any(time > period for time in traffic.values()):
+        return True
+    if any(sum(map(chain.load, group)) > period for group in known.groups):
+        return True
+    groups = range(len(known.groups))
+    return chain.memory is not None and any(
+        fixed_allocation.standing_memory(chain, known, g) > chain.memory for g in groups
+    )
+
+
+def best_schedule(
+    problem: ChainProblem,
+    chain: IntegerChain,
+    allocation: Sequence[int],
+    cutoff: float | None,
+    solver: Solver,
+    limit_s: float | None = None,
+    refuted: int = 0,
+) -> Schedule:
+    """The best pattern of an allocation with a period below the cut-off (None: any period).
+
+    `refuted`: a period in steps that is known to be too short.
+    """
+    known = Known.whole(allocation)
+    ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
+    slack = BUFFER_SLACK if chain.exclusive_buffers else 0
+    plan: PatternPlan | None = None
+    while ceiling > refuted:
+        answer = fit(chain, known, ceiling, solver, limit_s)
+        if answer.fits is False and slack:
+            relaxed = fit(chain, known, ceiling, solver, limit_s, slack)
+            answer = Fit(None) if relaxed.fits else relaxed
+        if answer.fits is None:
+            return Schedule(plan, refuted, proven=False)
+        if answer.fits is False:
+            return Schedule(plan, ceiling, proven=True)
+        assert answer.values is not None
+        found = pattern(problem, chain, allocation, answer.values)
+        if found is None or (cutoff is not None and found.period >= cutoff):
+            # Rounded times fit and true ones do not: nothing is proven on this grid.
+            return Schedule(plan, refuted, proven=False)
+        plan, cutoff = found, found.period
+        ceiling = min(ceiling - 1, chain.last_below(found.period))
+    return Schedule(plan, refuted, proven=True)
+
+
+def longest_period(chain: IntegerChain) -> int:
+    """One batch after the other: if this does not fit the memory, nothing does."""
+    return sum(chain.durations) + sum(chain.transfers) + chain.tasks
+
+
+# ---- from a solution to a plan -----------------------------------------------------------------------------
+
+
+def pattern(
+    problem: ChainProblem, chain: IntegerChain, allocation: Sequence[int], values: Mapping[str, float]
+) -> PatternPlan | None:
+    """Orders and shifts of a solution, timed with the problem's own numbers."""
+    path = fixed_allocation.path_of(chain, Known.whole(allocation))
+    orders = _orders(path, values)
+    shifts = _shifts(path, orders, values)
+    hops = [Fraction(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
+    table = tightest(len(path.activities), _waits(problem, path, orders, shifts), max(hops, default=Fraction(0)))
+    return None if table is None else _plan(problem, allocation, path, shifts, table)
+
+
+def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
+    """The users of each resource in the order of the period."""
+    orders = []
+    for users in path.resources():
+        rank = dict.fromkeys(users, 0)
+        for n, i in enumerate(users):
+            for j in users[n + 1 :]:
+                rank[j if values[f"w{i}_{j}"] > 0.5 else i] += 1
+        orders.append(sorted(users, key=rank.__getitem__))
+    return orders
+
+
+def _shifts(path: Path, orders: Sequence[Sequence[int]], values: Mapping[str, float]) -> list[int]:
+    rank = {i: n for users in orders for n, i in enumerate(users)}
+    return [
+        round(values[f"s{i}"]) if f"s{i}" in values else int(rank[i + 1] < rank[i]) for i in range(len(path.lags))
+    ]
+
+
+def _waits(
+    problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]
+) -> list[Wait]:
+    """Precedence along the path, order on the resources around the period, and exclusive buffers."""
+    durations = [_duration(problem, path, i) for i in range(len(path.activities))]
+    waits = [Wait(i, i + 1, _lag(problem, path, i), shift) for i, shift in enumerate(shifts)]
+    for users in orders:
+        waits += [Wait(i, j, durations[i], 0) for i, j in zip(users, users[1:], strict=False)]
+        waits.append(Wait(users[-1], users[0], durations[users[-1]], 1))
+    if problem.exclusive_buffers:
+        for i, activity in enumerate(path.activities):
+            if activity.edge is not None:
+                waits.append(Wait(i, i - 1, durations[i] - durations[i - 1], 1 - shifts[i - 1]))
+                waits.append(Wait(i + 1, i, Fraction(0), 1 - shifts[i]))
+    return waits
+
+
+def _duration(problem: ChainProblem, path: Path, i: int) -> Fraction:
+    activity = path.activities[i]
+    if activity.task is not None:
+        return Fraction(problem.durations[activity.task])
+    assert activity.edge is not None
+    return Fraction(problem.edge_times[activity.edge - 1])
+
+
+def _lag(problem: ChainProblem, path: Path, i: int) -> Fraction:
+    """An activity's own time, and that of a transfer which nobody contends for."""
+    a, b = path.activities[i], path.activities[i + 1]
+    lag = _duration(problem, path, i)
+    if a.task is not None and b.task is not None and a.resource != b.resource:
+        lag += Fraction(problem.edge_times[a.task])
+    return lag
+
+
+def _plan(
+    problem: ChainProblem, allocation: Sequence[int], path: Path, shifts: Sequence[int], table: Timetable
+) -> PatternPlan:
+    batches = [0]
+    for shift in shifts:
+        batches.append(batches[-1] + shift)
+    absolute = [start + batch * table.period for start, batch in zip(table.starts, batches, strict=True)]
+    starts = [Fraction(0)] * len(problem.durations)
+    transfers: dict[int, Fraction] = {}
+    for activity, start in zip(path.activities, absolute, strict=True):
+        if activity.task is not None:
+            starts[activity.task] = start - absolute[0]
+        elif activity.edge is not None:
+            transfers[activity.edge] = start - absolute[0]
+    for edge in _cut_edges(problem, allocation):
+        transfers.setdefault(edge, starts[edge - 1] + Fraction(problem.durations[edge - 1]))
+    return PatternPlan(
+        period=float(table.period),
+        allocation=tuple(allocation),
+        starts=(tuple(map(float, starts)),),
+        transfers=({edge: float(transfers[edge]) for edge in sorted(transfers)},),
+    )
+
+
+def _cut_edges(problem: ChainProblem, allocation: Sequence[int]) -> list[int]:
+    layer = problem.layer_of
+    return [e for e in problem.remote_edges if allocation[layer[e - 1]] != allocation[layer[e]]]

@@ -1,0 +1,174 @@
+"""The decomposition: allocations that may fit from the relaxation, their schedules by CP, and what both have refuted.
+
+Everything below `lower` is refuted; patterns are below `upper`. Each worker takes a level in between, asks the
+relaxation for an allocation that may reach it, and examines that one: its GPUs alone, in pairs, then the whole.
+Either the level is exhausted, which lifts the lower bound, or a core is learnt, or a better pattern is found.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...formulations.beaumont.fixed_allocation import Known
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from .allocation import candidate
+from .refutation import Refuter
+from .schedule import best_schedule, longest_period
+from .solver import Solver
+
+LEVEL_SHARE = 0.3
+"""Where in the gap a level lies: low levels give the more promising allocations, and are sooner exhausted."""
+CLOSE_SHARE = 0.01
+"""In a gap this small, relative to the upper bound, the last level is taken at once."""
+SCHEDULE_LIMIT_S = 20.0
+"""For one schedule; those that take longer are kept for later, with twice as much each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    known: Known
+    period: int
+
+
+@dataclass
+class Search:
+    """One grid. All state is shared by the workers and changed under the lock."""
+
+    problem: ChainProblem
+    chain: IntegerChain
+    solver: Solver
+    lower: int
+    """No pattern has a period of at most this many steps."""
+    plan: PatternPlan | None
+    tell: Callable[[PatternPlan | None, float], None]
+    """Called with a new plan or None, and the lower bound in the problem's time."""
+    refuted: list[Refuted] = field(default_factory=list)
+    postponed: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Allocations whose schedules took too long, with the period that is refuted for them."""
+    schedule_limit_s: float = SCHEDULE_LIMIT_S
+    failure: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self.refuter = Refuter(self.chain, self.solver)
+        self.changed = threading.Condition()
+        self.busy: set[tuple[int, ...]] = set()
+        self.schedules = 0
+
+    @property
+    def ceiling(self) -> int:
+        """The longest period that would still be an improvement."""
+        return longest_period(self.chain) if self.plan is None else self.chain.last_below(self.plan.period)
+
+    def run(self, workers: int) -> None:
+        """Until nothing is left, or time is up."""
+        threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(0.2)
+        except BaseException:
+            self.solver.stopped.set()
+            raise
+        if self.failure is not None:
+            raise self.failure
+
+    def done(self) -> bool:
+        return self.lower >= self.ceiling
+
+    # ---- one worker ------------------------------------------------------------------------------------------
+
+    def _guarded(self) -> None:
+        try:
+            while not self.solver.over() and not self.done() and self.failure is None:
+                self._step()
+        except BaseException as error:
+            self.failure = error
+        with self.changed:
+            self.changed.notify_all()
+
+    def _step(self) -> None:
+        with self.changed:
+            level = self._level()
+            refuted = [item.known for item in self.refuted if item.period >= level]
+            waiting = sorted(self.busy | set(self.postponed))
+        found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
+        if found.exhausted:
+            self._exhausted(level, waiting)
+        elif found.allocation is not None:
+            with self.changed:
+                if found.allocation in self.busy:
+                    return
+                self.busy.add(found.allocation)
+            try:
+                self._examine(found.allocation, level)
+            finally:
+                with self.changed:
+                    self.busy.discard(found.allocation)
+                    self.changed.notify_all()
+
+    def _level(self) -> int:
+        gap = self.ceiling - self.lower
+        if self.plan is None:
+            return self.ceiling  # first any pattern at all, or the proof that there is none
+        if gap <= CLOSE_SHARE * self.ceiling:
+            return self.ceiling
+        return self.lower + max(1, int(LEVEL_SHARE * gap))
+
+    def _exhausted(self, level: int, waiting: Sequence[tuple[int, ...]]) -> None:
+        """Only allocations under examination, or postponed ones, can be at the level."""
+        with self.changed:
+            if any(allocation in self.busy for allocation in waiting):
+                self.changed.wait(1.0)
+                return
+            late = [(period, a) for a, period in self.postponed.items() if period < level]
+            self._lift(min([level, *(period for period, _ in late)]))
+            if not late or self.lower >= level:
+                return
+            allocation = min(late)[1]
+            refuted = self.postponed.pop(allocation)
+            self.busy.add(allocation)
+            self.schedule_limit_s *= 2
+        try:
+            self._schedule(allocation, refuted)
+        finally:
+            with self.changed:
+                self.busy.discard(allocation)
+
+    def _lift(self, level: int) -> None:
+        if level > self.lower:
+            self.lower = level
+            self.tell(None, self.chain.true_time(level))
+
+    # ---- one allocation --------------------------------------------------------------------------------------
+
+    def _examine(self, allocation: tuple[int, ...], level: int) -> None:
+        ceiling = self.ceiling
+        for gpus in (1, 2):
+            for period in (ceiling, level):
+                cores = self.refuter.cores(allocation, period, gpus)
+                if cores:
+                    with self.changed:
+                        self.refuted += [Refuted(core, period) for core in cores]
+                    return
+        self._schedule(allocation, self.lower)
+
+    def _schedule(self, allocation: tuple[int, ...], refuted: int) -> None:
+        cutoff = None if self.plan is None else self.plan.period
+        answer = best_schedule(
+            self.problem, self.chain, allocation, cutoff, self.solver, self.schedule_limit_s, refuted
+        )
+        with self.changed:
+            self.schedules += 1
+            if answer.plan is not None and (self.plan is None or answer.plan.period < self.plan.period):
+                self.plan = answer.plan
+                self.tell(answer.plan, self.chain.true_time(self.lower))
+            if answer.proven:
+                self.refuted.append(Refuted(Known.whole(allocation), max(answer.refuted, self.ceiling)))
+            else:
+                self.postponed[allocation] = answer.refuted

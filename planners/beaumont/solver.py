@@ -1,0 +1,53 @@
+"""Small models to CP-SAT processes: one at a time per caller, with a limit, and stopped when the planner stops."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from time import monotonic
+
+from ...formulations.contract import NativeModel
+from ...instances.result import Stop
+from ..backends import RawOutcome, submit
+from ..options import SolveOptions
+
+POLL_S = 0.2
+"""How long a caller may take to see that it shall stop."""
+
+
+@dataclass
+class Solver:
+    """Shared by all threads of one planner run."""
+
+    deadline: float | None = None
+    """On the monotonic clock; None: no limit."""
+    seed: int = 0
+    stopped: threading.Event = field(default_factory=threading.Event)
+    solved: int = 0
+
+    def seconds_left(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - monotonic())
+
+    def over(self) -> bool:
+        left = self.seconds_left()
+        return self.stopped.is_set() or (left is not None and left <= 0)
+
+    def run(self, model: NativeModel, limit_s: float | None = None, threads: int = 1) -> RawOutcome | None:
+        """The outcome, or None where there was no time for one."""
+        if self.over():
+            return None
+        limits = [limit for limit in (limit_s, self.seconds_left()) if limit is not None]
+        options = SolveOptions(time_limit_s=min(limits, default=None), threads=threads, seed=self.seed)
+        job = submit(model.backend, model, options)
+        try:
+            while job.outcome is None:
+                job.poll(POLL_S)
+                if self.stopped.is_set():
+                    job.interrupt()
+        except BaseException:
+            job.kill()
+            raise
+        self.solved += 1
+        if job.outcome.stop == Stop.ERROR:
+            raise RuntimeError(job.outcome.message or "CP-SAT failed")
+        return job.outcome

@@ -1,0 +1,94 @@
+"""Which referee judges plans of which kind of problem: the one place that a new kind is added to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..formulations.contract import Plan, Problem
+from ..instances.pattern import PatternPlan
+from ..instances.plan import PlacementPlan
+from ..instances.referee import evaluate, evaluate_pattern, verify, verify_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """By which rules the referee judges a placement: those that the options ask for. Chains have one set of rules."""
+
+    objective: str = "max-load"
+    contiguity: str = "chain"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Rules:
+        contiguity = "device" if options.get("device_contiguity") else "chain"
+        return cls(options.get("objective", "max-load"), "none" if options.get("non_contiguous") else contiguity)
+
+
+@dataclass(frozen=True, slots=True)
+class Referee:
+    """What judges plans of one type: violations in words, and the value of a plan without any."""
+
+    plan_type: type
+    violations: Callable[[Any, Any, Rules], tuple[str, ...]]
+    value: Callable[[Any, Any, Rules], float]
+    facts: Callable[[Any], dict[str, Any]]
+    """What a report says of a problem beside its name."""
+
+
+def referee_of(problem: Problem) -> Referee:
+    return _REFEREES[problem.kind]
+
+
+def fits(problem: Problem, plan: Plan) -> bool:
+    """Is the plan of the type that problems of this kind have?"""
+    return isinstance(plan, referee_of(problem).plan_type)
+
+
+def _placement_violations(problem: Any, plan: Any, rules: Rules) -> tuple[str, ...]:
+    return tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
+
+
+def _placement_value(problem: Any, plan: Any, rules: Rules) -> float:
+    return evaluate(problem, plan).objective(rules.objective)
+
+
+def _placement_facts(problem: Any) -> dict[str, Any]:
+    return {
+        "nodes": len(problem.nodes),
+        "edges": len(problem.edges),
+        "accelerators": problem.accelerators,
+        "cpus": problem.cpus,
+        "memory_bytes": problem.memory_bytes,
+        **_cluster_facts(problem),
+    }
+
+
+def _cluster_facts(problem: Any) -> dict[str, Any]:
+    """Other types and levels, where there are any."""
+    facts: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
+    return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
+
+
+def _pattern_violations(problem: Any, plan: Any, rules: Rules) -> tuple[str, ...]:
+    return tuple(str(violation) for violation in verify_pattern(problem, plan))
+
+
+def _pattern_value(problem: Any, plan: Any, rules: Rules) -> float:
+    """The period per batch."""
+    return evaluate_pattern(problem, plan).period_per_batch
+
+
+def _chain_facts(problem: Any) -> dict[str, Any]:
+    return {
+        "layers": problem.layers,
+        "gpus": problem.gpus,
+        "memory_bytes": problem.memory_bytes,
+        "memory_mode": problem.memory_mode,
+    }
+
+
+_REFEREES: Mapping[str, Referee] = {
+    "placement": Referee(PlacementPlan, _placement_violations, _placement_value, _placement_facts),
+    "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts),
+}
