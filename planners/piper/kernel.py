@@ -19,6 +19,9 @@ IGNORED_DROP = 1e-9
 """Bytes: the published greedy takes no option that saves less."""
 
 
+GREEDY, EXACT, RELAXED = 0, 1, 2
+
+
 class Layers(NamedTuple):
     """Layers, options and edges: see `model.Options`."""
 
@@ -197,33 +200,16 @@ def knapsack(
     steps = 0
     for h in range(count):
         v = held[h]
-        first, last = x.option_start[tau, v], x.option_start[tau, v + 1]
         here = fast[h]
         need += x.per_batch[here] * y + x.fixed[here]
         while True:
-            # The next step of the chain: the steepest from here.
-            best, best_ratio, best_drop, best_rise = -1, -1.0, 0.0, 0.0
-            memory_here = x.per_batch[here] * y + x.fixed[here]
-            for o in range(first, last):
-                saved = memory_here - (x.per_batch[o] * y + x.fixed[o])
-                if saved > IGNORED_DROP:
-                    more = max(0.0, cost[o] - cost[here])
-                    steep = np.inf if more <= 0.0 else saved / more
-                    if steep > best_ratio or (steep == best_ratio and saved > best_drop):
-                        best, best_ratio, best_drop, best_rise = o, steep, saved, more
+            best, best_ratio, best_drop, best_rise = next_step(x, v, here, tau, cost, y)
             if best < 0:
                 break
             ratio[steps], drop[steps], rise[steps], order[steps] = best_ratio, best_drop, best_rise, steps
             steps += 1
             here = best
-    for a in range(1, steps):
-        b, moved = a, order[a]
-        while b > 0 and (
-            ratio[order[b - 1]] < ratio[moved] or (ratio[order[b - 1]] == ratio[moved] and order[b - 1] > moved)
-        ):
-            order[b] = order[b - 1]
-            b -= 1
-        order[b] = moved
+    sort_steps(steps, ratio, order)
     upper = 0.0
     for a in range(steps):
         if need <= 0.0:
@@ -236,8 +222,36 @@ def knapsack(
     return (upper, upper) if need <= 0.0 else (np.inf, np.inf)
 
 
+def next_step(x: Layers, v: int, here: int, tau: int, cost: Any, y: int) -> tuple[int, float, float, float]:
+    """The steepest way from an option of a layer to a leaner one: option (-1: none), ratio, saving, time."""
+    best, best_ratio, best_drop, best_rise = -1, -1.0, 0.0, 0.0
+    memory_here = x.per_batch[here] * y + x.fixed[here]
+    for o in range(x.option_start[tau, v], x.option_start[tau, v + 1]):
+        saved = memory_here - (x.per_batch[o] * y + x.fixed[o])
+        if saved > IGNORED_DROP:
+            more = max(0.0, cost[o] - cost[here])
+            steep = np.inf if more <= 0.0 else saved / more
+            if steep > best_ratio or (steep == best_ratio and saved > best_drop):
+                best, best_ratio, best_drop, best_rise = o, steep, saved, more
+    return best, best_ratio, best_drop, best_rise
+
+
+def sort_steps(steps: int, ratio: Any, order: Any) -> None:
+    """By falling ratio, then by number: by insertion, since they come nearly sorted."""
+    for a in range(1, steps):
+        b, moved = a, order[a]
+        while b > 0 and (
+            ratio[order[b - 1]] < ratio[moved] or (ratio[order[b - 1]] == ratio[moved] and order[b - 1] > moved)
+        ):
+            order[b] = order[b - 1]
+            b -= 1
+        order[b] = moved
+
+
 def decide(
+    x: Layers,
     t: Table,
+    mode: int,
     limit: float,
     devices: int,
     batches: int,
@@ -247,15 +261,20 @@ def decide(
     rest_work: Any,
     front_size: Any,
     front: Any,
-) -> int:
+) -> tuple[int, int]:
     """Can everything be placed with all loads within the limit? Fills, for each downset, the front of its plans.
 
-    front[j, x]: (devices, sum of degrees, pair, degree's number, replicas, place in the source's front), by more
+    front[j, n]: (devices, sum of degrees, pair, degree's number, replicas, place in the source's front), by more
     devices and smaller sums; fewer of both are always as good, because loads never fall with the sum. For the same
-    reason a stage takes the least number of replicas that keeps the limit. Returns the size of the last front.
+    reason a stage takes the least number of replicas that keeps the limit. Returns the size of the last front, and
+    how many knapsacks were left undecided. `mode` says what a knapsack is: the published greedy, the optimum, or a
+    relaxation that no choice is below.
     """
     downsets = rest_work.shape[0]
+    most = replicas[replicas.shape[0] - 1]
     best = np.empty((devices + 1, 5), dtype=np.int64)
+    choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
+    undecided = 0
     front_size[0] = 1
     front[0, 0, :] = 0
     for j in range(1, downsets):
@@ -265,15 +284,13 @@ def decide(
             room = devices - int(np.ceil(rest_work[j] / limit * (1 - 1e-12)))
         for p in range(t.pair_start[j], t.pair_start[j + 1]):
             i = t.pair_source[p]
-            size = front_size[i]
-            if size == 0:
+            if front_size[i] == 0:
                 continue
             for tau in range(t.base.shape[1]):
                 base = t.base[p, tau]
-                if base >= limit * replicas[replicas.shape[0] - 1]:
-                    if base > limit * replicas[replicas.shape[0] - 1]:
-                        continue
-                left = size
+                if base > limit * most:
+                    continue
+                left = front_size[i]
                 fastest, last, start = t.fastest[p, tau], t.last[p, tau], t.extra_start[p, tau]
                 n = np.searchsorted(replicas, int(np.ceil(base / limit * (1 - 1e-12))) if limit > 0.0 else 1)
                 while n < replicas.shape[0] and left > 0:
@@ -281,17 +298,29 @@ def decide(
                     if front[i, 0, 0] + d * degree[tau] > room or d > batches:
                         break
                     budget = limit * d - sync[n] * t.weight[p, tau] - base
-                    if budget >= 0.0:
-                        y = fastest
-                        if last > fastest and t.upper[start] <= budget:
-                            y = fastest + np.searchsorted(t.upper[start : start + last - fastest], budget, side="right")
-                        room_s = min(d * y, batches) - d
-                        while left > 0 and front[i, left - 1, 1] <= room_s:
-                            left -= 1
-                            k = front[i, left, 0] + d * degree[tau]
-                            s = front[i, left, 1] + d
-                            if k <= room and s < best[k, 0]:
-                                best[k, 0], best[k, 1], best[k, 2], best[k, 3], best[k, 4] = s, p, tau, d, left
+                    while budget >= 0.0 and left > 0:
+                        s = front[i, left - 1, 1] + d
+                        y = (s + d - 1) // d
+                        if s > batches or y > last:
+                            break
+                        if y > fastest:
+                            e = start + y - fastest - 1
+                            if t.upper[e] > budget:
+                                if mode == GREEDY or t.lower[e] > budget:
+                                    break
+                                if mode == EXACT:
+                                    answer, extra = exact_knapsack(x, t, i, j, tau, y, budget, choice)
+                                    if answer < 0:
+                                        undecided += 1
+                                        break
+                                    if answer == 0:
+                                        t.lower[e] = np.nextafter(budget, np.inf)
+                                        break
+                                    t.upper[e] = extra
+                        left -= 1
+                        k = front[i, left, 0] + d * degree[tau]
+                        if k <= room and s < best[k, 0]:
+                            best[k, 0], best[k, 1], best[k, 2], best[k, 3], best[k, 4] = s, p, tau, d, left
                     n += 1
         size, least = 0, NONE
         for k in range(1, devices + 1):
@@ -301,7 +330,173 @@ def decide(
                 front[j, size, 1:] = best[k]
                 size += 1
         front_size[j] = size
-    return front_size[downsets - 1]
+    return front_size[downsets - 1], undecided
+
+
+MAX_BRANCHES = 300_000
+"""Of one knapsack; then it is left undecided."""
+
+
+def exact_knapsack(
+    x: Layers, t: Table, i: int, j: int, tau: int, y: int, budget: float, choice: Any
+) -> tuple[int, float]:
+    """Is there a choice of options for the stage from downset i to j, y in flight, with no more extra time?
+
+    1 and its extra time, with `choice` filled by layer; 0: none; -1: too many branches. Depth first, layers with
+    the best savings per time first; a branch is left when even fractions of the remaining steps cost too much,
+    and it ends when the greedy completion is good enough.
+    """
+    layers = x.edge_start.shape[0] - 1
+    mask = np.empty(x.bits.shape[1], dtype=np.uint64)
+    for w in range(mask.shape[0]):
+        mask[w] = x.bits[j, w] & ~x.bits[i, w]
+    held = np.empty(layers, dtype=np.int64)
+    count = held_layers(mask, layers, held)
+    cost = np.empty(x.time.shape[0])
+    options_of(x, mask, held, count, tau, cost)
+    scratch = new_scratch(x, layers)
+    fastest_stage(x, held, count, tau, cost, scratch)
+    fast = scratch[0]
+    need = -x.memory
+    for h in range(count):
+        need += x.per_batch[fast[h]] * y + x.fixed[fast[h]]
+        choice[held[h]] = fast[h]
+    steps, layer_of = chains(x, held, count, tau, cost, y, scratch)
+    _, ratio, drop, rise, order = scratch
+    rank, in_rank, ranked = ranks(count, steps, order, layer_of)
+    # Per depth: which option is tried, what is still to be saved and may still be spent.
+    trying = np.full(ranked + 1, -1, dtype=np.int64)
+    needs = np.empty(ranked + 1)
+    budgets = np.empty(ranked + 1)
+    needs[0], budgets[0] = need, budget
+    depth, branches = 0, 0
+    while depth >= 0:
+        if trying[depth] < 0:
+            branches += 1
+            if branches > MAX_BRANCHES:
+                return -1, 0.0
+            fits, spent = complete(depth, needs[depth], budgets[depth], steps, order, layer_of, rank, drop, rise)
+            if fits == 1:
+                take_greedy(x, held, tau, cost, y, depth, needs[depth], steps, order, layer_of, rank, drop, choice)
+                return 1, budget - budgets[depth] + spent
+            if fits < 0 or depth == ranked:
+                depth -= 1
+                continue
+            trying[depth] = x.option_start[tau, held[in_rank[depth]]]
+        h = in_rank[depth]
+        v = held[h]
+        o = trying[depth]
+        if o >= x.option_start[tau, v + 1]:
+            trying[depth] = -1
+            choice[v] = fast[h]
+            depth -= 1
+            continue
+        trying[depth] = o + 1
+        saved = (x.per_batch[fast[h]] - x.per_batch[o]) * y + x.fixed[fast[h]] - x.fixed[o]
+        extra = cost[o] - cost[fast[h]]
+        if (o != fast[h] and saved <= 0.0) or extra > budgets[depth]:
+            continue
+        choice[v] = o
+        needs[depth + 1] = needs[depth] - saved
+        budgets[depth + 1] = budgets[depth] - extra
+        trying[depth + 1] = -1
+        depth += 1
+    return 0, 0.0
+
+
+def chains(
+    x: Layers, held: Any, count: int, tau: int, cost: Any, y: int, scratch: tuple[Any, Any, Any, Any, Any]
+) -> tuple[int, Any]:
+    """The steps of all layers, sorted, and whose step each is."""
+    fast, ratio, drop, rise, order = scratch
+    layer_of = np.empty(ratio.shape[0], dtype=np.int64)
+    steps = 0
+    for h in range(count):
+        here = fast[h]
+        while True:
+            best, best_ratio, best_drop, best_rise = next_step(x, held[h], here, tau, cost, y)
+            if best < 0:
+                break
+            ratio[steps], drop[steps], rise[steps], order[steps] = best_ratio, best_drop, best_rise, steps
+            layer_of[steps] = h
+            steps += 1
+            here = best
+    sort_steps(steps, ratio, order)
+    return steps, layer_of
+
+
+def ranks(count: int, steps: int, order: Any, layer_of: Any) -> tuple[Any, Any, int]:
+    """Layers by their first step; those without any are left out (rank -1)."""
+    rank = np.full(count, -1, dtype=np.int64)
+    in_rank = np.empty(count, dtype=np.int64)
+    ranked = 0
+    for a in range(steps):
+        h = layer_of[order[a]]
+        if rank[h] < 0:
+            rank[h], in_rank[ranked] = ranked, h
+            ranked += 1
+    return rank, in_rank, ranked
+
+
+def complete(
+    depth: int, need: float, budget: float, steps: int, order: Any, layer_of: Any, rank: Any, drop: Any, rise: Any
+) -> tuple[int, float]:
+    """The layers from `depth` on: 1 where the greedy steps fit the budget, -1 where not even fractions do, else 0."""
+    spent = 0.0
+    for a in range(steps):
+        if need <= 0.0:
+            break
+        s = order[a]
+        if rank[layer_of[s]] < depth:
+            continue
+        if drop[s] >= need:
+            if spent + rise[s] * (need / drop[s]) > budget:
+                return -1, 0.0
+            spent += rise[s]
+            need = 0.0
+        else:
+            spent += rise[s]
+            need -= drop[s]
+    if need > 0.0:
+        return -1, 0.0
+    return (1, spent) if spent <= budget else (0, 0.0)
+
+
+def take_greedy(
+    x: Layers, held: Any, tau: int, cost: Any, y: int, depth: int, need: float,
+    steps: int, order: Any, layer_of: Any, rank: Any, drop: Any, choice: Any,
+) -> None:  # fmt: skip
+    """Fill `choice` with the greedy steps of the layers from `depth` on."""
+    for a in range(steps):
+        if need <= 0.0:
+            break
+        s = order[a]
+        if rank[layer_of[s]] >= depth:
+            v = held[layer_of[s]]
+            choice[v] = next_step(x, v, choice[v], tau, cost, y)[0]
+            need -= drop[s]
+
+
+def greedy_choice(x: Layers, i: int, j: int, tau: int, y: int, choice: Any) -> None:
+    """The options behind `upper` where it is the greedy's: the exact search with any budget ends at once."""
+    mask = np.empty(x.bits.shape[1], dtype=np.uint64)
+    for w in range(mask.shape[0]):
+        mask[w] = x.bits[j, w] & ~x.bits[i, w]
+    layers = x.edge_start.shape[0] - 1
+    held = np.empty(layers, dtype=np.int64)
+    count = held_layers(mask, layers, held)
+    cost = np.empty(x.time.shape[0])
+    options_of(x, mask, held, count, tau, cost)
+    scratch = new_scratch(x, layers)
+    fastest_stage(x, held, count, tau, cost, scratch)
+    need = -x.memory
+    for h in range(count):
+        o = scratch[0][h]
+        need += x.per_batch[o] * y + x.fixed[o]
+        choice[held[h]] = o
+    steps, layer_of = chains(x, held, count, tau, cost, y, scratch)
+    rank, _, _ = ranks(count, steps, scratch[4], layer_of)
+    take_greedy(x, held, tau, cost, y, 0, need, steps, scratch[4], layer_of, rank, scratch[2], choice)
 
 
 def nested_pairs(bits: Any, room: int, pair_start: Any, pair_source: Any) -> int:

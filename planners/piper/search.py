@@ -17,6 +17,9 @@ STRICT = 1e-12
 NEAR = 1e-3
 """Relative distance of value and bound from which on the value itself is put to the test."""
 
+RELAXED_GAP = 1e-7
+"""Relative: how sharply the bound of relaxed knapsacks is located."""
+
 MAX_PAIRS = 40_000_000
 FIRST_EXTRAS = 1 << 16
 
@@ -39,9 +42,15 @@ class Search:
     """Decisions for one model and one cluster."""
 
     model: PiperModel
+    exact: bool = True
+    """Knapsacks solved to the optimum, or by the published greedy."""
     tick: Callable[[], None] = lambda: None
     seconds: dict[str, float] = field(default_factory=dict)
     decisions: int = 0
+    settled: bool = True
+    """Was the last answer a proof? Too hard knapsacks count as not fitting."""
+    bound: float = 0.0
+    """No plan has a smaller value."""
 
     def __post_init__(self) -> None:
         import numpy as np
@@ -59,12 +68,14 @@ class Search:
         self.front_size = np.zeros(shape[0], dtype=np.int64)
         self.front = np.zeros((*shape, 6), dtype=np.int32)
 
-    def decide(self, limit: float) -> bool:
+    def decide(self, limit: float, relaxed: bool = False) -> bool:
         """Is there a plan with all loads within the limit? Its fronts stay in `front`."""
         problem = self.model.problem
         self.decisions += 1
-        found = compiled(self.kernel, "decide")(
+        found, undecided = compiled(self.kernel, "decide")(
+            self.tables.layers,
             self.tables.table,
+            self.kernel.RELAXED if relaxed else self.kernel.EXACT if self.exact else self.kernel.GREEDY,
             limit,
             problem.devices,
             problem.micro_batches,
@@ -76,6 +87,7 @@ class Search:
             self.front,
         )
         self.tick()
+        self.settled = bool(found) or not undecided
         return bool(found)
 
     def lower_bound(self) -> float:
@@ -84,25 +96,40 @@ class Search:
 
     def best(self, hear: Callable[[float, float, list[Step]], None] | None = None) -> tuple[float, list[Step]] | None:
         """The optimum and its stages, last to first; None where nothing fits."""
-        low = self.lower_bound()
+        low = self.bound = self.lower_bound()
         if not self.decide(worst_load(self.tables, float(self.sync.max()))):
             return None
         steps = self.trace()
         high = self.value(steps)
         while True:
             if hear is not None:
-                hear(high, low, steps)
+                hear(high, self.bound, steps)
             close = high - low <= NEAR * high
             limit = high * (1 - STRICT) if close else math.sqrt(low * high) if low > 0 else high / 2
             if limit <= low:
-                return high, steps
+                break
             if self.decide(limit):
                 steps = self.trace()
                 high = min(limit, self.value(steps))
-            elif close:
-                return high, steps
-            else:
-                low = limit
+                continue
+            if self.settled:
+                self.bound = max(self.bound, limit)
+            low = limit
+            if close:
+                break
+        if not self.exact or self.bound < high * (1 - 2 * STRICT):
+            self._relax(high)
+        if self.bound >= high * (1 - 2 * STRICT):
+            self.bound = high
+        return high, steps
+
+    def _relax(self, high: float) -> None:
+        """Raise the bound: below which limit not even the relaxed knapsacks allow a plan?"""
+        low = self.bound
+        while high - low > RELAXED_GAP * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.decide(middle, relaxed=True) else (middle, high)
+        self.bound = max(self.bound, low)
 
     def trace(self) -> list[Step]:
         """The stages of the plan with the fewest devices, first in execution order first."""
