@@ -106,7 +106,7 @@ def _degree(where: str, text: str) -> int:
 def _way_from_json(where: str, value: object) -> Configuration:
     data = as_object(where, value, '{"id": ..., "time": ...}')
     refuse_unknown(where, data, _WAY_KEYS)
-    sides = {
+    sides: dict[str, Any] = {
         side: dict(_pair(f"{where}.{side}[{j}]", pair) for j, pair in enumerate(as_list(where, data.get(side, []))))
         for side in ("gather_in", "gather_out")
     }

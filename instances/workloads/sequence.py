@@ -161,3 +161,63 @@ def gnmt(tokens: int = 50, batch: int = 64) -> Workload:
         y = net.plus(f"decoder.{i}.add", (y, z), width) if i >= 2 else z
     net.dense("output", y, width, vocabulary)
     return Workload("gnmt", tuple(net.layers), batch)
+
+
+def gnmt_operators(tokens: int = 50, batch: int = 64) -> Workload:
+    """GNMT by operators, with dropout as in training: a wide graph, of tens of thousands of downsets.
+
+    The gates of an LSTM layer read its input and, in the decoder, the attention context through matrices of their own:
+    products over all tokens at once, so that the seven context products of the decoder run beside its chain of layers,
+    and both directions of the first layer beside each other. Outputs of layers are clipped (section 6 of the paper).
+    """
+    net, width, vocabulary = _Net(tokens), 1024, 32_000
+    net.add("source", "input", (), 0.0, 0, tokens)
+    net.add("target", "input", (), 0.0, 0, tokens)
+    x = net.add("encoder.embedding", "embedding", ("source",), 0.0, vocabulary * width, tokens * width)
+    ways = [_lstm(net, f"encoder.0.{way}", x, width, width) for way in ("forward", "backward")]
+    x = net.add("encoder.0.concat", "concat", ways, 0.0, 0, 2 * tokens * width)
+    for i in range(1, 8):
+        y = _lstm(net, f"encoder.{i}", x, 2 * width if i == 1 else width, width)
+        x = _output(net, f"encoder.{i}", x if i >= 2 else None, y, width)
+    y = net.add("decoder.embedding", "embedding", ("target",), 0.0, vocabulary * width, tokens * width)
+    y = _lstm(net, "decoder.0", y, width, width)
+    context = _additive_attention(net, x, y, width)
+    for i in range(1, 8):
+        z = _lstm(net, f"decoder.{i}", y, width, width, context)
+        y = _output(net, f"decoder.{i}", y if i >= 2 else None, z, width)
+    net.dense("output", y, width, vocabulary)
+    return Workload("gnmt-operators", tuple(net.layers), batch)
+
+
+def _lstm(net: _Net, name: str, source: str, inside: int, width: int, context: str | None = None) -> str:
+    """Gates from the input (dropout, product, bias) and from a context (dropout, product), then the recurrence."""
+    tokens, gates = net.tokens, 4 * width
+    x = _product(net, f"{name}.input", source, inside, gates)
+    x = net.add(f"{name}.input.bias", "bias", (x,), 1.0 * tokens * gates, gates, tokens * gates)
+    if context is not None:
+        x = net.plus(f"{name}.gates", (x, _product(net, f"{name}.context", context, width, gates)), gates)
+    weights = width * gates
+    return net.add(f"{name}.recurrence", "lstm", (x,), 2.0 * tokens * weights, weights, tokens * width)
+
+
+def _output(net: _Net, name: str, skipped: str | None, x: str, width: int) -> str:
+    """A residual, where there is one, and clipping."""
+    if skipped is not None:
+        x = net.plus(f"{name}.add", (skipped, x), width)
+    return net.add(f"{name}.clip", "clip", (x,), 2.0 * net.tokens * width, 0, net.tokens * width)
+
+
+def _product(net: _Net, name: str, source: str, inside: int, outside: int) -> str:
+    x = net.add(f"{name}.dropout", "dropout", (source,), 1.0 * net.tokens * inside, 0, net.tokens * inside)
+    weights = inside * outside
+    return net.add(f"{name}.product", "linear", (x,), 2.0 * net.tokens * weights, weights, net.tokens * outside)
+
+
+def _additive_attention(net: _Net, memory: str, query: str, width: int) -> str:
+    """Keys of the encoder's output, queries of the first decoder layer, their scores and the mixture."""
+    tokens, matrix = net.tokens, width * width
+    keys = net.add("attention.keys", "linear", (memory,), 2.0 * tokens * matrix, matrix, tokens * width)
+    queries = net.add("attention.queries", "linear", (query,), 2.0 * tokens * matrix, matrix, tokens * width)
+    pairs = tokens * tokens
+    scores = net.add("attention.scores", "matmul", (keys, queries), 4.0 * pairs * width, width, pairs)
+    return net.add("attention.context", "matmul", (scores, memory), 2.0 * pairs * width, 0, tokens * width)
