@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from .errors import InputError, show
 
@@ -61,3 +62,16 @@ def check_id(field: str, value: object) -> None:
         check_text(field, value)
     elif abs(value) > MAX_WHOLE_ID:
         raise InputError(field, f"is {show(value)}", "give a whole number of at most 64 bits or a text")
+
+
+def check_distinct(field: str, what: str, ids: Sequence[NodeId]) -> None:
+    """Ids of `field[i]`, each of its own."""
+    first: dict[NodeId, int] = {}
+    for i, node_id in enumerate(ids):
+        if node_id in first:
+            raise InputError(
+                f"{field}[{i}].id",
+                f"repeats {show(node_id)} of {field}[{first[node_id]}]",
+                f"give every {what} an id of its own",
+            )
+        first[node_id] = i

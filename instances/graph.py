@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .errors import InputError, show
+
+SHOWN_CYCLE = 8
+"""Nodes of a cycle that an error message names."""
+
 
 def adjacency(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
     lists: list[list[int]] = [[] for _ in range(count)]
@@ -50,3 +55,15 @@ def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
                 path.append(v)
                 iterators.append(iter(successors[v]))
     raise AssertionError("called on an acyclic graph")
+
+
+def check_acyclic(ids: Sequence[object], successors: Sequence[Sequence[int]]) -> None:
+    """An `InputError` that names the nodes of a cycle, where there is one."""
+    if topological_order(successors) is not None:
+        return
+    cycle = [show(ids[i]) for i in find_cycle(successors)]
+    if len(cycle) > SHOWN_CYCLE:
+        cycle = [*cycle[: SHOWN_CYCLE - 2], f"({len(cycle) - SHOWN_CYCLE} more)", cycle[-1]]
+    raise InputError(
+        "edges", f"contain the cycle {' -> '.join(cycle)}", "remove one of its edges: the graph must be acyclic"
+    )

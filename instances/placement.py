@@ -22,18 +22,16 @@ from .checks import MAX_WHOLE_ID as MAX_WHOLE_ID
 from .checks import NodeId as NodeId
 from .checks import check_amount as check_amount
 from .checks import check_count as check_count
+from .checks import check_distinct
 from .checks import check_id as check_id
 from .checks import check_text as check_text
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
 from .errors import InputError, show
-from .graph import adjacency, find_cycle, topological_order
+from .graph import adjacency, check_acyclic, topological_order
 
 MAX_NODES = 1_000_000
 MAX_EDGES = 10_000_000
 MAX_UNIT_CHARACTERS = 20
-
-SHOWN_CYCLE = 8
-"""Nodes of a cycle that an error message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +210,9 @@ def _check(problem: PlacementProblem) -> None:
         raise InputError("nodes", "is empty", "give at least one node")
     for i, node in enumerate(problem.nodes):
         _check_node(f"nodes[{i}]", node, len(problem.other_types))
-    _check_ids(problem)
+    check_distinct("nodes", "node", [node.id for node in problem.nodes])
     _check_edges(problem)
-    _check_acyclic(problem)
+    check_acyclic([node.id for node in problem.nodes], problem.successors)
     _check_sinks_are_free(problem)
     _check_placeable(problem)
 
@@ -275,18 +273,6 @@ def _check_other_times(where: str, times: object, other_types: int) -> None:
             check_amount(f"{where}[{t}]", time)
 
 
-def _check_ids(problem: PlacementProblem) -> None:
-    first: dict[NodeId, int] = {}
-    for i, node in enumerate(problem.nodes):
-        if node.id in first:
-            raise InputError(
-                f"nodes[{i}].id",
-                f"repeats {show(node.id)} of nodes[{first[node.id]}]",
-                "give every node an id of its own",
-            )
-        first[node.id] = i
-
-
 def _check_edges(problem: PlacementProblem) -> None:
     for i, edge in enumerate(problem.edges):
         for end, node_id in zip(("source", "target"), edge, strict=True):
@@ -304,17 +290,6 @@ def _check_edges(problem: PlacementProblem) -> None:
                 f"leads from the backward node {show(source.id)} to the forward node {show(target.id)}",
                 "let edges lead from forward to backward nodes only, or correct the nodes' backward marks",
             )
-
-
-def _check_acyclic(problem: PlacementProblem) -> None:
-    if topological_order(problem.successors) is not None:
-        return
-    cycle = [show(problem.nodes[i].id) for i in find_cycle(problem.successors)]
-    if len(cycle) > SHOWN_CYCLE:
-        cycle = [*cycle[: SHOWN_CYCLE - 2], f"({len(cycle) - SHOWN_CYCLE} more)", cycle[-1]]
-    raise InputError(
-        "edges", f"contain the cycle {' -> '.join(cycle)}", "remove one of its edges: the graph must be acyclic"
-    )
 
 
 def _check_sinks_are_free(problem: PlacementProblem) -> None:

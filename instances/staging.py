@@ -15,16 +15,15 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from .checks import NodeId, check_amount, check_count, check_id, check_text
+from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text
 from .errors import InputError, show
-from .graph import adjacency, find_cycle, topological_order
+from .graph import adjacency, check_acyclic, topological_order
 
 MAX_LAYERS = 100_000
 MAX_LAYER_EDGES = 1_000_000
 MAX_DEGREE = 65_536
 MAX_MICRO_BATCHES = 10_000_000
 MAX_UNIT_CHARACTERS = 20
-SHOWN_CYCLE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +190,10 @@ def _check(problem: StagingProblem) -> None:
     _check_sizes(problem)
     for i, layer in enumerate(problem.layers):
         _check_layer(f"layers[{i}]", layer)
-    _check_ids(problem)
+    check_distinct("layers", "layer", [layer.id for layer in problem.layers])
     _check_edges(problem)
     _check_gathers(problem)
-    _check_acyclic(problem)
+    check_acyclic([layer.id for layer in problem.layers], problem.successors)
 
 
 def _check_cluster(problem: StagingProblem) -> None:
@@ -264,18 +263,6 @@ def _check_configuration(where: str, way: Configuration, names: set[str]) -> Non
             check_amount(f"{where}.{side}[{show(key)}]", value)
 
 
-def _check_ids(problem: StagingProblem) -> None:
-    first: dict[NodeId, int] = {}
-    for i, layer in enumerate(problem.layers):
-        if layer.id in first:
-            raise InputError(
-                f"layers[{i}].id",
-                f"repeats {show(layer.id)} of layers[{first[layer.id]}]",
-                "give every layer an id of its own",
-            )
-        first[layer.id] = i
-
-
 def _check_edges(problem: StagingProblem) -> None:
     seen: set[tuple[NodeId, NodeId]] = set()
     for i, edge in enumerate(problem.edges):
@@ -308,14 +295,3 @@ def _check_gathers(problem: StagingProblem) -> None:
                                 + ("from" if side == "gather_in" else "to"),
                                 "name a neighbour or remove the entry",
                             )
-
-
-def _check_acyclic(problem: StagingProblem) -> None:
-    if topological_order(problem.successors) is not None:
-        return
-    cycle = [show(problem.layers[i].id) for i in find_cycle(problem.successors)]
-    if len(cycle) > SHOWN_CYCLE:
-        cycle = [*cycle[: SHOWN_CYCLE - 2], f"({len(cycle) - SHOWN_CYCLE} more)", cycle[-1]]
-    raise InputError(
-        "edges", f"contain the cycle {' -> '.join(cycle)}", "remove one of its edges: the graph must be acyclic"
-    )

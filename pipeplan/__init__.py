@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .formulations.contract import OptionSpec as OptionSpec
     from .instances.catalogue import load_packaged as load_packaged
     from .instances.catalogue import packaged_names as packaged_names
+    from .instances.cluster import AcceleratorType as AcceleratorType
+    from .instances.cluster import Level as Level
     from .instances.errors import InputError as InputError
     from .instances.errors import PipeplanError as PipeplanError
     from .instances.errors import UsageError as UsageError
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .instances.placement import Node as Node
     from .instances.placement import PlacementProblem as PlacementProblem
     from .instances.plan import Device as Device
+    from .instances.plan import DeviceGroup as DeviceGroup
     from .instances.plan import PlacementPlan as PlacementPlan
     from .instances.referee import evaluate as evaluate
     from .instances.referee import verify as verify
@@ -47,10 +50,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "formulations.contract": ("Formulation", "OptionSpec"),
     "instances.catalogue": ("load_packaged", "packaged_names"),
+    "instances.cluster": ("AcceleratorType", "Level"),
     "instances.errors": ("InputError", "PipeplanError", "UsageError"),
     "instances.io": ("load", "load_plan", "save"),
     "instances.placement": ("Node", "PlacementProblem"),
-    "instances.plan": ("Device", "PlacementPlan"),
+    "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
     "instances.referee": ("evaluate", "verify"),
     "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.contract": ("Planner",),

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..formulations.contract import OptionSpec
+from ..formulations.contract import OptionSpec, Problem
 from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
 from ..instances.errors import InputError, UsageError
 from .options import SolveOptions
-from .registry import EXACT, PLANNERS, option_owners
+from .registry import EXACT, PLANNERS, all_methods, option_owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,25 @@ class Method:
         return {**self.options, "formulation": self.formulation.name, "solver": self.solver}
 
 
-def choose(kind: str, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]) -> Method:
+def choose(
+    problem: Problem, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]
+) -> Method:
     """Resolve names; neither given: the best exact method for this kind of problem."""
+    if formulation is None and planner is None and problem.extensions:
+        planner = _first_able(problem)
     if planner is not None and planner != EXACT:
-        return _choose_planner(kind, formulation, planner, solver, options)
-    return _choose_exact(kind, formulation, solver, options)
+        return _choose_planner(problem, formulation, planner, solver, options)
+    return _choose_exact(problem, formulation, solver, options)
+
+
+def _first_able(problem: Problem) -> str | None:
+    """The first exact planner that can plan all that the problem uses; None: there is none."""
+    able = (entry for entry in PLANNERS.values() if entry.exact and lacks(entry, problem) is None)
+    return next((entry.name for entry in able if entry.problem_kind == problem.kind), None)
 
 
 def _choose_planner(
-    kind: str, formulation: str | None, planner: str, solver: str, options: Mapping[str, Any]
+    problem: Problem, formulation: str | None, planner: str, solver: str, options: Mapping[str, Any]
 ) -> Method:
     entry = _named(planner, PLANNERS, "planner")
     if formulation is not None:
@@ -52,17 +62,20 @@ def _choose_planner(
         )
     if solver != "auto":
         raise UsageError(f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}.")
-    _check_kind(entry, kind, PLANNERS.values(), "planner")
+    _check_kind(entry, problem.kind, PLANNERS.values(), "planner")
+    check_extensions(entry, problem)
     return Method(entry, None, None, resolve_options(entry, options))
 
 
-def _choose_exact(kind: str, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
+def _choose_exact(problem: Problem, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
+    kind = problem.kind
     if formulation is None:
         if kind not in BEST_FOR_KIND:
             raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(BEST_FOR_KIND)}.")
         formulation = BEST_FOR_KIND[kind]
     entry = _named(formulation, FORMULATIONS, "formulation")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
+    check_extensions(entry, problem)
     _check_solver(solver)
     return Method(PLANNERS[EXACT], entry, solver, resolve_options(entry, options))
 
@@ -98,6 +111,29 @@ def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> 
             f"The {what} {entry.name!r} plans problems of kind {entry.problem_kind!r}, this one is of kind {kind!r}; "
             f"choose one of {_list(fitting)}."
         )
+
+
+EXTENSIONS: Mapping[str, str] = {
+    "levels": "devices within devices, replication or a transfer factor (`levels`)",
+    "types": "several types of accelerators (`other_types`)",
+}
+
+
+def lacks(entry: Entry, problem: Problem) -> str | None:
+    """What the problem uses and the method cannot plan, in words; None: nothing."""
+    missing = sorted(problem.extensions - entry.extensions)
+    return " and ".join(EXTENSIONS[name] for name in missing) or None
+
+
+def check_extensions(entry: Entry, problem: Problem) -> None:
+    """A method that would ignore what the problem says of its cluster is refused, with those that do not."""
+    missing = lacks(entry, problem)
+    if missing is None:
+        return
+    kind = problem.kind
+    able = [other.name for other in all_methods() if other.problem_kind == kind and lacks(other, problem) is None]
+    remedy = f"choose one of {_list(able)}" if able else "no method can: change the problem"
+    raise UsageError(f"{entry.name!r} cannot plan {missing}; {remedy}.")
 
 
 def resolve_options(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..formulations.contract import Problem
-from ..formulations.registry import BEST_FOR_KIND
+from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS
 from ..instances.errors import UsageError
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop
-from .choice import Method
+from .choice import Method, lacks
 from .judge import Rules
 from .registry import PLANNERS
 
@@ -29,8 +29,15 @@ def other_method(problem: Problem, method: Method) -> dict[str, Any]:
     if problem.kind != PLANNERS[CROSS_PLANNER].problem_kind:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
     if method.planner.name == CROSS_PLANNER:
-        return {"formulation": BEST_FOR_KIND[problem.kind]}
-    return {"planner": CROSS_PLANNER}
+        names, entry = {"formulation": BEST_FOR_KIND[problem.kind]}, FORMULATIONS[BEST_FOR_KIND[problem.kind]]
+    else:
+        names, entry = {"planner": CROSS_PLANNER}, PLANNERS[CROSS_PLANNER]
+    missing = lacks(entry, problem)
+    if missing is not None:
+        raise UsageError(
+            f"There is no cross-check here, since {entry.name!r} cannot plan {missing}; drop --cross-check."
+        )
+    return names
 
 
 def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, solve: Solve) -> dict[str, Any]:

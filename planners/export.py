@@ -34,7 +34,7 @@ def export_model(
     from .backends import compile_pyomo, write_lp, write_mps
 
     check_export(path)
-    method = choose(problem.kind, formulation, planner, solver, options or {})
+    method = choose(problem, formulation, planner, solver, options or {})
     built = _build(problem, method)
     matrix = compile_pyomo(built.model)
     (write_mps if path.endswith(".mps") else write_lp)(matrix, path)

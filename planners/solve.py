@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,7 @@ def solve(
     result an error.
     """
     limits = limits or SolveOptions()
-    method = choose(problem.kind, formulation, planner, solver, options or {})
+    method = choose(problem, formulation, planner, solver, options or {})
     check_native(solver, limits)
     if cross_check:
         other_method(problem, method)  # refused before any work is done
@@ -102,7 +102,14 @@ def describe(problem: Problem) -> dict[str, Any]:
         "accelerators": problem.accelerators,
         "cpus": problem.cpus,
         "memory_bytes": problem.memory_bytes,
+        **_cluster_facts(problem),
     }
+
+
+def _cluster_facts(problem: Problem) -> dict[str, Any]:
+    """Other types and levels, where there are any."""
+    facts: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
+    return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
 
 
 def _rules(method: Method) -> Rules:

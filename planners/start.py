@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ..formulations.contract import Plan, Problem
 from ..instances.errors import UsageError
 from ..instances.result import WarmStart, Warmth
-from .choice import Method
+from .choice import Method, lacks
 from .contract import Board, Outcome, Request
 from .judge import Rules, rule
 from .options import SolveOptions
@@ -69,7 +69,8 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
             raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
     names = (DP,) if wish == DP else QUICK_PLANNERS if wish == "auto" and method.formulation is not None else ()
     for name in names:
-        _try_quick(name, problem, method.options, rules, limits, board, start)
+        if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem
+            _try_quick(name, problem, method.options, rules, limits, board, start)
     return start
 
 

@@ -40,6 +40,8 @@ class TarnawskiThroughput:
     def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
         if not isinstance(problem, PlacementProblem):
             raise UsageError(f"{self.name} plans placement problems, not {type(problem).__name__}.")
+        if problem.extensions:
+            raise UsageError(f"{self.name} plans accelerators of one type, side by side and without replicas.")
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         """The plain variant keeps the published notion, device by device."""

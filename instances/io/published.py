@@ -112,7 +112,8 @@ def _flag(where: str, data: Mapping[str, Any], key: str) -> bool:
 
 
 def placement_to_published(problem: PlacementProblem) -> dict[str, Any]:
-    """The problem as data in the published format, without loss."""
+    """The problem as data in the published format, without loss; what the format cannot hold is refused."""
+    _check_writable(problem)
     costs = {node.id: node.transfer_time for node in problem.nodes}
     top: dict[str, Any] = {
         "name": problem.name,
@@ -125,6 +126,13 @@ def placement_to_published(problem: PlacementProblem) -> dict[str, Any]:
     top["nodes"] = [_node_to_json(node) for node in problem.nodes]
     top["edges"] = [{"sourceId": u, "destId": v, "cost": costs[u]} for u, v in problem.edges]
     return top
+
+
+def _check_writable(problem: PlacementProblem) -> None:
+    weights = next((f"nodes[{i}].weight_bytes" for i, node in enumerate(problem.nodes) if node.weight_bytes), None)
+    for field, used in (("other_types", problem.other_types), ("levels", problem.levels), (weights, weights)):
+        if field and used:
+            raise InputError(field, "has no place in the published format", "write the problem in our own format")
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:

@@ -120,9 +120,9 @@ class Chain:
 def chains(problem: PlacementProblem, tree: Tree, owner: Sequence[int]) -> Iterator[Chain]:
     """One for the cluster and one for each group with nodes. A node on no device (below 0) stands alone."""
     places: dict[int | None, dict[int, int]] = {None: {}}
+    links = {d: [(unit, tree.parents[unit]) for unit in tree.path(d)] for d in set(owner) if d >= 0}
     for i, device in enumerate(owner):
-        path = tree.path(device) if device >= 0 else (device,)
-        for unit, parent in zip(path, (*path[1:], None), strict=True):
+        for unit, parent in links.get(device, [(device, None)]):
             places.setdefault(parent, {})[i] = unit
     arcs = stage_arcs(problem)
     for parent, place in places.items():

@@ -219,7 +219,9 @@ def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan, owner: Seq
     for chain in chains(problem, tree, owner):
         if chain.order is None:
             steps = ", ".join(_step_in_words(problem, tree, chain, arc) for arc in chain.circle)
-            what = "The devices" if chain.parent is None else f"What stands in {in_words(tree.units[chain.parent])}"
+            what = (
+                "The devices" if chain.parent is None else f"What stands in group {show(tree.units[chain.parent].name)}"
+            )
             yield Violation("contiguity-chain", f"{what} cannot be ordered as a chain of stages: {steps}.")
 
 

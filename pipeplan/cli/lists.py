@@ -98,6 +98,8 @@ def _show_entry(entry: Entry) -> None:
     console = out()
     console.print(styled(entry.name, "bold"), styled(f"- {entry.title}"))
     console.print(styled(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}"))
+    if entry.extensions:
+        console.print(styled("beyond the flat problem: " + ", ".join(sorted(entry.extensions))))
     if entry.paper:
         console.print(styled(entry.paper, "dim"))
     if entry.options:

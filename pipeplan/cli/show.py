@@ -60,10 +60,11 @@ def _draw(case: Case, violations: list[str]) -> None:
 
     try:
         draw_split(case.problem, case.plan)
-    except NotAnAssignmentError:
-        out().print(styled("the split cannot be drawn: it does not put every node on exactly one device"))
+    except NotAnAssignmentError as error:
+        out().print(styled(f"the split cannot be drawn. {error}"))
     else:
         unit = f" {case.problem.time_unit}" if case.problem.time_unit else ""
-        latency = number(_latency(case)["latency"], "none, the pieces wait for each other in a circle")
-        out().print(styled(f"latency of one sample: {latency}{unit}"))
+        found = evaluate_latency(case.problem, case.plan)
+        latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"
+        out().print(styled(f"latency of one sample: {latency}"))
     say_verdict(case.problem, case.plan, violations, case.objective)

@@ -8,7 +8,8 @@ With p the work on the first kind and c(I) the transfers that I cuts, it is live
 Stages on f devices of the first kind hold at most f U of work and transfers together, replicated or not, and all
 stages inside I together pay every net that I cuts at least once; so do those outside. A is what the other kinds
 can take off the first one: a fractional knapsack of groups by their time there. Where a kind pays no transfers,
-a group on it may also save the nets at it, which is added to its value. The same without c(I) and without those
+a group on it may also save the nets at it, which is added to its value; where it pays them, it may use its time
+for transfers instead of work. The same without c(I) and without those
 nets is a second bound; both must hold. They are monotone in nothing else: a stage that is too expensive may
 well become cheaper by one more group, which is why only work, size and support may end a search.
 """
@@ -159,26 +160,31 @@ class Absorption:
                 saved[g] += cost
         plain, saving = [], []
         for kind in model.kinds:
-            free = first.pays and not kind.pays
-            numbers = range(kind.count + 1)
-            plain.append([_knapsack(model, worth, kind, n * limit) for n in numbers])
-            saving.append([_knapsack(model, saved, kind, n * limit) for n in numbers] if free else plain[-1])
+            capacities = [n * limit for n in range(kind.count + 1)]
+            plain.append([_knapsack(model, worth, kind, capacity) for capacity in capacities])
+            most = worth if kind.pays else saved
+            saving.append([_knapsack(model, most, kind, capacity, kind.pays) for capacity in capacities])
         return cls(plain, saving)
 
 
-def _knapsack(model: Model, worth: Sequence[float], kind: Kind, capacity: float) -> float:
-    """The best worth of fractions of groups whose time on the kind is within the capacity."""
+def _knapsack(model: Model, worth: Sequence[float], kind: Kind, capacity: float, transfers: bool = False) -> float:
+    """The best worth of fractions of groups whose time on the kind is within the capacity.
+
+    `transfers`: time may go into these as well, and is then worth itself.
+    """
     if capacity <= 0:
         return 0.0
     items = [(worth[g], kind.work[g]) for g in range(model.count) if kind.supported[g] and worth[g] > 0]
     total = math.fsum(value for value, time in items if time <= 0)
     for value, time in sorted((item for item in items if item[1] > 0), key=lambda item: item[1] / item[0]):
+        if transfers and time > value:
+            break
         share = min(1.0, capacity / time)
         total += share * value
         capacity -= share * time
         if capacity <= 0:
             break
-    return total
+    return total + capacity if transfers and capacity > 0 else total
 
 
 def _reach(model: Model, limit: float, absorbed: Absorption) -> Any:
