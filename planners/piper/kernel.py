@@ -38,8 +38,10 @@ class Layers(NamedTuple):
     edge_layer: Any
     edge_time: Any
     memory: float
-    sync: float
-    """time per byte of weights that is part of an option's cost; 0 where all options of a layer weigh the same"""
+    sync: Any
+    """float[degrees]: time per byte of weights that is part of an option's cost; 0 where all options weigh the same"""
+    only: Any
+    """int64[degrees]: the one number of replicas (by its place) that a row of options is for; negative: for all"""
     most: int
     """no more micro-batches in flight than this"""
 
@@ -90,7 +92,7 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
                 if fastest < 0:
                     continue
                 t.base[p, tau] = base
-                t.weight[p, tau] = weight
+                t.weight[p, tau] = 0.0 if x.only[tau] >= 0 else weight
                 t.fastest[p, tau] = fastest
                 t.extra_start[p, tau] = used
                 y = fastest + 1
@@ -127,7 +129,7 @@ def options_of(x: Layers, mask: Any, held: Any, count: int, tau: int, cost: Any)
         if first == last:
             return False
         for o in range(first, last):
-            cost[o] = x.time[o] + x.sync * x.weight[o]
+            cost[o] = x.time[o] + x.sync[tau] * x.weight[o]
         begin = x.edge_start[v]
         for e in range(begin, x.edge_start[v + 1]):
             u = x.edge_layer[e]
@@ -294,6 +296,9 @@ def decide(
                 fastest, last, start = t.fastest[p, tau], t.last[p, tau], t.extra_start[p, tau]
                 n = np.searchsorted(replicas, int(np.ceil(base / limit * (1 - 1e-12))) if limit > 0.0 else 1)
                 while n < replicas.shape[0] and left > 0:
+                    if x.only[tau] >= 0 and n != x.only[tau]:
+                        n += 1
+                        continue
                     d = replicas[n]
                     if front[i, 0, 0] + d * degree[tau] > room or d > batches:
                         break
@@ -309,14 +314,10 @@ def decide(
                                 if mode == GREEDY or t.lower[e] > budget:
                                     break
                                 if mode == EXACT:
-                                    answer, extra = exact_knapsack(x, t, i, j, tau, y, budget, choice)
-                                    if answer < 0:
-                                        undecided += 1
+                                    answer = settle_knapsack(x, t, i, j, p, tau, y, budget, choice)
+                                    undecided += answer < 0
+                                    if answer <= 0:
                                         break
-                                    if answer == 0:
-                                        t.lower[e] = np.nextafter(budget, np.inf)
-                                        break
-                                    t.upper[e] = extra
                         left -= 1
                         k = front[i, left, 0] + d * degree[tau]
                         if k <= room and s < best[k, 0]:
@@ -333,13 +334,77 @@ def decide(
     return front_size[downsets - 1], undecided
 
 
+def decide_sums(
+    x: Layers,
+    t: Table,
+    mode: int,
+    limit: float,
+    devices: int,
+    batches: int,
+    replicas: Any,
+    sync: Any,
+    degree: Any,
+    came: Any,
+) -> tuple[int, int]:
+    """The same where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
+
+    came[j, k, s]: (pair, degree's number, place of the replicas) of a plan of downset j on k devices with sum s;
+    the pair is negative where there is none. Returns the least number of devices for everything, and how many
+    knapsacks were left undecided.
+    """
+    downsets = came.shape[0]
+    choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
+    undecided = 0
+    came[:, :, :, 0] = -1
+    came[0, 0, 0, 0] = 0
+    for j in range(1, downsets):
+        for p in range(t.pair_start[j], t.pair_start[j + 1]):
+            i = t.pair_source[p]
+            for tau in range(t.base.shape[1]):
+                for n in range(replicas.shape[0]):
+                    d = replicas[n]
+                    budget = limit * d - sync[n] * t.weight[p, tau] - t.base[p, tau]
+                    if not budget >= 0.0 or (x.only[tau] >= 0 and n != x.only[tau]):
+                        continue
+                    fastest, last, start = t.fastest[p, tau], t.last[p, tau], t.extra_start[p, tau]
+                    for s in range(d, batches + 1):
+                        y = (s + d - 1) // d
+                        if y > last:
+                            break
+                        e = start + y - fastest - 1
+                        if y > fastest and t.upper[e] > budget:
+                            if mode == GREEDY or t.lower[e] > budget:
+                                break
+                            if mode == EXACT:
+                                answer = settle_knapsack(x, t, i, j, p, tau, y, budget, choice)
+                                undecided += answer < 0
+                                if answer <= 0:
+                                    break
+                        for k in range(d * degree[tau], devices + 1):
+                            if came[i, k - d * degree[tau], s - d, 0] >= 0 and came[j, k, s, 0] < 0:
+                                came[j, k, s, 0], came[j, k, s, 1], came[j, k, s, 2] = p, tau, n
+    for k in range(1, devices + 1):
+        if came[downsets - 1, k, batches, 0] >= 0:
+            return k, undecided
+    return 0, undecided
+
+
+def settle_knapsack(x: Layers, t: Table, i: int, j: int, p: int, tau: int, y: int, budget: float, choice: Any) -> int:
+    """Solve the knapsack of a stage as far as the budget asks for it, and note what was learned."""
+    e = t.extra_start[p, tau] + y - t.fastest[p, tau] - 1
+    answer, extra = exact_knapsack(x, i, j, tau, y, budget, choice)
+    if answer == 0:
+        t.lower[e] = np.nextafter(budget, np.inf)
+    elif answer > 0:
+        t.upper[e] = extra
+    return answer
+
+
 MAX_BRANCHES = 300_000
 """Of one knapsack; then it is left undecided."""
 
 
-def exact_knapsack(
-    x: Layers, t: Table, i: int, j: int, tau: int, y: int, budget: float, choice: Any
-) -> tuple[int, float]:
+def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, choice: Any) -> tuple[int, float]:
     """Is there a choice of options for the stage from downset i to j, y in flight, with no more extra time?
 
     1 and its extra time, with `choice` filled by layer; 0: none; -1: too many branches. Depth first, layers with
@@ -362,7 +427,7 @@ def exact_knapsack(
         need += x.per_batch[fast[h]] * y + x.fixed[fast[h]]
         choice[held[h]] = fast[h]
     steps, layer_of = chains(x, held, count, tau, cost, y, scratch)
-    _, ratio, drop, rise, order = scratch
+    _, _, drop, rise, order = scratch
     rank, in_rank, ranked = ranks(count, steps, order, layer_of)
     # Per depth: which option is tried, what is still to be saved and may still be spent.
     trying = np.full(ranked + 1, -1, dtype=np.int64)

@@ -20,8 +20,15 @@ NEAR = 1e-3
 RELAXED_GAP = 1e-7
 """Relative: how sharply the bound of relaxed knapsacks is located."""
 
+MAX_SUMS = 30_000_000
+"""Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly."""
+
 MAX_PAIRS = 40_000_000
 FIRST_EXTRAS = 1 << 16
+
+
+class TooManySumsError(Exception):
+    """The degrees must sum to a number exactly, and the table of all sums would be too large."""
 
 
 class TooManyPairsError(Exception):
@@ -59,33 +66,34 @@ class Search:
 
         problem = self.model.problem
         self.kernel = kernel
-        self.most = min(problem.devices, problem.micro_batches)
-        self.tables = build_tables(self.model, self.most, 0.0, self.tick)
+        most = min(problem.devices, problem.micro_batches)
         self.replicas = self.model.replicas
         self.sync = np.array([self.model.sync_time(int(d)) for d in self.replicas])
-        self.degree = np.array(self.model.degrees, dtype=np.int64)
+        self.rows = option_rows(self.model)
+        self.degree = np.array([self.model.degrees[tau] for tau, _ in self.rows], dtype=np.int64)
+        self.tables = build_tables(self.model, self.rows, self.sync, most, self.tick)
         shape = (self.model.downsets, problem.devices + 1)
-        self.front_size = np.zeros(shape[0], dtype=np.int64)
-        self.front = np.zeros((*shape, 6), dtype=np.int32)
+        if problem.exact_batches:
+            if math.prod(shape) * (problem.micro_batches + 1) > MAX_SUMS:
+                raise TooManySumsError
+            self.came = np.zeros((*shape, problem.micro_batches + 1, 3), dtype=np.int32)
+        else:
+            self.front_size = np.zeros(shape[0], dtype=np.int64)
+            self.front = np.zeros((*shape, 6), dtype=np.int32)
 
     def decide(self, limit: float, relaxed: bool = False) -> bool:
         """Is there a plan with all loads within the limit? Its fronts stay in `front`."""
         problem = self.model.problem
         self.decisions += 1
-        found, undecided = compiled(self.kernel, "decide")(
-            self.tables.layers,
-            self.tables.table,
-            self.kernel.RELAXED if relaxed else self.kernel.EXACT if self.exact else self.kernel.GREEDY,
-            limit,
-            problem.devices,
-            problem.micro_batches,
-            self.replicas,
-            self.sync,
-            self.degree,
-            self.model.rest_work,
-            self.front_size,
-            self.front,
-        )
+        mode = self.kernel.RELAXED if relaxed else self.kernel.EXACT if self.exact else self.kernel.GREEDY
+        given = (self.tables.layers, self.tables.table, mode, limit, problem.devices, problem.micro_batches)
+        given = (*given, self.replicas, self.sync, self.degree)
+        if problem.exact_batches:
+            found, undecided = compiled(self.kernel, "decide_sums")(*given, self.came)
+            self.least_devices = int(found)
+        else:
+            given = (*given, self.model.rest_work, self.front_size, self.front)
+            found, undecided = compiled(self.kernel, "decide")(*given)
         self.tick()
         self.settled = bool(found) or not undecided
         return bool(found)
@@ -133,13 +141,49 @@ class Search:
 
     def trace(self) -> list[Step]:
         """The stages of the plan with the fewest devices, first in execution order first."""
+        if self.model.problem.exact_batches:
+            return self._trace_sums()
         j, x, steps = self.model.downsets - 1, 0, []
         while j > 0:
             _, s, p, tau, d, left = (int(value) for value in self.front[j, x])
-            source = int(self.tables.table.pair_source[p])
-            steps.append(Step(source, j, p, tau, d, s))
-            j, x = source, left
+            steps.append(Step(self._source(p), j, p, tau, d, s))
+            j, x = steps[-1].smaller, left
         return steps
+
+    def _trace_sums(self) -> list[Step]:
+        j, k, s, steps = self.model.downsets - 1, self.least_devices, self.model.problem.micro_batches, []
+        while j > 0:
+            p, tau, n = (int(value) for value in self.came[j, k, s])
+            d = int(self.replicas[n])
+            steps.append(Step(self._source(p), j, p, tau, d, s))
+            j, k, s = steps[-1].smaller, k - d * int(self.degree[tau]), s - d
+        return steps
+
+    def _source(self, pair: int) -> int:
+        return int(self.tables.table.pair_source[pair])
+
+    def plan(self, steps: list[Step]) -> StagedPlan:
+        """Stages in execution order, with the options behind their times."""
+        return StagedPlan(tuple(self._planned(step) for step in steps))
+
+    def _planned(self, step: Step) -> PlannedStage:
+        import numpy as np
+
+        model, t = self.model, self.tables.table
+        tau, y = self.rows[step.tau][0], -(-step.suffix // step.replicas)
+        choice = np.full(model.layers, -1, dtype=np.int64)
+        extra = y - int(t.fastest[step.pair, step.tau])
+        given = (self.tables.layers, step.smaller, step.larger, step.tau, y)
+        if self.exact and extra > 0:
+            budget = float(t.upper[t.extra_start[step.pair, step.tau] + extra - 1])
+            compiled(self.kernel, "exact_knapsack")(*given, budget, choice)
+        else:
+            compiled(self.kernel, "greedy_choice")(*given, choice)
+        ids = {}
+        for v in np.flatnonzero(choice >= 0):
+            way = model.ways[tau][v][int(choice[v] - model.options.start[tau, v])]
+            ids[model.problem.layers[model.order[v]].id] = way.id
+        return PlannedStage(tuple(ids), step.replicas, model.degrees[tau], ids)
 
     def value(self, steps: list[Step]) -> float:
         return max(self.load(step) for step in steps)
@@ -178,7 +222,20 @@ def worst_load(tables: Tables, worst_sync: float) -> float:
     return most + float(t.weight[finite].max()) * worst_sync + 1.0
 
 
-def build_tables(model: PiperModel, most: int, sync: float, tick: Callable[[], None]) -> Tables:
+def option_rows(model: PiperModel) -> list[tuple[int, int]]:
+    """Rows of options: (number of the degree, number of the replicas or -1 for all).
+
+    Where the options of a layer differ in weights, their costs depend on the number of replicas: a row for each.
+    """
+    degrees = range(len(model.degrees))
+    if model.uniform:
+        return [(tau, -1) for tau in degrees]
+    return [(tau, n) for tau in degrees for n in range(len(model.replicas))]
+
+
+def build_tables(
+    model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int, tick: Callable[[], None]
+) -> Tables:
     """All stages between nested downsets, with the knapsack of each."""
     import numpy as np
 
@@ -188,7 +245,7 @@ def build_tables(model: PiperModel, most: int, sync: float, tick: Callable[[], N
     starts, sources = _pairs(model)
     layers = kernel.Layers(
         bits=model.bits,
-        option_start=options.start,
+        option_start=options.start[[tau for tau, _ in rows]],
         time=options.time,
         weight=options.weight,
         per_batch=options.per_batch,
@@ -199,10 +256,11 @@ def build_tables(model: PiperModel, most: int, sync: float, tick: Callable[[], N
         edge_layer=options.edge_layer,
         edge_time=options.edge_bytes,
         memory=math.inf if problem.memory_bytes is None else problem.memory_bytes,
-        sync=sync,
+        sync=np.array([0.0 if n < 0 else sync[n] for _, n in rows]),
+        only=np.array([n for _, n in rows], dtype=np.int64),
         most=most,
     )
-    shape = (len(sources), len(model.degrees))
+    shape = (len(sources), len(rows))
     room = FIRST_EXTRAS
     table = kernel.Table(
         starts,
