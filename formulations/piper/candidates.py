@@ -77,16 +77,6 @@ class _Search:
         self.batches = min(problem.micro_batches, problem.devices)
         self.exact = problem.exact_batches
         self.impossible = problem.exact_batches and problem.micro_batches > problem.devices
-        self.least_time = [
-            min(way.time for t, ways in layer.configurations.items() if t <= problem.devices for way in ways)
-            if any(ways and t <= problem.devices for t, ways in layer.configurations.items())
-            else math.inf
-            for layer in problem.layers
-        ]
-        self.least_work = [
-            min((t * way.time for t, ways in layer.configurations.items() for way in ways), default=math.inf)
-            for layer in problem.layers
-        ]
         self.lattice = build_lattice(problem, self.may_be_stage)
 
     def may_be_stage(self, members: int) -> bool:
@@ -106,7 +96,7 @@ class _Search:
         if self.cutoff is None:
             return _Need(1, 1)
         layers = positions(members)
-        work, time = (math.fsum(values[v] for v in layers) for values in (self.least_work, self.least_time))
+        work, time = (math.fsum(values[v] for v in layers) for values in (self.book.least_work, self.book.least_time))
         return _Need(self._count(work), self._count(time))
 
     def _count(self, work: float) -> int:

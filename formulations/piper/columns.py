@@ -15,8 +15,8 @@ from .candidates import Candidates, Column
 from .stages import positions
 
 
-def build_columns(problem: StagingProblem, candidates: Candidates, unit: float, cutoff: float | None) -> Any:
-    """`unit`: what T counts in, so that solvers' absolute tolerances are relative ones."""
+def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) -> Any:
+    """`unit`: no column costs more; T counts in it, so that solvers' absolute tolerances are relative ones."""
     import pyomo.environ as pyo
 
     columns = candidates.columns
@@ -24,8 +24,7 @@ def build_columns(problem: StagingProblem, candidates: Candidates, unit: float, 
     model.x = pyo.Var(range(len(columns)), domain=pyo.Binary)
     carrying = [a for a, column in enumerate(columns) if column.inner]
     model.g = pyo.Var(carrying, bounds=lambda m, a: (0, columns[a].high))
-    most = None if cutoff is None else cutoff / unit
-    model.T = pyo.Var(bounds=(candidates.floor / unit, most))
+    model.T = pyo.Var(bounds=(candidates.floor / unit, 1.0))
     model.objective = pyo.Objective(expr=unit * model.T)
     _path(model, candidates)
     _resources(model, problem, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
@@ -21,6 +22,7 @@ class StageBook:
         for (u, v), edge in zip(problem.arcs, problem.edges, strict=True):
             self.near[v].append((u, edge, True))
             self.near[u].append((v, edge, False))
+        self.least_work, self.least_time = _least(problem)
         self._stages: dict[tuple[int, int], Stage] = {}
         self._degrees = [
             sum(1 << t for t, ways in layer.configurations.items() if ways and t <= problem.devices)
@@ -137,6 +139,18 @@ class Stage:
         found = select(rows, self.book.problem.memory_bytes, at_most)
         self._selections[key] = (float("inf") if at_most is None else at_most, found)
         return found
+
+
+def _least(problem: StagingProblem) -> tuple[list[float], list[float]]:
+    """Of each layer, the least device time and the least time that it takes; infinite where it cannot run at all."""
+    work, time = [], []
+    for layer in problem.layers:
+        ways = [
+            (t, way.time) for t, of_degree in layer.configurations.items() for way in of_degree if t <= problem.devices
+        ]
+        work.append(min((t * p for t, p in ways), default=math.inf))
+        time.append(min((p for _, p in ways), default=math.inf))
+    return work, time
 
 
 def _ways(book: StageBook, v: int, members: int, t: int) -> list[_Way]:
