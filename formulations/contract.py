@@ -59,8 +59,9 @@ class BuiltModel:
 
     model: Any
     """A Pyomo ConcreteModel or a `NativeModel`."""
-    decode: Callable[[Values], Plan]
-    encode: Callable[[Plan], Values | None]
+    decode: Callable[[Values], Any]
+    """To a plan of the kind that the formulation's problems have."""
+    encode: Callable[[Any], Values | None]
     """A start for the solver; None where the plan is outside this model (a cut-off, a merged group)."""
     grids: Mapping[str, float] = field(default_factory=dict)
     grid_loss: float = 0.0
