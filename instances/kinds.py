@@ -8,11 +8,17 @@ from .fields import as_object, join, require
 from .pattern import PatternPlan
 from .placement import PlacementProblem
 from .plan import PlacementPlan
+from .staged_plan import StagedPlan
+from .staging import StagingProblem
 
-Problem = PlacementProblem | ChainProblem
-Plan = PlacementPlan | PatternPlan
+Problem = PlacementProblem | ChainProblem | StagingProblem
+Plan = PlacementPlan | PatternPlan | StagedPlan
 
-PLAN_KIND = {PlacementProblem.kind: PlacementPlan.kind, ChainProblem.kind: PatternPlan.kind}
+PLAN_KIND = {
+    PlacementProblem.kind: PlacementPlan.kind,
+    ChainProblem.kind: PatternPlan.kind,
+    StagingProblem.kind: StagedPlan.kind,
+}
 """The kind of plan that solves each kind of problem."""
 
 
@@ -24,5 +30,7 @@ def any_plan_from_json(data: object, where: str = "plan") -> Plan:
         return PatternPlan.from_json(top, where)
     if kind == PlacementPlan.kind:
         return PlacementPlan.from_json(top, where)
+    if kind == StagedPlan.kind:
+        return StagedPlan.from_json(top, where)
     listed = " or ".join(f'"{known}"' for known in PLAN_KIND.values())
     raise InputError(join(where, "kind"), f"is {show(kind)}", f"give {listed}")

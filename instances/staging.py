@@ -108,6 +108,11 @@ class StagingProblem:
 
     # ---- derived structure: positions instead of ids ---------------------------------------------------
 
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What a method must be able to plan beyond a flat network."""
+        return frozenset({"levels"} if self.levels else ())
+
     @cached_property
     def index(self) -> dict[NodeId, int]:
         """Position of each layer's id."""

@@ -10,19 +10,27 @@ from ..formulations.contract import Plan, Problem
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
 from ..instances.referee import evaluate, evaluate_pattern, verify, verify_pattern
+from ..instances.referee.staged import evaluate_stages, verify_stages
+from ..instances.staged_plan import StagedPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """By which rules the referee judges a placement: those that the options ask for. Chains have one set of rules."""
+    """By which rules the referee judges: those that the options ask for. Chains have one set of rules."""
 
     objective: str = "max-load"
     contiguity: str = "chain"
+    semantics: str = "paper"
+    """Of staging problems: when weights are synchronised."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
         contiguity = "device" if options.get("device_contiguity") else "chain"
-        return cls(options.get("objective", "max-load"), "none" if options.get("non_contiguous") else contiguity)
+        return cls(
+            options.get("objective", "max-load"),
+            "none" if options.get("non_contiguous") else contiguity,
+            options.get("semantics", "paper"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,28 @@ def _chain_facts(problem: Any) -> dict[str, Any]:
     }
 
 
+def _staged_violations(problem: Any, plan: Any, rules: Rules) -> tuple[str, ...]:
+    return tuple(str(violation) for violation in verify_stages(problem, plan, rules.semantics))
+
+
+def _staged_value(problem: Any, plan: Any, rules: Rules) -> float:
+    """Time per micro-batch."""
+    return evaluate_stages(problem, plan, rules.semantics).time_per_micro_batch
+
+
+def _staging_facts(problem: Any) -> dict[str, Any]:
+    return {
+        "layers": len(problem.layers),
+        "edges": len(problem.edges),
+        "devices": problem.devices,
+        "memory_bytes": problem.memory_bytes,
+        "bandwidth": problem.bandwidth,
+        "micro_batches": problem.micro_batches,
+    }
+
+
 _REFEREES: Mapping[str, Referee] = {
     "placement": Referee(PlacementPlan, _placement_violations, _placement_value, _placement_facts),
     "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts),
+    "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts),
 }

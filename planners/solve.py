@@ -107,7 +107,7 @@ def _rules(method: Method) -> Rules:
     if method.formulation is None:
         return Rules.of(method.options)
     contiguity = method.formulation.load().contiguity(method.options)
-    return Rules(method.options.get("objective", "max-load"), contiguity)
+    return replace(Rules.of(method.options), contiguity=contiguity)
 
 
 def _run(

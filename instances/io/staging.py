@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..checks import NodeId
+from ..checks import NodeId, check_id
 from ..errors import InputError, show
 from ..fields import as_list, as_object, refuse_unknown, require, require_list, require_object
 from ..staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
@@ -107,18 +107,25 @@ def _way_from_json(where: str, value: object) -> Configuration:
     data = as_object(where, value, '{"id": ..., "time": ...}')
     refuse_unknown(where, data, _WAY_KEYS)
     sides: dict[str, Any] = {
-        side: dict(_pair(f"{where}.{side}[{j}]", pair) for j, pair in enumerate(as_list(where, data.get(side, []))))
+        side: _pairs(f"{where}.{side}", as_list(f"{where}.{side}", data.get(side, [])))
         for side in ("gather_in", "gather_out")
     }
     amounts = {name: data.get(name, 0.0) for name in _AMOUNTS}
     return Configuration(require(where, data, "id"), require(where, data, "time"), **amounts, **sides)
 
 
-def _pair(where: str, value: object) -> tuple[Any, Any]:
-    pair = as_list(where, value)
-    if len(pair) != 2 or isinstance(pair[0], (list, dict)):
-        raise InputError(where, f"is {show(value)}", "give a pair: [layer, bytes]")
-    return pair[0], pair[1]
+def _pairs(where: str, entries: list[Any]) -> dict[NodeId, float]:
+    """Bytes by neighbour; the problem checks who is one and what is an amount."""
+    amounts: dict[NodeId, float] = {}
+    for j, entry in enumerate(entries):
+        pair = as_list(f"{where}[{j}]", entry)
+        if len(pair) != 2:
+            raise InputError(f"{where}[{j}]", f"has {len(pair)} entries", "give two: [layer, bytes]")
+        check_id(f"{where}[{j}][0]", pair[0])
+        if pair[0] in amounts:
+            raise InputError(f"{where}[{j}]", f"repeats {show(pair[0])}", "name each layer once")
+        amounts[pair[0]] = pair[1]
+    return amounts
 
 
 def _edge_from_json(where: str, value: object) -> Edge:

@@ -9,3 +9,4 @@ from .hardware import Link as Link
 from .lower import to_placement as to_placement
 from .model import Layer as Layer
 from .model import Workload as Workload
+from .staging import to_staging as to_staging

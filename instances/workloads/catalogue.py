@@ -20,6 +20,7 @@ WORKLOADS: Mapping[str, Callable[..., Workload]] = {
     **{name: partial(sequence.gpt, name) for name in sequence.GPT},
     **{f"{name}-operators": partial(sequence.gpt, name, True) for name in sequence.GPT},
     "gnmt": sequence.gnmt,
+    "gnmt-operators": sequence.gnmt_operators,
 }
 """Name -> builder; all take `batch`."""
 

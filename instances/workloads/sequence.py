@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .model import Layer, Workload
@@ -161,3 +161,62 @@ def gnmt(tokens: int = 50, batch: int = 64) -> Workload:
         y = net.plus(f"decoder.{i}.add", (y, z), width) if i >= 2 else z
     net.dense("output", y, width, vocabulary)
     return Workload("gnmt", tuple(net.layers), batch)
+
+
+def gnmt_operators(tokens: int = 50, batch: int = 64) -> Workload:
+    """GNMT by operators, with dropout as in training: a wide graph, with more than 17,000 downsets.
+
+    An LSTM layer reads each of its inputs through a matrix of its own, in a product over all tokens at once. So the
+    seven products of the decoder with the attention context run beside its chain of layers, and both directions of the
+    first layer beside each other. The context of the token before stays inside the first decoder layer's recurrence.
+    Outputs of layers are clipped (section 6 of the paper).
+    """
+    net, width, vocabulary = _Net(tokens), 1024, 32_000
+    net.add("source", "input", (), 0.0, 0, tokens)
+    net.add("target", "input", (), 0.0, 0, tokens)
+    x = net.add("encoder.embedding", "embedding", ("source",), 0.0, vocabulary * width, tokens * width)
+    below = [_lstm(net, f"encoder.0.{way}", {"input": x}, width) for way in ("forward", "backward")]
+    x = _lstm(net, "encoder.1", dict(zip(("input", "reversed"), below, strict=True)), width)
+    for i in range(2, 8):
+        x = _lstm(net, f"encoder.{i}", {"input": x}, width, residual=True)
+    y = net.add("decoder.embedding", "embedding", ("target",), 0.0, vocabulary * width, tokens * width)
+    y = _lstm(net, "decoder.0", {"input": y}, width, looped=2 * width)
+    context = _additive_attention(net, x, y, width)
+    for i in range(1, 8):
+        y = _lstm(net, f"decoder.{i}", {"input": y, "context": context}, width, residual=i >= 2)
+    net.dense("output", y, width, vocabulary)
+    return Workload("gnmt-operators", tuple(net.layers), batch)
+
+
+def _lstm(
+    net: _Net, name: str, sources: Mapping[str, str], width: int, residual: bool = False, looped: int | None = None
+) -> str:
+    """Gates from every source (dropout, product), their sum and bias, the recurrence, a residual, clipping.
+
+    `looped`: how many numbers the recurrence feeds back; None: its output.
+    """
+    tokens, gates = net.tokens, 4 * width
+    products = []
+    for part, source in sources.items():
+        x = net.add(f"{name}.{part}.dropout", "dropout", (source,), 1.0 * tokens * width, 0, tokens * width)
+        flops, weights = 2.0 * tokens * width * gates, width * gates
+        products.append(net.add(f"{name}.{part}.product", "linear", (x,), flops, weights, tokens * gates))
+    # The bias goes to the first product: the graph stays as wide as it can be.
+    products[0] = net.add(f"{name}.bias", "bias", (products[0],), 1.0 * tokens * gates, gates, tokens * gates)
+    x = net.plus(f"{name}.gates", products, gates) if len(products) > 1 else products[0]
+    weights = (looped or width) * gates
+    x = net.add(f"{name}.recurrence", "lstm", (x,), 2.0 * tokens * weights, weights, tokens * width)
+    if residual:
+        x = net.plus(f"{name}.add", (sources["input"], x), width)
+    return net.add(f"{name}.clip", "clip", (x,), 2.0 * tokens * width, 0, tokens * width)
+
+
+def _additive_attention(net: _Net, memory: str, query: str, width: int) -> str:
+    """Keys of the encoder's output, queries of the first decoder layer, their scores and the mixture."""
+    tokens, matrix = net.tokens, width * width
+    keys = net.add("attention.keys", "linear", (memory,), 2.0 * tokens * matrix, matrix, tokens * width)
+    queries = net.add("attention.queries", "linear", (query,), 2.0 * tokens * matrix, matrix, tokens * width)
+    pairs = tokens * tokens
+    scores = net.add("attention.scores", "matmul", (keys, queries), 4.0 * pairs * width, width, pairs)
+    weights = net.add("attention.softmax", "softmax", (scores,), 5.0 * pairs, 0, pairs)
+    return net.add("attention.context", "matmul", (weights, memory), 2.0 * pairs * width, 0, tokens * width)

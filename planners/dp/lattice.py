@@ -108,21 +108,28 @@ def words(model: Model) -> int:
 
 
 def all_ideals(model: Model, limit: int, tick: Callable[[int], None] = lambda count: None) -> Lattice:
-    """Every ideal, or `TooManyIdealsError`. `tick` hears how many there are, now and then.
+    """Every ideal, or `TooManyIdealsError`. `tick` hears how many there are, now and then."""
+    return arranged(model, ideal_bits(model.predecessors, limit, tick), complete=True)
 
-    Groups are added in topological order; every ideal of the first groups that holds the predecessors of the
-    next one gives one more with it. So each ideal is made exactly once. Those made before the last predecessor
-    came cannot hold it and are not looked at.
+
+def ideal_bits(
+    predecessors: Sequence[Sequence[int]], limit: int, tick: Callable[[int], None] = lambda count: None
+) -> Any:
+    """All ideals as rows of bits; `predecessors` of each element, which come before it in number.
+
+    Elements are added in their order; every ideal of the first ones that holds the predecessors of the next one
+    gives one more with it. So each ideal is made exactly once. Those made before the last predecessor came cannot
+    hold it and are not looked at.
     """
     import numpy as np
 
-    store = np.zeros((1024, words(model)), dtype=np.uint64)
-    made_from = np.zeros(model.count + 1, dtype=np.int64)
+    store = np.zeros((1024, (len(predecessors) + WORD - 1) // WORD), dtype=np.uint64)
+    made_from = np.zeros(len(predecessors) + 1, dtype=np.int64)
     count = 1
-    for v in range(model.count):
+    for v, before in enumerate(predecessors):
         made_from[v] = count
-        first = max((int(made_from[u]) for u in model.predecessors[v]), default=0)
-        found = first + _holding(store[first:count], model.predecessors[v])
+        first = max((int(made_from[u]) for u in before), default=0)
+        found = first + _holding(store[first:count], before)
         if count + len(found) > limit:
             raise TooManyIdealsError(count)
         while count + len(found) > len(store):
@@ -132,7 +139,7 @@ def all_ideals(model: Model, limit: int, tick: Callable[[int], None] = lambda co
         new[:, v // WORD] |= np.uint64(1 << v % WORD)
         count += len(found)
         tick(count)
-    return arranged(model, store[:count], complete=True)
+    return store[:count]
 
 
 def _holding(rows: Any, groups: Sequence[int]) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
 from random_problems import placement_problems
+from random_stagings import random_staging
 from referencing import Registry, Resource
 
 from pipeplan.instances.errors import InputError
@@ -22,9 +23,12 @@ from pipeplan.instances.io import (
     result_from_json,
 )
 from pipeplan.instances.pattern import PatternPlan
+from pipeplan.instances.io.staging import staging_from_json, staging_to_json
 from pipeplan.instances.placement import PlacementProblem
 from pipeplan.instances.plan import PlacementPlan
 from pipeplan.instances.schemas import NAMES, read_schema
+from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging import StagingLevel
 
 CHAIN = {
     "schema": "pipeplan.chain/1", "forward": [1, 2.5], "backward": [2, 0], "activations": [1, 2, 3], "weights": [0, 1],
@@ -43,8 +47,19 @@ READERS = {
     "placement-1": placement_from_json,
     "plan-1": PlacementPlan.from_json,
     "result-1": result_from_json,
+    "staging-1": staging_from_json,
+    "staged-plan-1": StagedPlan.from_json,
 }
-GOOD = {"chain-1": CHAIN, "placement-1": OWN, "plan-1": PLAN, "result-1": RESULT}
+STAGING = staging_to_json(random_staging(3).replace(devices=4, levels=(StagingLevel(2, 3.0), StagingLevel(2, 1.0))))
+STAGED_PLAN = StagedPlan((PlannedStage((1, "b"), 2, 1, {1: "vanilla", "b": "small"}),)).to_json()
+GOOD = {
+    "chain-1": CHAIN,
+    "placement-1": OWN,
+    "plan-1": PLAN,
+    "result-1": RESULT,
+    "staging-1": STAGING,
+    "staged-plan-1": STAGED_PLAN,
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,7 +68,7 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 
 
 def test_an_unknown_schema_names_the_known_ones() -> None:
-    with pytest.raises(KeyError, match="chain-1, placement-1, plan-1, result-1"):
+    with pytest.raises(KeyError, match="chain-1, placement-1, plan-1, result-1, staged-plan-1, staging-1"):
         read_schema("chain-9")
 
 
@@ -80,9 +95,15 @@ def test_what_we_write_passes(problem: PlacementProblem) -> None:
     VALIDATORS["placement-1"].validate(placement_to_json(problem))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_we_write_of_stagings_passes(seed: int) -> None:
+    VALIDATORS["staging-1"].validate(staging_to_json(random_staging(seed)))
+
+
 def test_a_written_result_passes() -> None:
     VALIDATORS["result-1"].validate(result_from_json(RESULT).to_json())
     VALIDATORS["result-1"].validate(result_from_json({**RESULT, "plan": None}).to_json())
+    VALIDATORS["result-1"].validate({**RESULT, "plan": STAGED_PLAN})
 
 
 BEYOND_A_SCHEMA = (
@@ -119,6 +140,46 @@ def test_malformed_examples_fail(name: str, case: Any) -> None:
     assert not VALIDATORS[name].is_valid(data)
 
 
+def _without(data: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key not in keys}
+
+
+_LAYER: dict[str, Any] = {"id": 1, "configurations": {"1": [{"id": "way", "time": 1}]}}
+_STAGE: dict[str, Any] = STAGED_PLAN["stages"][0]
+MALFORMED_STAGINGS: list[tuple[str, dict[str, Any]]] = [
+    *(("staging-1", _without(STAGING, key)) for key in ("schema", "devices", "bandwidth", "layers", "edges")),
+    *(
+        ("staging-1", {**STAGING, **change})
+        for change in (
+            {"devices": 0}, {"bandwidth": 0}, {"micro_batches": 0}, {"memory_bytes": "8GiB"}, {"batch": 3},
+            {"exact_batches": 1}, {"levels": [{"devices": 4}]}, {"edges": [[0, 1]]}, {"layers": []},
+        )
+    ),
+    *(
+        ("staging-1", {**STAGING, "edges": [], "layers": [layer]})
+        for layer in (
+            _without(_LAYER, "id"),
+            {**_LAYER, "ways": {}},
+            {**_LAYER, "configurations": {"0": []}},
+            {**_LAYER, "configurations": {"1": [{"id": "way"}]}},
+            {**_LAYER, "configurations": {"1": [{"id": "way", "time": -1}]}},
+            {**_LAYER, "configurations": {"1": [{"id": "way", "time": 1, "gather_in": {"0": 1}}]}},
+            {**_LAYER, "configurations": {"1": [{"id": "way", "time": 1, "gather_in": [[0]]}]}},
+        )
+    ),
+    *(("staged-plan-1", {**STAGED_PLAN, **change}) for change in ({"kind": "placement"}, {"stages": {}})),
+    *(("staged-plan-1", {**STAGED_PLAN, "stages": [_without(_STAGE, key)]}) for key in _STAGE),
+    *(("staged-plan-1", {**STAGED_PLAN, "stages": [{**_STAGE, key: None}]}) for key in _STAGE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), MALFORMED_STAGINGS)
+def test_schema_and_reader_refuse_the_same_stagings(name: str, data: dict[str, Any]) -> None:
+    assert not VALIDATORS[name].is_valid(data)
+    with pytest.raises(InputError):
+        READERS[name](data)
+
+
 PLACES = {
     "chain-1": list(read_schema("chain-1")["properties"]),
     "pattern": ["kind", "period", "batches_per_period", "allocation", "starts", "transfers"],
@@ -136,6 +197,8 @@ PLACES = {
         "warm_start",
         "verified",
     ],
+    "staging-1": list(STAGING),
+    "staged-plan-1": ["kind", "stages"],
 }
 VALUES = st.recursive(
     st.none()

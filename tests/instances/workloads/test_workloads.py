@@ -32,6 +32,7 @@ ROUNDED_PARAMETERS = {
     "gpt3-13b": 13.0e9,
     "gpt3-175b": 175e9,
     "gnmt": 278e6,
+    "gnmt-operators": 278e6,
 }
 """Brown et al. 2020, table 2.1; Shazeer et al. 2017 for GNMT."""
 

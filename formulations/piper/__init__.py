@@ -1,0 +1,5 @@
+"""Tarnawski, Narayanan and Phanishayee, NeurIPS 2021: stages with data, tensor and pipeline parallelism (Piper)."""
+
+from .formulation import FORMULATION
+
+__all__ = ["FORMULATION"]

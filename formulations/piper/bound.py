@@ -1,0 +1,44 @@
+"""A lower bound without a solver: the largest load below which the columns already show that there is no plan."""
+
+from __future__ import annotations
+
+import math
+
+from .candidates import find_candidates
+from .stages import StageBook
+
+PRECISION = 1e-4
+"""Relative: how closely the largest such load is enclosed."""
+MAX_STEPS = 50
+"""Where the bound is 0 no relative precision is ever reached."""
+
+
+def work_bound(book: StageBook) -> float:
+    """The devices share at best all device time, the replicas all time; what cannot run at all counts nothing."""
+    devices = book.problem.devices
+    replicas = min(devices, book.problem.micro_batches)
+    work, time = (math.fsum(filter(math.isfinite, values)) for values in (book.least_work, book.least_time))
+    return max(work / devices, time / replicas)
+
+
+def column_bound(book: StageBook) -> float:
+    """The bound of the work, raised by bisection; of an infeasible problem it is the bound of the work."""
+    low = work_bound(book)
+    if not find_candidates(book, None, math.inf).columns:
+        return low
+    high = low or 1.0
+    while not _possible(book, high):
+        low, high = high, 2 * high
+    for _ in range(MAX_STEPS):
+        if high - low <= PRECISION * high:
+            break
+        middle = (low + high) / 2
+        if _possible(book, middle):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _possible(book: StageBook, load: float) -> bool:
+    return bool(find_candidates(book, load, load).columns)

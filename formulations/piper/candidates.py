@@ -1,0 +1,234 @@
+"""The columns: stages that a plan of at most the cut-off may have, with what no such plan needs left out.
+
+A column is a stage between two suffix sets with its degrees and a range of micro-batches carried into it (the sum
+of the data-parallel degrees of all later stages); its cost is the least load at the upper end of that range. Ranges
+end where the cost changes. What is left out, for a cut-off T:
+
+- costs above T; of two columns of one stage the one that is worse in devices, replicas, range and cost;
+- columns that leave too few devices or micro-batches for the layers before or after them: by their work / T,
+  and by the shortest paths over the columns that are left, in devices and in degrees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from .lattice import Lattice, build_lattice
+from .stages import Stage, StageBook, positions
+
+ROUNDING = 1e-9
+ENDLESS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    inner: int
+    """Index of the suffix set of all later stages."""
+    outer: int
+    members: int
+    """The stage's layers as a bit mask."""
+    t: int
+    d: int
+    low: int
+    high: int
+    """Sum of the later stages' degrees: the range for which `cost` is the least load."""
+    cost: float
+
+    @property
+    def devices(self) -> int:
+        return self.t * self.d
+
+
+@dataclass(frozen=True)
+class Candidates:
+    lattice: Lattice
+    columns: tuple[Column, ...]
+    floor: float
+    """Costs below it are raised to it: no plan is better."""
+
+
+def find_candidates(book: StageBook, cutoff: float | None, floor: float) -> Candidates:
+    """No column is left where no plan is as good as the cut-off (the reverse need not hold)."""
+    search = _Search(book, cutoff, floor)
+    columns = search.columns()
+    return Candidates(search.lattice, tuple(_tightened(search, columns)), floor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What layers need at least, however they are cut into stages."""
+
+    devices: int
+    degrees: int
+
+
+class _Search:
+    """Stages from the last layers to the first, so that what reaches a suffix set is known when it is left."""
+
+    def __init__(self, book: StageBook, cutoff: float | None, floor: float) -> None:
+        problem = book.problem
+        self.book = book
+        self.cutoff = cutoff
+        self.floor = floor
+        self.devices = problem.devices
+        self.batches = min(problem.micro_batches, problem.devices)
+        self.exact = problem.exact_batches
+        self.impossible = problem.exact_batches and problem.micro_batches > problem.devices
+        self.lattice = build_lattice(problem, self.may_be_stage)
+
+    def may_be_stage(self, members: int) -> bool:
+        """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""
+        limit = self.book.problem.memory_bytes
+        for t in self.book.degrees(members):
+            if limit is None:
+                return True
+            stage = self.book.stage(members, t)
+            if stage.least_memory(1) <= limit * (1 + ROUNDING):
+                return True
+        return False
+
+    def need(self, members: int) -> _Need:
+        if not members:
+            return _Need(0, 0)
+        if self.cutoff is None:
+            return _Need(1, 1)
+        layers = positions(members)
+        work, time = (math.fsum(values[v] for v in layers) for values in (self.book.least_work, self.book.least_time))
+        return _Need(self._count(work), self._count(time))
+
+    def _count(self, work: float) -> int:
+        assert self.cutoff is not None
+        if work > self.cutoff * (self.devices + 1):
+            return self.devices + 1
+        return max(1, math.ceil(work / self.cutoff - ROUNDING)) if work else 1
+
+    def columns(self) -> list[Column]:
+        if self.impossible:
+            return []
+        sets = self.lattice.sets
+        rest = [self.need(self.book.everything ^ members) for members in sets]
+        reached: list[_Need | None] = [_Need(0, 0), *([None] * (len(sets) - 1))]
+        found = []
+        for inner, outers in enumerate(self.lattice.stages_from):
+            before = reached[inner]
+            if before is None:
+                continue
+            for outer in outers:
+                columns = self._of_stage(inner, outer, before, rest[outer])
+                for column in columns:
+                    now = _Need(before.devices + column.devices, before.degrees + column.d)
+                    known = reached[outer]
+                    reached[outer] = now if known is None else _least(now, known)
+                found += columns
+        return found
+
+    def _of_stage(self, inner: int, outer: int, before: _Need, rest: _Need) -> list[Column]:
+        members = self.lattice.sets[outer] ^ self.lattice.sets[inner]
+        found = []
+        for t in self.book.degrees(members):
+            stage = self.book.stage(members, t)
+            for d in self.book.replicas(t):
+                if before.devices + t * d + rest.devices > self.devices:
+                    break
+                high = min(self.devices - t * d - rest.devices, self.batches - d - rest.degrees)
+                high = min(high, 0) if not inner else high
+                if high < before.degrees:
+                    continue
+                if self.cutoff is not None and stage.least_load(d) > self.cutoff * (1 + ROUNDING):
+                    continue
+                for low, end, cost in self._ranges(stage, d, before.degrees, high):
+                    found.append(Column(inner, outer, members, t, d, low, end, cost))
+        return undominated(found, self.exact)
+
+    def _ranges(self, stage: Stage, d: int, low: int, high: int) -> Iterator[tuple[int, int, float]]:
+        """Ranges of the carried sum with their cost, from `high` down to `low`."""
+        least, most = _in_flight(low, d), _in_flight(high, d)
+        y = stage.most_in_flight(d, least, most, self.cutoff)
+        while y is not None:
+            cost = stage.load(d, y)
+            assert cost is not None, "what is below a target is below none"
+            start = self._start_of_cost(stage, d, least, y, cost)
+            yield max(low, d * (start - 2) + 1 if start > 1 else 0), min(high, d * (y - 1)), max(cost, self.floor)
+            y = start - 1 if start > least else None
+
+    def _start_of_cost(self, stage: Stage, d: int, least: int, y: int, cost: float) -> int:
+        """The smallest number in flight that costs as much; below the floor all cost the same."""
+        below = stage.load(d, least)
+        assert below is not None
+        if cost <= self.floor or below >= cost * (1 - ROUNDING):
+            return least
+        low, high = least, y
+        while high - low > 1:
+            middle = (low + high) // 2
+            load = stage.load(d, middle)
+            assert load is not None
+            if load < cost * (1 - ROUNDING):
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def _in_flight(carried: int, d: int) -> int:
+    return -(-(carried + d) // d)
+
+
+def _least(one: _Need, other: _Need) -> _Need:
+    return _Need(min(one.devices, other.devices), min(one.degrees, other.degrees))
+
+
+def undominated(columns: Iterable[Column], exact: bool) -> list[Column]:
+    """Of one stage: without those that another one can always stand in for."""
+    kept: list[Column] = []
+    for column in sorted(columns, key=lambda c: (c.cost, c.devices, c.d, -c.high, c.t)):
+        if not any(
+            other.devices <= column.devices
+            and (other.d == column.d if exact else other.d <= column.d)
+            and other.high >= column.high
+            for other in kept
+        ):
+            kept.append(column)
+    return kept
+
+
+# ---- windows over the columns that are left ------------------------------------------------------------
+
+
+def _tightened(search: _Search, columns: list[Column]) -> list[Column]:
+    """Shortest paths from both ends, until nothing changes."""
+    while True:
+        left = list(_within_windows(search, columns))
+        if not search.exact:
+            by_stage = defaultdict(list)
+            for column in left:
+                by_stage[column.inner, column.outer].append(column)
+            left = [column for group in by_stage.values() for column in undominated(group, False)]
+        if len(left) == len(columns):
+            return left
+        columns = left
+
+
+def _within_windows(search: _Search, columns: list[Column]) -> Iterator[Column]:
+    count = len(search.lattice.sets)
+    after = [ENDLESS] * count, [ENDLESS] * count
+    before = [ENDLESS] * count, [ENDLESS] * count
+    for devices_or_degrees, (near, far) in enumerate(zip(after, before, strict=True)):
+        near[0] = far[-1] = 0
+        sizes = [column.d if devices_or_degrees else column.devices for column in columns]
+        for column, size in sorted(zip(columns, sizes, strict=True), key=lambda pair: pair[0].inner):
+            near[column.outer] = min(near[column.outer], near[column.inner] + size)
+        for column, size in sorted(zip(columns, sizes, strict=True), key=lambda pair: -pair[0].outer):
+            far[column.inner] = min(far[column.inner], far[column.outer] + size)
+    for column in columns:
+        low = max(column.low, after[1][column.inner])
+        high = min(
+            column.high,
+            search.devices - column.devices - before[0][column.outer],
+            search.batches - column.d - before[1][column.outer],
+        )
+        fits = after[0][column.inner] + column.devices + before[0][column.outer] <= search.devices
+        if fits and low <= high:
+            yield replace(column, low=low, high=high)

@@ -1,0 +1,105 @@
+"""Form (i): a path through the suffix sets whose arcs are stages (specification of Piper, section 8).
+
+x[a]: the plan has the stage of column a; g[a]: the sum of the data-parallel degrees of all later stages, carried
+into it; T: the largest load, in units of `unit`. The blocks eq_1 .. eq_6 are the specification's; cut_* are implied
+by them together with integrality.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from ...instances.staging import StagingProblem
+from .candidates import Candidates, Column
+from .stages import positions
+
+
+def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) -> Any:
+    """`unit`: no column costs more; T counts in it, so that solvers' absolute tolerances are relative ones."""
+    import pyomo.environ as pyo
+
+    columns = candidates.columns
+    model = pyo.ConcreteModel("mip-piper, columns")
+    model.x = pyo.Var(range(len(columns)), domain=pyo.Binary)
+    carrying = [a for a, column in enumerate(columns) if column.inner]
+    model.g = pyo.Var(carrying, bounds=lambda m, a: (0, columns[a].high))
+    model.T = pyo.Var(bounds=(candidates.floor / unit, 1.0))
+    model.objective = pyo.Objective(expr=unit * model.T)
+    _path(model, candidates)
+    _resources(model, problem, columns)
+    _carried(model, candidates)
+    _loads(model, problem, columns, unit)
+    return model
+
+
+def _ends(candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Columns out of and into each suffix set."""
+    out, into = defaultdict(list), defaultdict(list)
+    for a, column in enumerate(candidates.columns):
+        out[column.inner].append(a)
+        into[column.outer].append(a)
+    return out, into
+
+
+def _path(model: Any, candidates: Candidates) -> None:
+    import pyomo.environ as pyo
+
+    out, into = _ends(candidates)
+    last = len(candidates.lattice.sets) - 1
+    inside = sorted((set(out) | set(into)) - {0, last})
+
+    def path(m: Any, end: int) -> Any:
+        if end in (0, last):
+            return sum(m.x[a] for a in (into[last] if end else out[0])) == 1
+        return sum(m.x[a] for a in into[end]) == sum(m.x[a] for a in out[end])
+
+    model.eq_1 = pyo.Constraint([0, last, *inside], rule=path)
+
+
+def _resources(model: Any, problem: StagingProblem, columns: tuple[Column, ...]) -> None:
+    import pyomo.environ as pyo
+
+    x = model.x
+    model.eq_2 = pyo.Constraint(expr=sum(c.devices * x[a] for a, c in enumerate(columns)) <= problem.devices)
+    degrees = sum(c.d * x[a] for a, c in enumerate(columns))
+    if problem.exact_batches:
+        model.eq_3 = pyo.Constraint(expr=degrees == problem.micro_batches)
+    else:
+        model.eq_3 = pyo.Constraint(expr=degrees <= problem.micro_batches)
+
+
+def _carried(model: Any, candidates: Candidates) -> None:
+    """Suffix sums along the path; a column's range says what its memory allows."""
+    import pyomo.environ as pyo
+
+    columns = candidates.columns
+    out, into = _ends(candidates)
+    last = len(candidates.lattice.sets) - 1
+    inside = sorted((set(out) | set(into)) - {0, last})
+
+    def flow(m: Any, end: int) -> Any:
+        arriving = sum((m.g[a] if columns[a].inner else 0) + columns[a].d * m.x[a] for a in into[end])
+        return sum(m.g[a] for a in out[end]) == arriving
+
+    model.eq_4 = pyo.Constraint(inside, rule=flow)
+    model.eq_5 = pyo.Constraint(list(model.g), rule=lambda m, a: m.g[a] <= columns[a].high * m.x[a])
+    lifted = [a for a in model.g if columns[a].low]
+    model.cut_low = pyo.Constraint(lifted, rule=lambda m, a: m.g[a] >= columns[a].low * m.x[a])
+
+
+def _loads(model: Any, problem: StagingProblem, columns: tuple[Column, ...], unit: float) -> None:
+    """One row per layer: the load of the one stage that it is in."""
+    import pyomo.environ as pyo
+
+    holding = defaultdict(list)
+    for a, column in enumerate(columns):
+        for v in positions(column.members):
+            holding[v].append(a)
+    layers = range(len(problem.layers))
+    model.eq_6 = pyo.Constraint(
+        layers, rule=lambda m, v: sum(columns[a].cost / unit * m.x[a] for a in holding[v]) <= m.T
+    )
+    model.cut_cover = pyo.Constraint(layers, rule=lambda m, v: sum(m.x[a] for a in holding[v]) == 1)
+    device_time = sum(c.devices * c.cost / unit * model.x[a] for a, c in enumerate(columns))
+    model.cut_devices = pyo.Constraint(expr=device_time <= problem.devices * model.T)

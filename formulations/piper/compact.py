@@ -1,0 +1,251 @@
+"""Form (ii): stages by number, every product of decisions a variable of its own (specification of Piper, section 8).
+
+For teaching and for cross-checks: on tiny instances only. Stages i = 0, 1, .. in execution order; a setting c is
+(t, d, q): degrees, and micro-batches in flight that the memory is reserved for. x[v, i]: layer v is in stage i;
+z[i]: stage i is used; w[i, c]: it has setting c; u[v, i, c, X]: and v runs there in its X-th configuration; f, h:
+and pays for an edge that comes in, goes out; s[i]: sum of the data-parallel degrees from stage i on; T: the largest
+load, in units of `unit`. Blocks are numbered as in the specification.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ...instances.errors import InputError
+from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.staging import Configuration
+from .stages import StageBook
+
+MAX_CHOICES = 50_000
+"""Variables u, above which the columns are the better model by far."""
+
+
+class Setting(NamedTuple):
+    t: int
+    d: int
+    q: int
+
+
+class CompactModel:
+    """The Pyomo model with what the translations need."""
+
+    def __init__(self, book: StageBook, floor: float, cutoff: float | None) -> None:
+        import pyomo.environ as pyo
+
+        self.book = book
+        self.problem = book.problem
+        self.layers = range(len(self.problem.layers))
+        self.degree_limit = min(self.problem.devices, self.problem.micro_batches)
+        self.stages = range(min(len(self.layers), self.degree_limit))
+        self.settings = [
+            Setting(t, d, q) for t in self.problem.degrees for d in book.replicas(t) for q in self._in_flight(d)
+        ]
+        self.unit = cutoff or _worst_load(book)
+        self.floor = min(floor / self.unit, 1.0)
+        self.choices = self._choices()
+        self.model = pyo.ConcreteModel("mip-piper, compact")
+        self._variables()
+        self._assignment()
+        self._stage_settings()
+        self._resources()
+        self._memory()
+        self._cut_edges()
+        self._loads()
+
+    def _in_flight(self, d: int) -> range:
+        """Without a memory limit nothing needs to be told apart."""
+        most = -(-self.degree_limit // d)
+        return range(most, most + 1) if self.problem.memory_bytes is None else range(1, most + 1)
+
+    def _choices(self) -> list[tuple[int, int, int, int]]:
+        """(v, i, c, X) that fit into the memory at all."""
+        limit = self.problem.memory_bytes
+        found = [
+            (v, i, c, number)
+            for c, setting in enumerate(self.settings)
+            for v in self.layers
+            for number, way in enumerate(self._ways(v, setting))
+            if limit is None or way.memory_bytes(setting.q) <= limit
+            for i in self.stages
+        ]
+        if len(found) > MAX_CHOICES:
+            raise InputError(
+                "variant",
+                f"compact would need {len(found)} choices, more than {MAX_CHOICES}",
+                "give --variant columns, which is far smaller",
+            )
+        return found
+
+    def _ways(self, v: int, setting: Setting) -> tuple[Configuration, ...]:
+        return tuple(self.problem.layers[v].configurations.get(setting.t, ()))
+
+    def way(self, v: int, c: int, number: int) -> Configuration:
+        return self._ways(v, self.settings[c])[number]
+
+    # ---- the model --------------------------------------------------------------------------------------
+
+    def _variables(self) -> None:
+        import pyomo.environ as pyo
+
+        model, settings = self.model, range(len(self.settings))
+        model.x = pyo.Var(self.layers, self.stages, domain=pyo.Binary)
+        model.z = pyo.Var(self.stages, domain=pyo.Binary)
+        model.w = pyo.Var(self.stages, settings, domain=pyo.Binary)
+        model.u = pyo.Var(self.choices, domain=pyo.Binary)
+        self.incoming = self._paid(incoming=True)
+        self.outgoing = self._paid(incoming=False)
+        model.f = pyo.Var(list(self.incoming), bounds=(0, 1))
+        model.h = pyo.Var(list(self.outgoing), bounds=(0, 1))
+        model.s = pyo.Var(self.stages, bounds=(0, self.degree_limit))
+        model.T = pyo.Var(bounds=(self.floor, 1.0))
+        model.objective = pyo.Objective(expr=self.unit * model.T)
+
+    def _paid(self, incoming: bool) -> dict[tuple[int, int, int, int, int], float]:
+        """(edge, v, i, c, X) -> what the edge costs the stage of its end v, where it leads in or out."""
+        paid = {}
+        by_layer: list[list[tuple[int, Any]]] = [[] for _ in self.layers]
+        for e, (arc, edge) in enumerate(zip(self.problem.arcs, self.problem.edges, strict=True)):
+            by_layer[arc[1] if incoming else arc[0]].append((e, edge))
+        for v, i, c, number in self.choices:
+            way = self.way(v, c, number)
+            for e, edge in by_layer[v]:
+                gathered = way.gather_in.get(edge.source, 0.0) if incoming else way.gather_out.get(edge.target, 0.0)
+                cost = TRIPS * (edge.bytes + gathered) / self.settings[c].d / self.problem.bandwidth
+                if cost:
+                    paid[e, v, i, c, number] = cost
+        return paid
+
+    def _assignment(self) -> None:
+        import pyomo.environ as pyo
+
+        model = self.model
+        model.eq_1 = pyo.Constraint(self.layers, rule=lambda m, v: sum(m.x[v, i] for i in self.stages) == 1)
+        arcs = list(dict.fromkeys(self.problem.arcs))
+        model.eq_2 = pyo.Constraint(
+            arcs,
+            list(self.stages)[:-1],
+            rule=lambda m, a, b, i: sum(m.x[b, j] for j in range(i + 1)) <= sum(m.x[a, j] for j in range(i + 1)),
+        )
+
+    def _stage_settings(self) -> None:
+        import pyomo.environ as pyo
+
+        model, settings = self.model, range(len(self.settings))
+        model.eq_3_one_setting = pyo.Constraint(
+            self.stages, rule=lambda m, i: sum(m.w[i, c] for c in settings) == m.z[i]
+        )
+        model.eq_3_used = pyo.Constraint(self.layers, self.stages, rule=lambda m, v, i: m.x[v, i] <= m.z[i])
+        model.eq_3_filled = pyo.Constraint(self.stages, rule=lambda m, i: m.z[i] <= sum(m.x[v, i] for v in self.layers))
+        model.eq_3_order = pyo.Constraint(list(self.stages)[1:], rule=lambda m, i: m.z[i] <= m.z[i - 1])
+        numbers: dict[tuple[int, int, int], list[int]] = {}
+        for v, i, c, number in self.choices:
+            numbers.setdefault((v, i, c), []).append(number)
+        model.eq_4_one_way = pyo.Constraint(
+            self.layers,
+            self.stages,
+            rule=lambda m, v, i: (
+                sum(m.u[v, i, c, n] for c in settings for n in numbers.get((v, i, c), ())) == m.x[v, i]
+            ),
+        )
+        model.eq_4_of_setting = pyo.Constraint(
+            list(numbers), rule=lambda m, v, i, c: sum(m.u[v, i, c, n] for n in numbers[v, i, c]) <= m.w[i, c]
+        )
+
+    def _resources(self) -> None:
+        import pyomo.environ as pyo
+
+        model, problem = self.model, self.problem
+        used = [(i, c, setting) for i in self.stages for c, setting in enumerate(self.settings)]
+        devices = sum(setting.t * setting.d * model.w[i, c] for i, c, setting in used)
+        degrees = sum(setting.d * model.w[i, c] for i, c, setting in used)
+        model.eq_5_devices = pyo.Constraint(expr=devices <= problem.devices)
+        batches = problem.micro_batches
+        model.eq_5_degrees = pyo.Constraint(expr=degrees == batches if problem.exact_batches else degrees <= batches)
+        model.eq_6_suffix = pyo.Constraint(
+            self.stages,
+            rule=lambda m, i: m.s[i] == sum(setting.d * m.w[j, c] for j, c, setting in used if j >= i),
+        )
+        # A stage that is not used comes after all others, so its sum is 0.
+        model.eq_6_in_flight = pyo.Constraint(
+            self.stages,
+            rule=lambda m, i: m.s[i] <= sum(setting.d * setting.q * m.w[j, c] for j, c, setting in used if j == i),
+        )
+
+    def _memory(self) -> None:
+        import pyomo.environ as pyo
+
+        limit = self.problem.memory_bytes
+        if limit is None:
+            return
+        needs = {(v, c, n): self.way(v, c, n).memory_bytes(self.settings[c].q) for v, _, c, n in self.choices}
+        unit = _common_unit([*needs.values()], limit)
+        by_stage: dict[int, list[tuple[int, int, int]]] = {i: [] for i in self.stages}
+        for v, i, c, n in self.choices:
+            if needs[v, c, n]:
+                by_stage[i].append((v, c, n))
+        self.model.eq_7 = pyo.Constraint(
+            [i for i in self.stages if by_stage[i]],
+            rule=lambda m, i: (
+                sum(needs[v, c, n] / unit * m.u[v, i, c, n] for v, c, n in by_stage[i]) <= limit / unit * m.z[i]
+            ),
+        )
+
+    def _cut_edges(self) -> None:
+        import pyomo.environ as pyo
+
+        arcs = self.problem.arcs
+        self.model.eq_8_incoming = pyo.Constraint(
+            list(self.incoming),
+            rule=lambda m, e, v, i, c, n: m.f[e, v, i, c, n] >= m.u[v, i, c, n] - m.x[arcs[e][0], i],
+        )
+        self.model.eq_8_outgoing = pyo.Constraint(
+            list(self.outgoing),
+            rule=lambda m, e, v, i, c, n: m.h[e, v, i, c, n] >= m.u[v, i, c, n] - m.x[arcs[e][1], i],
+        )
+
+    def _loads(self) -> None:
+        import pyomo.environ as pyo
+
+        model, unit = self.model, self.unit
+        terms: dict[int, list[Any]] = {i: [] for i in self.stages}
+        device_time = []
+        for v, i, c, n in self.choices:
+            way, setting = self.way(v, c, n), self.settings[c]
+            work = way.time + self.book.sync_time(setting.d) * way.weight_bytes
+            if work:
+                terms[i].append(work / setting.d / unit * model.u[v, i, c, n])
+                device_time.append(setting.t * work / unit * model.u[v, i, c, n])
+        for paid, variable in ((self.incoming, model.f), (self.outgoing, model.h)):
+            for key, cost in paid.items():
+                terms[key[2]].append(cost / unit * variable[key])
+        model.eq_9 = pyo.Constraint(
+            self.stages, rule=lambda m, i: sum(terms[i]) <= m.T if terms[i] else pyo.Constraint.Skip
+        )
+        if device_time:
+            model.cut_devices = pyo.Constraint(expr=sum(device_time) <= self.problem.devices * model.T)
+
+
+def _worst_load(book: StageBook) -> float:
+    """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas."""
+    total = 0.0
+    for v, layer in enumerate(book.problem.layers):
+        moved = math.fsum(edge.bytes for _, edge, _ in book.near[v])
+        total += max(
+            way.time
+            + (
+                TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
+                + SYNC_TRIPS * way.weight_bytes
+            )
+            / book.problem.bandwidth
+            for ways in layer.configurations.values()
+            for way in ways
+        )
+    return total or 1.0
+
+
+def _common_unit(amounts: list[float], limit: float) -> float:
+    """Whole bytes are counted in their greatest common divisor, which keeps rows exact; others in the limit."""
+    if limit and all(float(amount).is_integer() for amount in (*amounts, limit)):
+        return float(math.gcd(int(limit), *(int(amount) for amount in amounts)))
+    return limit or 1.0

@@ -1,0 +1,70 @@
+"""From values of the compact model to staged plans, and back."""
+
+from __future__ import annotations
+
+from ...instances.staged_plan import PlannedStage, StagedPlan
+from ..contract import Values
+from .compact import CompactModel, Setting
+
+
+def decode(compact: CompactModel, values: Values) -> StagedPlan:
+    """The stages that are used, with the choices that are set."""
+    layers = compact.problem.layers
+    stage_of: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for v, i, c, n in compact.choices:
+        if values.get(f"u[{v},{i},{c},{n}]", 0.0) > 0.5:
+            stage_of[v], names[v] = i, compact.way(v, c, n).id
+    stages = []
+    for i in compact.stages:
+        members = [v for v in compact.problem.topological_order if stage_of.get(v) == i]
+        setting = next((s for c, s in enumerate(compact.settings) if values.get(f"w[{i},{c}]", 0.0) > 0.5), None)
+        if members and setting is not None:
+            ways = {layers[v].id: names[v] for v in members}
+            stages.append(PlannedStage(tuple(layers[v].id for v in members), setting.d, setting.t, ways))
+    return StagedPlan(tuple(stages))
+
+
+def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
+    """x, z, w and u; the rest follows from them. None where the model has no such settings or choices."""
+    if len(plan.stages) > len(compact.stages):
+        return None
+    values = {f"{name}[{i}]": 0.0 for name in "zs" for i in compact.stages}
+    values |= {f"x[{v},{i}]": 0.0 for v in compact.layers for i in compact.stages}
+    values |= {f"w[{i},{c}]": 0.0 for i in compact.stages for c in range(len(compact.settings))}
+    values |= {f"u[{v},{i},{c},{n}]": 0.0 for v, i, c, n in compact.choices}
+    for i, stage in enumerate(plan.stages):
+        suffix = sum(later.data_parallel for later in plan.stages[i:])
+        chosen = _stage_values(compact, i, stage, suffix)
+        if chosen is None or not chosen.keys() <= values.keys():
+            return None
+        values |= chosen
+    return values
+
+
+def _stage_values(compact: CompactModel, i: int, stage: PlannedStage, suffix: int) -> dict[str, float] | None:
+    c = _setting(compact.settings, stage, suffix)
+    if c is None:
+        return None
+    values = {f"z[{i}]": 1.0, f"s[{i}]": float(suffix), f"w[{i},{c}]": 1.0}
+    for node_id in stage.nodes:
+        v = compact.problem.index.get(node_id)
+        if v is None:
+            return None
+        ways = compact.problem.layers[v].configurations.get(stage.tensor_parallel, ())
+        number = next((n for n, way in enumerate(ways) if way.id == stage.configurations.get(node_id)), None)
+        if number is None:
+            return None
+        values |= {f"x[{v},{i}]": 1.0, f"u[{v},{i},{c},{number}]": 1.0}
+    return values
+
+
+def _setting(settings: list[Setting], stage: PlannedStage, suffix: int) -> int | None:
+    """The one with the fewest micro-batches in flight that is enough."""
+    in_flight = -(-suffix // stage.data_parallel)
+    able = [
+        (setting.q, c)
+        for c, setting in enumerate(settings)
+        if (setting.t, setting.d) == (stage.tensor_parallel, stage.data_parallel) and setting.q >= in_flight
+    ]
+    return min(able)[1] if able else None

@@ -1,0 +1,142 @@
+"""`mip-piper`: the selection of stages as a mixed-integer program, behind the common contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+from ...instances.errors import InputError, UsageError
+from ...instances.referee.staged import SEMANTICS
+from ...instances.staging import StagingProblem
+from ..contract import BuiltModel, OptionSpec, Refuted
+from . import compact_values
+from .bound import column_bound, work_bound
+from .candidates import find_candidates
+from .columns import build_columns
+from .compact import CompactModel
+from .paths import PathTranslator
+from .stages import StageBook
+
+OPTIONS = (
+    OptionSpec(
+        "variant",
+        "choice",
+        "columns",
+        "columns: a path whose arcs are stages; compact: stages by number, for tiny instances",
+        ("columns", "compact"),
+    ),
+    OptionSpec(
+        "semantics",
+        "choice",
+        "paper",
+        "paper: weights synchronised once per d micro-batches; reference: once per batch, and d divides N",
+        SEMANTICS,
+    ),
+)
+
+GRID_STEPS = 2**24
+"""Of the largest load, for integer solvers."""
+
+
+class PiperMip:
+    """Minimise the largest load of a stage (time per micro-batch of a pipeline in steady state)."""
+
+    name = "mip-piper"
+    title = "stages with data and tensor parallelism and recomputation, as a mixed-integer program"
+    paper = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
+    problem_kind = "staging"
+    options = OPTIONS
+
+    def check(self, problem: StagingProblem, options: Mapping[str, Any]) -> None:
+        if not isinstance(problem, StagingProblem):
+            raise UsageError(f"{self.name} plans staging problems, not {type(problem).__name__}.")
+        if problem.levels:
+            raise UsageError(
+                f"{self.name} plans for a flat network; remove the levels or choose a planner that takes them."
+            )
+
+    def contiguity(self, options: Mapping[str, Any]) -> str:
+        return "chain"
+
+    def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
+        return _bound(_Case(problem.hash, options["semantics"], problem))
+
+    def build(
+        self,
+        problem: StagingProblem,
+        options: Mapping[str, Any],
+        *,
+        native: bool,
+        cutoff: float | None = None,
+        precision: float = 1e-9,
+    ) -> BuiltModel | Refuted:
+        case = _Case(problem.hash, options["semantics"], problem)
+        floor = self.lower_bound(problem, options)
+        if cutoff is not None and cutoff < floor:
+            return Refuted("the devices together have too little time or memory for the stages")
+        if options["variant"] == "compact":
+            return _build_compact(case, floor, cutoff)
+        return _build_columns(case, floor, cutoff)
+
+
+FORMULATION = PiperMip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What prices depend on; problems that differ in their name alone are one."""
+
+    digest: str
+    semantics: str
+    problem: StagingProblem = field(compare=False)
+
+
+@lru_cache(maxsize=4)
+def _book(case: _Case) -> StageBook:
+    """Stages are priced once for all cut-offs and for backends that race."""
+    return StageBook(case.problem, case.semantics)
+
+
+@lru_cache(maxsize=16)
+def _bound(case: _Case) -> float:
+    """Where the graph has too many stages to list, the work alone."""
+    book = _book(case)
+    try:
+        return column_bound(book)
+    except InputError:
+        return work_bound(book)
+
+
+def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+    book = _book(case)
+    candidates = find_candidates(book, cutoff, floor)
+    if not candidates.columns:
+        return Refuted("no path of stages is short enough in devices and micro-batches within memory and cut-off")
+    unit = cutoff or max(column.cost for column in candidates.columns) or 1.0
+    paths = PathTranslator(book, candidates, unit)
+    model = build_columns(case.problem, candidates, unit)
+    step = 1.0 / GRID_STEPS
+    grids = {"T": step, **{variable.name: 1.0 for variable in model.g.values()}}
+    size = {
+        "suffix_sets": len(candidates.lattice.sets),
+        "stages": len({(column.inner, column.outer) for column in candidates.columns}),
+        "stage_columns": len(candidates.columns),
+    }
+    return BuiltModel(model, paths.decode, paths.encode, grids, unit * step, size)
+
+
+def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel:
+    compact = CompactModel(_book(case), floor, cutoff)
+    step = 1.0 / GRID_STEPS
+    families = (compact.model.f, compact.model.h, compact.model.s)
+    grids = {"T": step, **{variable.name: 1.0 for family in families for variable in family.values()}}
+    return BuiltModel(
+        compact.model,
+        partial(compact_values.decode, compact),
+        partial(compact_values.encode, compact),
+        grids,
+        compact.unit * step,
+        {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
+    )

@@ -1,0 +1,193 @@
+"""The exact multiple-choice knapsack: one option per layer, least cost, memory within a limit.
+
+Partial choices are extended layer by layer; what is dominated (another one is neither dearer nor larger) or
+cannot end below the best known choice, by the bound of the linear relaxation, is dropped. Equal layers lead
+to equal partial choices, different ones are decided by the bound, so both ends of the scale stay small.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+TOLERANCE = 1e-12
+"""Relative: what rounding may do to a sum."""
+
+
+class Option(NamedTuple):
+    cost: float
+    memory: float
+    number: int = 0
+    """Which one it is to the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    cost: float
+    numbers: tuple[int, ...]
+    """The chosen option of each layer."""
+
+
+class _Step(NamedTuple):
+    """One exchange on the lower hull of a layer: so much more memory for so much less cost."""
+
+    rate: float
+    memory: float
+    saving: float
+    layer: int
+
+
+class _Partial(NamedTuple):
+    memory: float
+    cost: float
+    option: Option | None
+    before: _Partial | None
+
+
+def select(layers: Sequence[Sequence[Option]], limit: float | None, at_most: float | None = None) -> Selection | None:
+    """The cheapest choice of one option per layer; None where none fits, or none that costs `at_most`."""
+    if limit is None:
+        cheapest = [min(options, key=lambda option: option.cost) for options in layers]
+        found = Selection(sum(option.cost for option in cheapest), tuple(option.number for option in cheapest))
+        return found if at_most is None or found.cost <= at_most * (1 + TOLERANCE) else None
+    return _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE), at_most).run()
+
+
+def undominated(options: Sequence[Option]) -> list[Option]:
+    """By growing memory, falling cost."""
+    kept: list[Option] = []
+    for option in sorted(options, key=lambda option: (option.memory, option.cost)):
+        if not kept or option.cost < kept[-1].cost:
+            kept.append(option)
+    return kept
+
+
+class _Search:
+    """`layers` from here on: undominated options, ordered so that equal layers are neighbours."""
+
+    def __init__(self, layers: list[list[Option]], limit: float, at_most: float | None) -> None:
+        steps = [_hull_steps(options, v) for v, options in enumerate(layers)]
+        best_rate = [max((step.rate for step in of_layer), default=0.0) for of_layer in steps]
+        self.order = sorted(range(len(layers)), key=lambda v: (-best_rate[v], layers[v]))
+        self.layers = [layers[v] for v in self.order]
+        self.steps = [[step._replace(layer=i) for step in steps[v]] for i, v in enumerate(self.order)]
+        self.limit = limit
+        self.at_most = at_most
+        self.least_memory = _suffix_sums([options[0].memory for options in self.layers])
+        self.dearest = _suffix_sums([options[0].cost for options in self.layers])
+
+    def run(self) -> Selection | None:
+        if self.least_memory[0] > self.limit:
+            return None
+        greedy = self._greedy()
+        cost = sum(option.cost for option in greedy)
+        ceiling = cost if self.at_most is None else min(cost, self.at_most)
+        chosen: list[Option] | None = greedy if cost <= ceiling * (1 + TOLERANCE) else None
+        best = self._merge(ceiling)
+        if best is not None and (chosen is None or best.cost < cost):
+            chosen = _unrolled(best)
+        return None if chosen is None else self._selection(chosen)
+
+    def _selection(self, chosen: list[Option]) -> Selection:
+        numbers = [0] * len(chosen)
+        for v, option in zip(self.order, chosen, strict=True):
+            numbers[v] = option.number
+        return Selection(sum(option.cost for option in chosen), tuple(numbers))
+
+    def _greedy(self) -> list[Option]:
+        """Exchanges by rate while they fit."""
+        position = [options[0] for options in self.layers]
+        blocked: set[int] = set()
+        left = self.limit - self.least_memory[0]
+        for step in sorted((step for of_layer in self.steps for step in of_layer), key=lambda step: -step.rate):
+            if step.layer in blocked:
+                continue
+            if step.memory > left:
+                blocked.add(step.layer)
+                continue
+            left -= step.memory
+            now = position[step.layer].memory + step.memory
+            position[step.layer] = min(self.layers[step.layer], key=lambda option: abs(option.memory - now))
+        return position
+
+    def _merge(self, ceiling: float) -> _Partial | None:
+        """The cheapest full choice that costs at most `ceiling`."""
+        bound = _RestBound(self.steps)
+        states = [_Partial(0.0, 0.0, None, None)]
+        most = ceiling * (1 + TOLERANCE)
+        for i, options in enumerate(self.layers):
+            bound.drop(i)
+            grown = []
+            for state in states:
+                for option in options:
+                    memory, cost = state.memory + option.memory, state.cost + option.cost
+                    left = self.limit - memory - self.least_memory[i + 1]
+                    if left < 0:
+                        break
+                    if cost + self.dearest[i + 1] - bound.saving(left) <= most:
+                        grown.append(_Partial(memory, cost, option, state))
+            states = _front(grown)
+        return states[-1] if states else None
+
+
+def _front(states: list[_Partial]) -> list[_Partial]:
+    states.sort(key=lambda state: (state.memory, state.cost))
+    kept: list[_Partial] = []
+    for state in states:
+        if not kept or state.cost < kept[-1].cost:
+            kept.append(state)
+    return kept
+
+
+def _unrolled(state: _Partial) -> list[Option]:
+    chosen: list[Option] = []
+    step: _Partial | None = state
+    while step is not None:
+        if step.option is not None:
+            chosen.append(step.option)
+        step = step.before
+    return chosen[::-1]
+
+
+def _suffix_sums(values: list[float]) -> list[float]:
+    return [*accumulate(reversed(values), initial=0.0)][::-1]
+
+
+def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
+    """From the smallest option along the lower hull: rates fall."""
+    steps: list[_Step] = []
+    here = 0
+    while here + 1 < len(options):
+        rates = [
+            (options[here].cost - other.cost) / (other.memory - options[here].memory) for other in options[here + 1 :]
+        ]
+        rate = max(rates)
+        to = here + 1 + max(i for i, r in enumerate(rates) if r == rate)
+        steps.append(
+            _Step(rate, options[to].memory - options[here].memory, options[here].cost - options[to].cost, layer)
+        )
+        here = to
+    return steps
+
+
+class _RestBound:
+    """The most that the layers still open can save with so much memory more than they need at least."""
+
+    def __init__(self, steps: list[list[_Step]]) -> None:
+        self.steps = sorted((step for of_layer in steps for step in of_layer), key=lambda step: -step.rate)
+        self.memory: list[float] = []
+        self.savings: list[float] = []
+
+    def drop(self, layer: int) -> None:
+        """This layer is decided now."""
+        self.steps = [step for step in self.steps if step.layer != layer]
+        self.memory = list(accumulate((step.memory for step in self.steps), initial=0.0))
+        self.savings = list(accumulate((step.saving for step in self.steps), initial=0.0))
+
+    def saving(self, memory: float) -> float:
+        i = bisect_right(self.memory, memory) - 1
+        part = (memory - self.memory[i]) * self.steps[i].rate if i < len(self.steps) else 0.0
+        return self.savings[i] + part

@@ -1,0 +1,90 @@
+"""Layers of a workload merged to blocks: what a planner moves as a whole (a transformer layer, a residual block)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .model import Layer, Workload
+
+SPLIT_COLUMNS = "columns"
+"""By outputs: every device reads the whole input, and their input gradients are summed."""
+SPLIT_ROWS = "rows"
+"""By inputs: the outputs of the devices are summed."""
+SPLIT_BOTH = "both"
+"""Two matrices, by columns and then by rows: an all-reduce forward and one backward."""
+SPLIT_INSIDE = "inside"
+"""Between columns and rows: every device works on its own part and speaks to nobody."""
+SPLIT_GATHERED = "gathered"
+"""By outputs, which all devices collect at once."""
+
+_TRANSFORMER_SPLITS = {
+    "attention": SPLIT_BOTH,
+    "query": SPLIT_COLUMNS,
+    "key": SPLIT_COLUMNS,
+    "value": SPLIT_COLUMNS,
+    "scores": SPLIT_INSIDE,
+    "softmax": SPLIT_INSIDE,
+    "context": SPLIT_INSIDE,
+    "projection": SPLIT_ROWS,
+    "up": SPLIT_COLUMNS,
+    "gelu": SPLIT_INSIDE,
+    "down": SPLIT_ROWS,
+}
+"""By the last part of a layer's name inside a transformer layer."""
+
+_OTHER_SPLITS = {
+    "embedding": SPLIT_ROWS,
+    "conv": SPLIT_GATHERED,
+    "linear": SPLIT_GATHERED,
+    "lstm": SPLIT_GATHERED,
+    "matmul": SPLIT_GATHERED,
+}
+"""By kind: vocabularies are split by words, other weights by outputs. What is not named runs whole on every device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Layers that are planned as one; `inputs`: the layers outside whose outputs it reads."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+
+    @property
+    def is_transformer(self) -> bool:
+        """Does it hold a feed-forward part with its attention?"""
+        return {"up", "gelu", "down"} <= {last_part(layer) for layer in self.layers}
+
+
+def last_part(layer: Layer) -> str:
+    return layer.name.rpartition(".")[2]
+
+
+def block_name(layer: str) -> str:
+    """The first part of a dotted name, with the second where that is a number: `layer3.1` of `layer3.1.2.conv`."""
+    first, *rest = layer.split(".")
+    return f"{first}.{rest[0]}" if rest and rest[0].isdigit() else first
+
+
+def blocks(workload: Workload, merge: bool = True) -> tuple[Block, ...]:
+    """The workload's blocks in order, or one for each layer; network inputs belong to none: they come from the host."""
+    members: dict[str, list[Layer]] = {}
+    for layer in workload.layers:
+        if layer.kind != "input":
+            members.setdefault(block_name(layer.name) if merge else layer.name, []).append(layer)
+    return tuple(Block(name, tuple(layers), _inputs(layers)) for name, layers in members.items())
+
+
+def _inputs(layers: list[Layer]) -> tuple[str, ...]:
+    inside = {layer.name for layer in layers}
+    return tuple(dict.fromkeys(source for layer in layers for source in layer.inputs if source not in inside))
+
+
+def split_of(block: Block, layer: Layer) -> str | None:
+    """How tensor parallelism divides a layer of a block; None: every device runs all of it."""
+    if block.is_transformer:
+        return _TRANSFORMER_SPLITS.get(last_part(layer))
+    if layer.name == "logits":
+        # The output matrix is the token table, split by words: the loss is computed on the parts.
+        return SPLIT_COLUMNS
+    return _OTHER_SPLITS.get(layer.kind)

@@ -1,0 +1,160 @@
+"""A staging problem as arrays: layers in reverse topological order, their options by degree, their edges.
+
+A *downset* holds with a layer all that comes after it: what remains to be run behind some stage. Downsets are the
+ideals of the reversed graph, so they come from the same enumeration as those of the placement problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.staging import Configuration, StagingProblem
+from ..dp.lattice import ideal_bits, sums
+
+
+class Options(NamedTuple):
+    """Options of all layers and degrees, one behind the other; an option costs `time` + transfers, see `stages`."""
+
+    start: Any
+    """int64[degrees, layers + 1]: where the options of a layer begin"""
+    time: Any
+    weight: Any
+    per_batch: Any
+    fixed: Any
+    gather_start: Any
+    """where the bytes of an option's edges begin, in the order of its layer's edges"""
+    gather: Any
+    edge_start: Any
+    """int64[layers + 1]"""
+    edge_layer: Any
+    """the layer at the other end"""
+    edge_bytes: Any
+
+
+@dataclass(frozen=True)
+class PiperModel:
+    """`order[v]`: position in the problem of layer v; `ways[tau][v]`: its configurations of the tau-th degree."""
+
+    problem: StagingProblem
+    semantics: str
+    order: tuple[int, ...]
+    degrees: tuple[int, ...]
+    ways: tuple[tuple[tuple[Configuration, ...], ...], ...]
+    options: Options
+    bits: Any
+    """uint64[downsets, words], by growing inclusion: 0 is empty, the last is everything"""
+    rest_work: Any
+    """per downset: the least device time of all layers outside"""
+    replicas: Any
+    """data-parallel degrees that may be chosen, ascending"""
+    uniform: bool
+    """Do all options of a layer and degree have the same weights? Then one table serves all replica counts."""
+
+    @property
+    def layers(self) -> int:
+        return len(self.order)
+
+    @property
+    def downsets(self) -> int:
+        return len(self.bits)
+
+    def sync_time(self, replicas: int) -> float:
+        """Time per byte of weights, times the number of replicas: what d replicas add to d times the load."""
+        samples = replicas if self.semantics == "paper" else self.problem.micro_batches
+        return SYNC_TRIPS * (replicas - 1) / samples / self.problem.bandwidth
+
+
+Allowed = Callable[[int, Configuration], bool]
+"""(degree, configuration): may it be chosen?"""
+
+
+def build(
+    problem: StagingProblem,
+    semantics: str = "paper",
+    allowed: Allowed = lambda degree, way: True,
+    replicas: Callable[[int], bool] = lambda d: True,
+    max_downsets: int = 20_000,
+) -> PiperModel:
+    """`allowed` and `replicas` restrict the choice: that is what the baselines are."""
+    import numpy as np
+
+    order = tuple(reversed(problem.topological_order))
+    number = {i: v for v, i in enumerate(order)}
+    degrees = problem.degrees
+    ways = tuple(tuple(_kept(problem, i, t, allowed) for i in order) for t in degrees)
+    before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
+    bits = ideal_bits(before, max_downsets)
+    work = [
+        min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=np.inf)
+        for v in range(len(order))
+    ]
+    # Stable: a downset stands behind all that it contains, since those have fewer layers.
+    bits = bits[np.argsort(sums(bits, [1.0] * len(order)), kind="stable")]
+    finite = [value if value < np.inf else 0.0 for value in work]
+    return PiperModel(
+        problem,
+        semantics,
+        order,
+        degrees,
+        ways,
+        _options(problem, order, number, ways),
+        bits,
+        sum(finite) - sums(bits, finite),
+        np.array(
+            [
+                d
+                for d in range(1, min(problem.devices, problem.micro_batches) + 1)
+                if (semantics == "paper" or problem.micro_batches % d == 0) and replicas(d)
+            ],
+            dtype=np.int64,
+        ),
+        all(len({way.weight_bytes for way in row}) <= 1 for rows in ways for row in rows),
+    )
+
+
+def _kept(problem: StagingProblem, i: int, degree: int, allowed: Allowed) -> tuple[Configuration, ...]:
+    return tuple(way for way in problem.layers[i].configurations.get(degree, ()) if allowed(degree, way))
+
+
+def _options(
+    problem: StagingProblem,
+    order: tuple[int, ...],
+    number: dict[int, int],
+    ways: tuple[tuple[tuple[Configuration, ...], ...], ...],
+) -> Options:
+    import numpy as np
+
+    near: list[list[tuple[int, float, bool]]] = [[] for _ in order]
+    for (u, v), edge in zip(problem.arcs, problem.edges, strict=True):
+        near[number[v]].append((number[u], TRIPS * edge.bytes / problem.bandwidth, True))
+        near[number[u]].append((number[v], TRIPS * edge.bytes / problem.bandwidth, False))
+    starts, chosen, gathers = [], [], []
+    for row in ways:
+        begin = []
+        for v, options in enumerate(row):
+            begin.append(len(chosen))
+            for way in options:
+                chosen.append(way)
+                gathers.append([_gather(problem, order, way, end, incoming) for end, _, incoming in near[v]])
+        starts.append([*begin, len(chosen)])
+    lengths = [len(row) for row in gathers]
+    return Options(
+        np.array(starts, dtype=np.int64).reshape(len(ways), len(order) + 1),
+        *(
+            np.array([getattr(way, name) for way in chosen], dtype=float)
+            for name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed")
+        ),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.array([value for row in gathers for value in row], dtype=float),
+        np.concatenate([[0], np.cumsum([len(row) for row in near])]).astype(np.int64),
+        np.array([end for row in near for end, _, _ in row], dtype=np.int64),
+        np.array([time for row in near for _, time, _ in row], dtype=float),
+    )
+
+
+def _gather(problem: StagingProblem, order: tuple[int, ...], way: Configuration, end: int, incoming: bool) -> float:
+    side = way.gather_in if incoming else way.gather_out
+    return TRIPS * side.get(problem.layers[order[end]].id, 0.0) / problem.bandwidth

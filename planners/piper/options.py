@@ -1,0 +1,24 @@
+"""The options of Piper's planners, apart from the modules that obey them."""
+
+from __future__ import annotations
+
+from ...formulations.contract import OptionSpec
+
+SEMANTICS = OptionSpec(
+    "semantics",
+    "choice",
+    "paper",
+    "paper: weights are synchronised once per d micro-batches; reference: once per batch, and d divides N.",
+    ("paper", "reference"),
+)
+KNAPSACK = OptionSpec(
+    "knapsack",
+    "choice",
+    "exact",
+    "exact: the best configurations that fit; greedy: the published bang-per-buck choice.",
+    ("exact", "greedy"),
+)
+MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets of layers than this, there is no answer.")
+
+DP_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+EQUI_OPTIONS = (SEMANTICS,)

@@ -1,0 +1,139 @@
+"""`dp-piper` and what the paper compares it with: the same program with some choices taken away.
+
+The bound is a proof where knapsacks are solved exactly. With the published greedy the plan is what the published program
+finds; its bound comes from relaxed knapsacks and holds for all choices within the restriction. Bounds of a restricted planner are
+bounds for its restriction alone, so they are not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...formulations.contract import OptionSpec
+from ...instances.errors import InputError
+from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from ...instances.staging import Configuration, StagingProblem
+from ..contract import Outcome, Request
+from ..dp.lattice import TooManyIdealsError
+from .model import PiperModel, build
+from .options import DP_OPTIONS, MAX_DOWNSETS
+from .search import Search, Step, TooManyPairsError, TooManySumsError
+
+RECOMPUTATION = "recomp"
+"""What the ids of configurations that compute activations again have in them."""
+
+
+def recomputes(way: Configuration) -> bool:
+    """Does the configuration compute activations again in the backward pass?"""
+    return RECOMPUTATION in way.id
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """Which choices a planner has."""
+
+    allowed: Callable[[int, Configuration], bool] = lambda degree, way: True
+    replicas: Callable[[int], bool] = lambda d: True
+
+
+class _OutOfTimeError(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class PiperPlanner:
+    name: str
+    title: str
+    exact: bool
+    restriction: Restriction = Restriction()
+    problem_kind: str = "staging"
+    options: tuple[OptionSpec, ...] = DP_OPTIONS
+
+    def plan(self, request: Request) -> Outcome:
+        return _Run(self, request).outcome()
+
+
+PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True)
+NO_DATA_PARALLELISM = PiperPlanner("piper-no-dp", "no data parallelism", False, Restriction(replicas=lambda d: d == 1))
+NO_TENSOR_PARALLELISM = PiperPlanner(
+    "piper-no-tp", "no tensor parallelism", False, Restriction(allowed=lambda degree, way: degree == 1)
+)
+NO_RECOMPUTATION = PiperPlanner(
+    "piper-no-ar", "no activation recomputation", False, Restriction(allowed=lambda degree, way: not recomputes(way))
+)
+
+
+def model_of(problem: StagingProblem, options: Any, restriction: Restriction = Restriction()) -> PiperModel:
+    """The model, or an `InputError` where there are too many downsets."""
+    most = options.get("max_downsets", MAX_DOWNSETS.default)
+    try:
+        return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
+    except TooManyIdealsError:
+        raise InputError(
+            "layers", f"have more than {most} downsets", "merge parallel layers, or give --max-downsets for more"
+        ) from None
+
+
+class _Run:
+    def __init__(self, planner: PiperPlanner, request: Request) -> None:
+        self.planner, self.request = planner, request
+        self.steps: list[Step] | None = None
+        self.value: float | None = None
+        self.bound: float | None = None
+        self.search: Search | None = None
+
+    def outcome(self) -> Outcome:
+        if self.request.problem.levels:
+            raise InputError("levels", "are not planned by dp-piper", "choose a planner for levels, or remove them")
+        try:
+            stop = self._solve()
+        except _OutOfTimeError:
+            stop = Stop.TIME
+        except TooManyPairsError:
+            return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
+        except TooManySumsError:
+            message = "too many sums of degrees for a plan of exactly N micro-batches; plan for at most N"
+            return Outcome(Stop.MEMORY, messages=(message,))
+        return self._answer(stop)
+
+    def _solve(self) -> Stop:
+        self._tick()
+        model = model_of(self.request.problem, self.request.options, self.planner.restriction)
+        exact = self.request.options.get("knapsack", "exact") == "exact"
+        self.search = Search(model, exact, self._tick)
+        answer = self.search.best(self._hear)
+        if answer is None:
+            return Stop.INFEASIBLE if self.planner.exact else Stop.COMPLETED
+        self._hear(answer[0], self.search.bound, answer[1])
+        return Stop.COMPLETED
+
+    def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
+        assert self.search is not None
+        bound_here = bound if self.planner.exact else None
+        better = self.value is None or value < self.value
+        if better:
+            self.value, self.steps = value, steps
+        self.bound = bound_here
+        plan = self.search.plan(steps) if better else None
+        self.request.board.post(plan, value, bound_here, nodes=self.search.decisions, source=self.planner.name)
+
+    def _tick(self) -> None:
+        if self.request.out_of_time():
+            raise _OutOfTimeError
+
+    def _answer(self, stop: Stop) -> Outcome:
+        if self.search is None or self.steps is None:
+            return Outcome(stop)
+        gap = relative_gap(self.value, self.bound)
+        if gap is not None and gap <= PROVEN_TOLERANCE:
+            stop = Stop.PROVEN
+        table = self.search.tables.table
+        size = {
+            "downsets": self.search.model.downsets,
+            "stages": len(table.pair_source) * table.base.shape[1],
+            "decisions": self.search.decisions,
+        }
+        plan: Any = self.search.plan(self.steps)
+        return Outcome(stop, plan, self.value, self.bound, model_size=size)

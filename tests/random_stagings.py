@@ -1,0 +1,69 @@
+"""Small random staging problems: every shape that a formulation or a dynamic program has to agree on."""
+
+from __future__ import annotations
+
+import random
+
+from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+
+DEGREES = (1, 2, 3, 4)
+
+
+def random_staging(seed: int, *, layers: tuple[int, int] = (2, 6), exact_batches: bool | None = None) -> StagingProblem:
+    """The same problem for the same seed; every fourth asks for exactly N, every fifth has no memory limit."""
+    rng = random.Random(seed)
+    count = rng.randint(*layers)
+    arcs = [(u, v) for v in range(count) for u in range(v) if rng.random() < 0.45]
+    devices = rng.choice((2, 3, 4, 4, 4))
+    exact = seed % 4 == 3 if exact_batches is None else exact_batches
+    problem = StagingProblem(
+        layers=tuple(_layer(rng, v, arcs) for v in range(count)),
+        edges=tuple(Edge(u, v, float(rng.randint(0, 20))) for u, v in arcs),
+        devices=devices,
+        bandwidth=float(rng.choice((20, 100, 400))),
+        micro_batches=rng.randint(2, devices) if exact else rng.choice((2, 3, 4, 6, 12)),
+        exact_batches=exact,
+        name=f"random staging {seed}",
+    )
+    return problem if seed % 5 == 4 else problem.replace(memory_bytes=_memory(rng, problem))
+
+
+def _layer(rng: random.Random, v: int, arcs: list[tuple[int, int]]) -> Layer:
+    """Degree 1 is nearly always there, the others often; the more devices, the less time and memory."""
+    time, memory = rng.uniform(1, 10), rng.randint(2, 12)
+    ways = {}
+    for t in DEGREES:
+        if rng.random() < (0.95 if t == 1 else 0.6):
+            ways[t] = tuple(_way(rng, f"way {i}", time / t**0.8, memory, v, arcs) for i in range(rng.randint(1, 3)))
+    if not ways:
+        ways[2] = (_way(rng, "way 0", time / 2**0.8, memory, v, arcs),)
+    return Layer(v, ways)
+
+
+def _way(rng: random.Random, name: str, time: float, memory: int, v: int, arcs: list[tuple[int, int]]) -> Configuration:
+    """Slower ones tend to need less memory, as recomputation does."""
+    saved = rng.random()
+    return Configuration(
+        name,
+        time * (0.7 + saved),
+        weight_bytes=float(rng.randint(0, 10)),
+        memory_per_batch=float(round(memory * (1 - saved))),
+        memory_fixed=float(rng.randint(0, 6)),
+        gather_in={u: float(rng.randint(0, 5)) for u, w in arcs if w == v and rng.random() < 0.5},
+        gather_out={w: float(rng.randint(0, 5)) for u, w in arcs if u == v and rng.random() < 0.5},
+    )
+
+
+def _memory(rng: random.Random, problem: StagingProblem) -> float:
+    """Between what single layers need and what all of them need with several batches in flight."""
+    needs = []
+    for _ in range(40):
+        in_flight, share = rng.randint(1, problem.devices), rng.random()
+        needs.append(
+            sum(
+                rng.choice(rng.choice([ways for ways in layer.configurations.values() if ways])).memory_bytes(in_flight)
+                for layer in problem.layers
+                if any(layer.configurations.values()) and rng.random() < share
+            )
+        )
+    return float(sorted(needs)[int(len(needs) * rng.uniform(0.3, 0.7))] + 1)
