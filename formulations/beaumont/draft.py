@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
@@ -101,12 +102,12 @@ def _waits(draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Ac
     """Precedence along each batch, order around the period on each resource, and exclusive buffers."""
     waits = []
     for path in paths:
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in pairwise(path):
             waits.append(Wait(number[a], number[b], draft.duration(a), draft.shift(a, b)))
         if draft.problem.exclusive_buffers:
             waits += _buffer_waits(draft, path, number)
     for users in draft.orders:
-        for a, b in zip(users, users[1:], strict=False):
+        for a, b in pairwise(users):
             waits.append(Wait(number[a], number[b], draft.duration(a), 0))
         waits.append(Wait(number[users[-1]], number[users[0]], draft.duration(users[-1]), 1))
     return waits
@@ -140,7 +141,7 @@ def _absolute(
     draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int], table: Timetable, origin: Fraction
 ) -> dict[Activity, Fraction]:
     periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
-    for a, b in zip(path, path[1:], strict=False):
+    for a, b in pairwise(path):
         periods += draft.shift(a, b)
         time[b] = table.starts[number[b]] + periods * table.period - origin
     return time
