@@ -142,7 +142,22 @@ def decode(problem: ChainProblem, grid: Grid, batches: int, values: Values) -> P
             if is_activity(problem, e) and edge_is_cut(problem, allocation, e) and f"c[{row},{e}]" in values:
                 positions[Activity(row, e, is_transfer=True)] = round(values[f"c[{row},{e}]"]) / grid.steps
     orders = _orders(problem, allocation, positions, values)
-    return plan_of(Draft(problem, allocation, round(values["T"]) / grid.steps, batches, positions, orders))
+    shifts = _shifts(problem, positions, values) if batches > 1 else None
+    return plan_of(Draft(problem, allocation, round(values["T"]) / grid.steps, batches, positions, orders, shifts))
+
+
+def _shifts(problem: ChainProblem, positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
+    """What the model says, where the two activities are not on one GPU."""
+
+    def number(name: str) -> int:
+        return sum(round(values.get(part, 0.0)) for part in (name, f"{name}2"))
+
+    shifts = {}
+    for activity in positions:
+        edge = f"[{activity.row},{activity.number}]"
+        staged = Activity(activity.row, activity.number, is_transfer=True) in positions
+        shifts[activity] = number(f"v{edge}" if staged and not activity.is_transfer else f"u{edge}")
+    return shifts
 
 
 def _orders(

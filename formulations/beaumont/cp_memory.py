@@ -16,7 +16,10 @@ def add_memory(pattern: PatternModel) -> None:
 
 
 class _Memory:
-    """Sums of copies are taken over all rows: each batch of the pattern keeps copies of its own."""
+    """Sums of copies are taken over all rows: each batch of the pattern keeps copies of its own.
+
+    Terms are listed and added once: the solver's expressions change in place under `+=`, whoever else holds them.
+    """
 
     def __init__(self, pattern: PatternModel) -> None:
         self.pattern = pattern
@@ -30,24 +33,23 @@ class _Memory:
     def add(self) -> None:
         for node in self.pattern.nodes:
             layer = self.chain.layer_of(node[1])
-            held: Any = self.standing[layer] + self.chain.own_size(node[1])
+            held = [self.standing[layer], self.chain.own_size(node[1])]
             for m in self.kept:
-                held += self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node))
-            for e in self.waiting:
-                held += self.chain.activations[e] * self._direct(e, node)
-            self.pattern.model.add(held <= self.chain.memory)
+                held.append(self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node)))
+            held += [self.chain.activations[e] * self._direct(e, node) for e in self.waiting]
+            self.pattern.model.add(sum(held) <= self.chain.memory)
         for layer in self.pattern.layers:
             self._area(layer)
 
     def _standing(self, i: int) -> Any:
         """(33)-(35): weights, and both slots of each border of the GPU of layer i."""
         pattern, chain = self.pattern, self.chain
-        held: Any = sum(chain.weights[j] * pattern.together(i, j) for j in pattern.layers)
+        held = [chain.weights[j] * pattern.together(i, j) for j in pattern.layers]
         for border in range(1, chain.layers):
             size = 0 if chain.inputs_only else chain.border_size(border)
             if size:
-                held += size * self._at_border(i, border)
-        return held
+                held.append(size * self._at_border(i, border))
+        return sum(held)
 
     def _at_border(self, i: int, border: int) -> Any:
         pattern = self.pattern
@@ -81,22 +83,13 @@ class _Memory:
     def _started(self, m: int, at: Node) -> Any:
         """Lemma 10: rows in which F of layer m comes before a task, less those in which B does."""
         before, last = self.pattern.before, self.chain.backward(m)
-        total: Any = 0
-        for r in self.pattern.rows:
-            if (r, m) != at:
-                total += before[(r, m), at]
-            if (r, last) != at:
-                total -= before[(r, last), at]
-        return total
+        started = [before[(r, m), at] for r in self.pattern.rows if (r, m) != at]
+        return sum(started) - sum(before[(r, last), at] for r in self.pattern.rows if (r, last) != at)
 
     def _direct(self, e: int, at: Node) -> Any:
         """(22): rows in which what task e - 1 wrote waits for task e while another task runs."""
-        total: Any = 0
-        for r in self.pattern.rows:
-            ends = (r, e - 1), (r, e)
-            if at not in ends:
-                total += self._waits(*ends, at)
-        return total
+        ends = [((r, e - 1), (r, e)) for r in self.pattern.rows]
+        return sum(self._waits(a, b, at) for a, b in ends if at not in (a, b))
 
     def _waits(self, a: Node, b: Node, at: Node) -> Any:
         """Yes where the three come in this order around the period; on different GPUs none is before another."""
@@ -113,16 +106,16 @@ class _Memory:
         total = max(1, pattern.ceiling * chain.memory)
         unit = max(1, total // AREA_STEPS)
         batches = len(pattern.rows)
-        used: Any = 0
+        used = []
         for m in pattern.layers:
             area = batches * self._layer_area(m) + pattern.ceiling * chain.weights[m]
-            used += (area // unit) * pattern.together(i, m)
+            used.append((area // unit) * pattern.together(i, m))
         if not chain.inputs_only:
             for border in range(1, chain.layers):
                 size = pattern.ceiling * chain.border_size(border) // unit
                 if size:
-                    used += size * self._at_border(i, border)
-        pattern.model.add(used <= -(-total // unit))
+                    used.append(size * self._at_border(i, border))
+        pattern.model.add(sum(used) <= -(-total // unit))
 
     def _layer_area(self, m: int) -> int:
         chain, last = self.chain, self.chain.backward(m)

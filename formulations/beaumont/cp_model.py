@@ -278,10 +278,12 @@ class PatternModel:
 
     def load_links(self, timed: list[int], shared: Mapping[tuple[int, int], Any]) -> None:
         for e in timed:
-            busy = self.chain.transfers[e] * self.remote(e)
-            for pair, literal in shared.items():
-                if e in pair and literal is not None:
-                    busy += self.chain.transfers[sum(pair) - e] * literal
+            others = [
+                self.chain.transfers[sum(pair) - e] * literal
+                for pair, literal in shared.items()
+                if e in pair and literal is not None
+            ]
+            busy = self.chain.transfers[e] + sum(others)
             self.require(len(self.rows) * busy <= self.period, self.remote(e))
 
     # ---- several batches, and what follows from the rest ---------------------------------------------------

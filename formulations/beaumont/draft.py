@@ -41,6 +41,9 @@ class Draft:
     batches: int
     positions: Mapping[Activity, Fraction]
     orders: Sequence[Sequence[Activity]]
+    shifts: Mapping[Activity, int] | None = None
+    """Shifts from each activity to the next of its batch, where they are not simply the least ones: several batches
+    pass each task in turn, and one may have to wait for the sake of the turn."""
 
     @cached_property
     def rank(self) -> dict[Activity, int]:
@@ -64,6 +67,8 @@ class Draft:
         """By how many periods the next activity of a batch lags behind in the pattern, at least."""
         if not before.is_transfer and not after.is_transfer and self._gpu(before) == self._gpu(after):
             return int(self.rank[after] < self.rank[before])
+        if self.shifts is not None:
+            return self.shifts[before]
         late = self.positions[before] + self.duration(before) - self.positions[after]
         return max(0, math.ceil(late / self.period - TIE)) if self.period else int(late > 0)
 
