@@ -39,7 +39,8 @@ class NativeModel:
     dicts, numpy arrays) and returns an object with the attributes `model` (CpModel), `variables`
     (name -> IntVar), `scale` and `offset`: true objective = integer objective / scale + offset.
     Costs are rounded so that the bound stays valid on the true data: its objective may
-    claim less than the plan costs, never a bound above the true optimum.
+    claim less than the plan costs, never a bound above the true optimum. Where it rounds the other way, an attribute
+    `loss` says by how much the integer model's optimum can exceed the true one: bounds are lowered by it.
     """
 
     builder: str

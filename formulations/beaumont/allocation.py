@@ -308,7 +308,9 @@ def _area_row(
     choice.model.add(sum(filled) + weights + slots <= -(-period * facts["limit"] // coarse))
 
 
-def _forbid(choice: _Choice, groups: Sequence[Sequence[int]], apart: Sequence[Sequence[int]], cuts: Sequence[int]) -> None:
+def _forbid(
+    choice: _Choice, groups: Sequence[Sequence[int]], apart: Sequence[Sequence[int]], cuts: Sequence[int]
+) -> None:
     """Not these groups on any GPUs, with those layers elsewhere and those borders cut."""
     whole = sum(map(len, groups)) == len(choice.on)
     labellings = [tuple(range(len(groups)))] if whole else permutations(choice.gpus, len(groups))

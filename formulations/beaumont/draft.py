@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
@@ -40,6 +41,9 @@ class Draft:
     batches: int
     positions: Mapping[Activity, Fraction]
     orders: Sequence[Sequence[Activity]]
+    shifts: Mapping[Activity, int] | None = None
+    """Shifts from each activity to the next of its batch, where they are not simply the least ones: several batches
+    pass each task in turn, and one may have to wait for the sake of the turn."""
 
     @cached_property
     def rank(self) -> dict[Activity, int]:
@@ -63,6 +67,8 @@ class Draft:
         """By how many periods the next activity of a batch lags behind in the pattern, at least."""
         if not before.is_transfer and not after.is_transfer and self._gpu(before) == self._gpu(after):
             return int(self.rank[after] < self.rank[before])
+        if self.shifts is not None:
+            return self.shifts[before]
         late = self.positions[before] + self.duration(before) - self.positions[after]
         return max(0, math.ceil(late / self.period - TIE)) if self.period else int(late > 0)
 
@@ -101,12 +107,12 @@ def _waits(draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Ac
     """Precedence along each batch, order around the period on each resource, and exclusive buffers."""
     waits = []
     for path in paths:
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in pairwise(path):
             waits.append(Wait(number[a], number[b], draft.duration(a), draft.shift(a, b)))
         if draft.problem.exclusive_buffers:
             waits += _buffer_waits(draft, path, number)
     for users in draft.orders:
-        for a, b in zip(users, users[1:], strict=False):
+        for a, b in pairwise(users):
             waits.append(Wait(number[a], number[b], draft.duration(a), 0))
         waits.append(Wait(number[users[-1]], number[users[0]], draft.duration(users[-1]), 1))
     return waits
@@ -140,7 +146,7 @@ def _absolute(
     draft: Draft, path: Sequence[Activity], number: Mapping[Activity, int], table: Timetable, origin: Fraction
 ) -> dict[Activity, Fraction]:
     periods, time = 0, {path[0]: table.starts[number[path[0]]] - origin}
-    for a, b in zip(path, path[1:], strict=False):
+    for a, b in pairwise(path):
         periods += draft.shift(a, b)
         time[b] = table.starts[number[b]] + periods * table.period - origin
     return time

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from ...instances.chain import ChainProblem
+if TYPE_CHECKING:
+    from ...instances.chain import ChainProblem
 
 MEMORY_UNITS = 2**30
 """Units of memory where sizes are not whole bytes: their rounding stays far below the referee's tolerance."""
@@ -38,6 +40,8 @@ class IntegerChain:
     exclusive_buffers: bool
     steps: Fraction
     """Steps per time unit of the problem."""
+    exact: bool
+    """Are all times whole numbers of steps? If not, they were rounded down."""
 
     @property
     def layers(self) -> int:
@@ -86,8 +90,12 @@ class IntegerChain:
         return float(Fraction(steps) / self.steps)
 
     def last_below(self, period: float) -> int:
-        """The largest whole number of steps that is below a period."""
-        return math.ceil(Fraction(period) * self.steps) - 1
+        """The longest period in steps at which what fits is better than a plan of that period.
+
+        On a rounded grid each of the activities in a critical cycle may in truth take up to one step more.
+        """
+        margin = 0 if self.exact else self.tasks + len(self.transfers)
+        return math.ceil(Fraction(period) * self.steps) - 1 - margin
 
 
 def integer_chain(problem: ChainProblem, steps: Fraction) -> IntegerChain:
@@ -108,12 +116,8 @@ def integer_chain(problem: ChainProblem, steps: Fraction) -> IntegerChain:
         full_duplex=problem.duplex == "full",
         exclusive_buffers=problem.exclusive_buffers,
         steps=steps,
+        exact=all((Fraction(time) * steps).denominator == 1 for time in (*problem.durations, *problem.edge_times)),
     )
-
-
-def whole_times(problem: ChainProblem) -> bool:
-    """Are all times whole numbers, so that any whole number of steps per unit is exact?"""
-    return all(float(time).is_integer() for time in (*problem.durations, *problem.edge_times))
 
 
 def _floors(amounts: Sequence[float], factor: Fraction) -> tuple[int, ...]:

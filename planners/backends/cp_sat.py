@@ -120,16 +120,16 @@ def _hint(program: _Program, form: IntegerForm, model: MatrixModel, start: Start
 def _from_builder(native: NativeModel) -> tuple[_Program, tuple[str, ...]]:
     module, _, function = native.builder.partition(":")
     built = getattr(importlib.import_module(module), function)(native.payload)
-    scale, offset = built.scale, built.offset
+    scale, offset, loss = built.scale, built.offset, getattr(built, "loss", 0.0)
     priced = built.model.has_objective()
     program = _Program(
         built.model,
         list(built.variables.values()),
         lambda numbers: np.asarray(numbers, dtype=np.float64),
         lambda integer, point: integer / scale + offset,
-        lambda bound: bound / scale + offset,
+        lambda bound: bound / scale + offset - loss,
         lambda point: True,
-        None if priced else offset,
+        None if priced else offset - loss,
     )
     return program, tuple(built.variables)
 

@@ -8,15 +8,15 @@ import threading
 from fractions import Fraction
 from time import monotonic
 
-from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
+from ...formulations.beaumont.integer_chain import integer_chain
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
 from ...instances.pattern import PatternPlan
+from ...instances.referee.pattern import verify_pattern
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ..contract import Outcome, Request
-from .allocation import balanced, least_period, load_period, packed_pattern
+from .allocation import balanced, least_period, packed_pattern
 from .contiguous import best_contiguous
-from .schedule import longest_period
 from .search import Refuted, Search
 from .solver import Solver
 
@@ -42,7 +42,8 @@ class ExactBeaumont:
         assert isinstance(problem, ChainProblem)
         check(problem)
         run = _Run(problem, request)
-        return run.without_memory() if problem.memory_bytes is None else run.with_memory()
+        loads_decide = problem.memory_bytes is None and not problem.exclusive_buffers
+        return run.without_memory() if loads_decide else run.with_memory()
 
 
 PLANNER = ExactBeaumont()
@@ -102,51 +103,41 @@ class _Run:
         self._tell(packed_pattern(self.problem, start.allocation), 0.0)
         chain = integer_chain(self.problem, _fine(self.problem, self.best))
         found = balanced(chain, self.solver, self.workers, start.allocation)
-        if found.allocation is not None:
-            self._tell(packed_pattern(self.problem, found.allocation), self._load_bound(chain, found.bound))
-        else:
-            self._tell(None, self._load_bound(chain, found.bound))
+        plan = None if found.allocation is None else packed_pattern(self.problem, found.allocation)
+        self._tell(plan, chain.true_time(found.bound))
         return self._outcome(found.proven)
-
-    def _load_bound(self, chain: IntegerChain, steps: int) -> float:
-        """Times were rounded down: the integer bound holds, and exact times make it meet the plan."""
-        return chain.true_time(steps)
 
     # ---- with a memory limit ------------------------------------------------------------------------------
 
     def with_memory(self) -> Outcome:
         start = best_contiguous(self.problem)
-        if start is not None and not self.problem.exclusive_buffers:
+        if start is not None and not verify_pattern(self.problem, start):
             self._tell(start, 0.0)
-        search: Search | None = None
         try:
-            for steps in _grids(self.problem):
-                search = self._search(steps, search)
+            search = self._search(_coarse(self.problem))
+            search.run(self.workers)
+            if self.best is None:
+                stop = Stop.INFEASIBLE if search.done() and not search.exhausted else Stop.TIME
+                return self._outcome(False, stop)
+            if search.done() and not self.solver.over():
+                search = self._search(_fine(self.problem, self.best), search)
                 search.run(self.workers)
-                if self.best is None and search.done():
-                    return Outcome(Stop.INFEASIBLE, messages=("no allocation fits, not even one batch at a time",))
-                if not search.done() or self.solver.over():
-                    break
         except KeyboardInterrupt:
             self.solver.stopped.set()
             return self._outcome(False, Stop.INTERRUPTED)
-        return self._outcome(search is not None and search.done())
+        return self._outcome(search.done())
 
-    def _search(self, steps: Fraction, before: Search | None) -> Search:
+    def _search(self, steps: Fraction, before: Search | None = None) -> Search:
         """A grid's search; a finer one takes over what the coarser one has refuted and can refute again."""
-        if before is not None:
-            steps = _fine(self.problem, self.best)
         chain = integer_chain(self.problem, steps)
-        lower = least_period(chain) - 1
-        search = Search(self.problem, chain, self.solver, lower, self.best, self._tell)
+        search = Search(self.problem, chain, self.solver, least_period(chain) - 1, self.best, self._tell)
         if before is None:
             return search
         finer = chain.steps / before.chain.steps
-        search.lower = max(lower, math.floor(before.lower * finer))
+        search.lower = max(search.lower, math.floor(before.lower * finer))
         for item in before.refuted:
-            period = math.floor(item.period * finer)
-            if search.refuter.refutes(item.known, search.ceiling):
-                period = search.ceiling
+            again = search.refuter.refutes(item.known, search.ceiling)
+            period = search.ceiling if again else math.floor(item.period * finer)
             search.refuted.append(Refuted(item.known, period))
         return search
 
@@ -164,12 +155,6 @@ class _Run:
         )
 
 
-def _grids(problem: ChainProblem) -> list[Fraction]:
-    """Steps per time unit of the first grid, and a place for the last one, which needs a plan to be chosen."""
-    coarse = _coarse(problem)
-    return [coarse, coarse]
-
-
 def _coarse(problem: ChainProblem) -> Fraction:
     """The grid of the times themselves where that is a manageable one, else a rounded one."""
     times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
@@ -183,6 +168,8 @@ def _coarse(problem: ChainProblem) -> Fraction:
 def _fine(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
     """So fine that one step is nothing, and a multiple of the times' own grid where they have one."""
     assert plan is not None
-    wanted = math.ceil(1 / (Fraction(FINE_SHARE) * Fraction(plan.period)))
     coarse = _coarse(problem)
+    wanted = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
+    if not integer_chain(problem, coarse).exact:
+        wanted *= 2 * problem.tasks
     return coarse * max(1, math.ceil(wanted / coarse))

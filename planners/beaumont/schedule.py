@@ -36,6 +36,8 @@ class Schedule:
     """No pattern has a period of at most this many steps."""
     proven: bool
     """Is nothing left between `refuted` and the plan, or the cut-off where there is no plan?"""
+    finer: bool = False
+    """Not proven because only a finer grid can tell (exclusive buffers)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,9 @@ def best_schedule(
     while ceiling > refuted:
         answer = fit(chain, known, ceiling, solver, limit_s)
         if answer.fits is False and slack:
-            relaxed = fit(chain, known, ceiling, solver, limit_s, slack)
-            answer = Fit(None) if relaxed.fits else relaxed
+            answer = fit(chain, known, ceiling, solver, limit_s, slack)
+            if answer.fits:
+                return Schedule(plan, refuted, proven=False, finer=True)
         if answer.fits is None:
             return Schedule(plan, refuted, proven=False)
         if answer.fits is False:
@@ -109,10 +112,10 @@ def best_schedule(
         assert answer.values is not None
         found = pattern(problem, chain, allocation, answer.values)
         if found is None or (cutoff is not None and found.period >= cutoff):
-            # Rounded times fit and true ones do not: nothing is proven on this grid.
-            return Schedule(plan, refuted, proven=False)
+            # With exclusive buffers rounded times may fit where the true ones do not.
+            return Schedule(plan, refuted, proven=False, finer=True)
         plan, cutoff = found, found.period
-        ceiling = min(ceiling - 1, chain.last_below(found.period))
+        ceiling = min(ceiling, chain.last_below(found.period))
     return Schedule(plan, refuted, proven=True)
 
 

@@ -49,6 +49,8 @@ class Search:
     refuted: list[Refuted] = field(default_factory=list)
     postponed: dict[tuple[int, ...], int] = field(default_factory=dict)
     """Allocations whose schedules took too long, with the period that is refuted for them."""
+    undecided: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Allocations that only a finer grid can decide, with the period that is refuted for them."""
     schedule_limit_s: float = SCHEDULE_LIMIT_S
     failure: BaseException | None = None
 
@@ -57,6 +59,10 @@ class Search:
         self.changed = threading.Condition()
         self.busy: set[tuple[int, ...]] = set()
         self.schedules = 0
+        self.floor = 0
+        """Up to here only undecided allocations are left."""
+        self.exhausted = False
+        """Is nothing left but what only a finer grid can decide?"""
 
     @property
     def ceiling(self) -> int:
@@ -64,7 +70,7 @@ class Search:
         return longest_period(self.chain) if self.plan is None else self.chain.last_below(self.plan.period)
 
     def run(self, workers: int) -> None:
-        """Until nothing is left, or time is up."""
+        """Until nothing is left to do on this grid, or time is up."""
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
         for thread in threads:
             thread.start()
@@ -79,7 +85,8 @@ class Search:
             raise self.failure
 
     def done(self) -> bool:
-        return self.lower >= self.ceiling
+        """Is nothing left to do on this grid?"""
+        return self.exhausted or self.lower >= self.ceiling
 
     # ---- one worker ------------------------------------------------------------------------------------------
 
@@ -96,7 +103,7 @@ class Search:
         with self.changed:
             level = self._level()
             refuted = [item.known for item in self.refuted if item.period >= level]
-            waiting = sorted(self.busy | set(self.postponed))
+            waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
         found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
         if found.exhausted:
             self._exhausted(level, waiting)
@@ -113,12 +120,13 @@ class Search:
                     self.changed.notify_all()
 
     def _level(self) -> int:
-        gap = self.ceiling - self.lower
         if self.plan is None:
             return self.ceiling  # first any pattern at all, or the proof that there is none
+        floor = max(self.floor, self.lower)
+        gap = self.ceiling - floor
         if gap <= CLOSE_SHARE * self.ceiling:
             return self.ceiling
-        return self.lower + max(1, int(LEVEL_SHARE * gap))
+        return floor + max(1, int(LEVEL_SHARE * gap))
 
     def _exhausted(self, level: int, waiting: Sequence[tuple[int, ...]]) -> None:
         """Only allocations under examination, or postponed ones, can be at the level."""
@@ -127,8 +135,12 @@ class Search:
                 self.changed.wait(1.0)
                 return
             late = [(period, a) for a, period in self.postponed.items() if period < level]
-            self._lift(min([level, *(period for period, _ in late)]))
-            if not late or self.lower >= level:
+            unclear = [period for period in self.undecided.values() if period < level]
+            self._lift(min([level, *unclear, *(period for period, _ in late)]))
+            if not late:
+                self.exhausted = bool(unclear) and level >= self.ceiling
+                if unclear and not self.exhausted:
+                    self.floor = level
                 return
             allocation = min(late)[1]
             refuted = self.postponed.pop(allocation)
@@ -170,5 +182,7 @@ class Search:
                 self.tell(answer.plan, self.chain.true_time(self.lower))
             if answer.proven:
                 self.refuted.append(Refuted(Known.whole(allocation), max(answer.refuted, self.ceiling)))
+            elif answer.finer:
+                self.undecided[allocation] = answer.refuted
             else:
                 self.postponed[allocation] = answer.refuted

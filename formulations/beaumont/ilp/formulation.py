@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....instances.chain import ChainProblem
-from ....instances.errors import InputError, UsageError
+from ....instances.errors import UsageError
 from ....instances.pattern import PatternPlan
 from ...contract import BuiltModel, Refuted, Values
 from ...registry import CHAIN_VARIANT
 from .. import bounds
+from ..checks import check_chain
 from ..decimals import FINE, decimal, grid_below, most_periods
 from . import cuts, memory, order, period, resources, shifts, translate
 from .facts import Facts, facts_of
@@ -71,18 +72,6 @@ class BeaumontIlp:
 
 
 FORMULATION = BeaumontIlp()
-
-
-def check_chain(problem: ChainProblem, name: str) -> None:
-    """What both models of periodic patterns ask of a problem."""
-    if not isinstance(problem, ChainProblem):
-        raise UsageError(f"{name} plans chains, not problems of type {type(problem).__name__}.")
-    if problem.memory_mode == "strict":
-        raise InputError(
-            "memory_mode",
-            f'is "strict", for which {name} has no model',
-            'give "reserved", and the referee will recompute the plan\'s memory in either mode',
-        )
 
 
 def assemble(facts: Facts, *, printed: bool) -> Frame:

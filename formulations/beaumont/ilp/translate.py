@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ....instances.chain import ChainProblem
 from ....instances.pattern import PatternPlan
 from ...contract import Values
 from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of

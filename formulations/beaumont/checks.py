@@ -1,0 +1,18 @@
+"""What the models of periodic patterns ask of a problem."""
+
+from __future__ import annotations
+
+from ...instances.chain import ChainProblem
+from ...instances.errors import InputError, UsageError
+
+
+def check_chain(problem: ChainProblem, name: str) -> None:
+    """Raise where the problem is no chain, or counts memory in a way that no linear model follows."""
+    if not isinstance(problem, ChainProblem):
+        raise UsageError(f"{name} plans chains, not problems of type {type(problem).__name__}.")
+    if problem.memory_mode == "strict":
+        raise InputError(
+            "memory_mode",
+            f'is "strict", for which {name} has no model',
+            'give "reserved"; the referee recomputes the memory of its plans in either mode',
+        )

@@ -1,0 +1,237 @@
+"""`cp-beaumont`: periodic patterns of one or several batches as a native CP-SAT model, behind the common contract.
+
+Times are whole numbers of grid steps. Where all times are whole multiples of a unit nothing is lost: the shortest
+period is then a fraction with a small denominator, every question is asked on the grid of the largest such fraction
+below the cut-off, and found patterns are tightened to their true period. Other times are rounded down on a fine
+grid, so that bounds and refutations hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from ...instances.chain import ChainProblem
+from ...instances.errors import InputError, UsageError
+from ...instances.pattern import PatternPlan
+from ..contract import BuiltModel, NativeModel, Refuted, Values
+from ..registry import BATCHES_PER_PERIOD
+from . import bounds, cp_model
+from .checks import check_chain
+from .decimals import Grid, decimal, grid_below
+from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
+from .integer_chain import IntegerChain, integer_chain
+
+MOST_BATCHES = 16
+
+BUFFER_STEPS = 1000
+"""With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each
+buffer may be held for one step too long: no pattern is lost by rounding its period up."""
+
+
+class BeaumontCp:
+    """Minimise the period per batch of a pattern of k batches."""
+
+    name = "cp-beaumont"
+    title = "periodic pipelined schedules of chains, k batches per period, as a CP-SAT model"
+    paper = (
+        "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations"
+    )
+    problem_kind = "chain"
+    options = (BATCHES_PER_PERIOD,)
+
+    def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
+        check_chain(problem, self.name)
+        batches = options["batches_per_period"]
+        if not 1 <= batches <= MOST_BATCHES:
+            raise InputError(
+                "option batches_per_period", f"is {batches}", f"give a whole number from 1 to {MOST_BATCHES}"
+            )
+        if batches > 1 and problem.exclusive_buffers:
+            raise UsageError(
+                f"{self.name} has no exclusive buffers for several batches per period; drop --batches-per-period, "
+                'or set "exclusive_buffers" to false and see which buffers the referee finds overrun.'
+            )
+
+    def contiguity(self, options: Mapping[str, Any]) -> str:
+        return "none"
+
+    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("cp-sat",)
+
+    def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
+        return bounds.lower_bound(problem)
+
+    def build(
+        self,
+        problem: ChainProblem,
+        options: Mapping[str, Any],
+        *,
+        native: bool,
+        cutoff: float | None = None,
+        precision: float = 1e-9,
+    ) -> BuiltModel | Refuted:
+        if not native:
+            raise UsageError(
+                f"{self.name} is a model for CP-SAT alone; choose --solver cp-sat, or --formulation ilp-beaumont."
+            )
+        batches = options["batches_per_period"]
+        least = decimal(bounds.lower_bound(problem)) * batches
+        limit = None if cutoff is None else decimal(cutoff) * batches
+        if limit is not None and least > limit * (1 + Fraction(1, 10**9)):
+            return Refuted("the GPUs together have too little time or memory for the work")
+        grid = _grid(problem, limit, batches)
+        chain = chain_on(problem, grid)
+        floor = min(math.floor(least * grid.steps * (1 - Fraction(1, 10**12))), grid.ceiling)
+        scale = float(grid.steps * batches)
+        data = cp_model.payload(
+            chain,
+            batches=batches,
+            floor=max(0, floor),
+            ceiling=grid.ceiling,
+            slack=int(problem.exclusive_buffers),
+            scale=scale,
+            loss=float(grid.loss) / scale,
+        )
+
+        def decode_values(values: Values) -> PatternPlan:
+            return decode(problem, grid, batches, values)
+
+        def encode_plan(plan: PatternPlan) -> Values | None:
+            return encode(problem, batches, limit, plan)
+
+        size = {"layers": problem.layers, "gpus": chain.gpus, "batches": batches}
+        return BuiltModel(NativeModel(cp_model.BUILDER, data), decode_values, encode_plan, size=size)
+
+
+FORMULATION = BeaumontCp()
+
+
+def _grid(problem: ChainProblem, limit: Fraction | None, batches: int) -> Grid:
+    grid = grid_below(problem, bounds.sequential_period(problem) * batches, limit, batches)
+    if grid.exact and problem.exclusive_buffers:
+        return Grid(grid.steps * BUFFER_STEPS, grid.ceiling * BUFFER_STEPS, Fraction(1), exact=True)
+    return grid
+
+
+def chain_on(problem: ChainProblem, grid: Grid) -> IntegerChain:
+    """The problem in steps of a grid; exact where the grid is."""
+    chain = integer_chain(problem, grid.steps)
+    if not grid.exact:
+        return chain
+    durations = tuple(int(decimal(time) * grid.steps) for time in problem.durations)
+    transfers = (0, *(int(decimal(time) * grid.steps) for time in problem.edge_times))
+    return replace(chain, durations=durations, transfers=transfers)
+
+
+# ---- from a solution to a plan, and back ----------------------------------------------------------------
+
+
+def decode(problem: ChainProblem, grid: Grid, batches: int, values: Values) -> PatternPlan:
+    """Allocation, orders and positions, timed anew with the problem's own numbers."""
+    gpus = min(problem.gpus, problem.layers)
+    allocation = tuple(max(range(gpus), key=lambda g: values[f"on[{i},{g}]"]) for i in range(problem.layers))
+    positions: dict[Activity, Fraction] = {}
+    for row in range(batches):
+        for t in range(problem.tasks):
+            positions[Activity(row, t + 1)] = round(values[f"p[{row},{t}]"]) / grid.steps
+        for e in problem.remote_edges:
+            if is_activity(problem, e) and edge_is_cut(problem, allocation, e) and f"c[{row},{e}]" in values:
+                positions[Activity(row, e, is_transfer=True)] = round(values[f"c[{row},{e}]"]) / grid.steps
+    orders = _orders(problem, allocation, positions, values)
+    shifts = _shifts(problem, positions, values) if batches > 1 else None
+    return plan_of(Draft(problem, allocation, round(values["T"]) / grid.steps, batches, positions, orders, shifts))
+
+
+def _shifts(problem: ChainProblem, positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
+    """What the model says, where the two activities are not on one GPU."""
+
+    def number(name: str) -> int:
+        return sum(round(values.get(part, 0.0)) for part in (name, f"{name}2"))
+
+    shifts = {}
+    for activity in positions:
+        edge = f"[{activity.row},{activity.number}]"
+        staged = Activity(activity.row, activity.number, is_transfer=True) in positions
+        shifts[activity] = number(f"v{edge}" if staged and not activity.is_transfer else f"u{edge}")
+    return shifts
+
+
+def _orders(
+    problem: ChainProblem, allocation: tuple[int, ...], positions: Mapping[Activity, Fraction], values: Values
+) -> list[list[Activity]]:
+    users: dict[tuple[int, ...], list[Activity]] = {}
+    for activity in positions:
+        number = activity.number
+        if not activity.is_transfer:
+            users.setdefault((allocation[problem.layer_of[number - 1]],), []).append(activity)
+        elif problem.edge_times[number - 1]:
+            users.setdefault(link_of(problem, allocation, number), []).append(activity)
+    return [_sorted(group, positions, values) for group in users.values()]
+
+
+def _sorted(group: list[Activity], positions: Mapping[Activity, Fraction], values: Values) -> list[Activity]:
+    """By the order literals: positions say nothing where activities without a duration share an instant."""
+    before = dict.fromkeys(group, 0)
+    for n, a in enumerate(group):
+        for b in group[n + 1 :]:
+            x, y = sorted((_node(a), _node(b)), key=(lambda node: node[::-1]) if a.is_transfer else None)
+            name = f"{'wc' if a.is_transfer else 'w'}[{x[0]},{x[1]},{y[0]},{y[1]}]"
+            early, late = (a, b) if _node(a) == x else (b, a)
+            before[late if values[name] > 0.5 else early] += 1
+    return sorted(group, key=lambda activity: (before[activity], positions[activity]))
+
+
+def _node(activity: Activity) -> tuple[int, int]:
+    return activity.row, activity.number if activity.is_transfer else activity.number - 1
+
+
+def encode(problem: ChainProblem, batches: int, limit: Fraction | None, plan: PatternPlan) -> Values | None:
+    """Allocation, orders and shifts, for which the solver finds times; None for a plan of another shape or too long."""
+    if plan.batches_per_period != batches:
+        return None
+    folded = fold(problem, plan)
+    if folded is None or (limit is not None and folded.period > limit):
+        return None
+    if any(folded.laps[Activity(row, 1)] for row in range(batches)):
+        return None
+    label: dict[int, int] = {}
+    for gpu in plan.allocation:
+        label.setdefault(gpu, len(label))
+    gpus = min(problem.gpus, problem.layers)
+    if len(label) > gpus:
+        return None
+    values = {f"on[{i},{g}]": float(label[gpu] == g) for i, gpu in enumerate(plan.allocation) for g in range(gpus)}
+    values |= _order_values(problem, plan, batches, folded)
+    shifts = _shift_values(problem, batches, folded)
+    return None if shifts is None else values | shifts
+
+
+def _order_values(problem: ChainProblem, plan: PatternPlan, batches: int, folded: Folded) -> dict[str, float]:
+    nodes = [(row, t) for row in range(batches) for t in range(problem.tasks)]
+    gpu = {node: plan.allocation[problem.layer_of[node[1]]] for node in nodes}
+    values = {}
+    for n, a in enumerate(nodes):
+        for b in nodes[n + 1 :]:
+            first = folded.is_before(Activity(a[0], a[1] + 1), Activity(b[0], b[1] + 1), problem)
+            values[f"w[{a[0]},{a[1]},{b[0]},{b[1]}]"] = float(gpu[a] == gpu[b] and first)
+    return values
+
+
+def _shift_values(problem: ChainProblem, batches: int, folded: Folded) -> dict[str, float] | None:
+    values: dict[str, float] = {}
+    for row in range(batches):
+        for e in problem.remote_edges:
+            sent, read = folded.laps[Activity(row, e)], folded.laps[Activity(row, e + 1)]
+            staged = is_activity(problem, e)
+            moved = folded.laps.get(Activity(row, e, is_transfer=True), sent) if staged else sent
+            parts = {"v": moved - sent, "u": read - moved} if staged else {"u": read - moved}
+            for name, number in parts.items():
+                if not 0 <= number <= 2:
+                    return None
+                values[f"{name}[{row},{e}]"] = float(number >= 1)
+                values[f"{name}[{row},{e}]2"] = float(number >= 2)
+    return values

@@ -1,0 +1,126 @@
+"""(22) and (31)-(36) for the CP-SAT model: what a GPU holds while each of its tasks runs fits its memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cp_model import Node, PatternModel
+
+AREA_STEPS = 2**36
+"""Resolution of the area rows: products of times and sizes would overflow the solver's integers."""
+
+
+def add_memory(pattern: PatternModel) -> None:
+    _Memory(pattern).add()
+
+
+class _Memory:
+    """Sums of copies are taken over all rows: each batch of the pattern keeps copies of its own.
+
+    Terms are listed and added once: the solver's expressions change in place under `+=`, whoever else holds them.
+    """
+
+    def __init__(self, pattern: PatternModel) -> None:
+        self.pattern = pattern
+        self.chain = pattern.chain
+        self.kept = [i for i in pattern.layers if self.chain.activations[i]]
+        waiting = range(1, self.chain.tasks) if not self.chain.inputs_only else range(0)
+        self.waiting = [e for e in waiting if self.chain.activations[e]]
+        self.standing = [self._standing(i) for i in pattern.layers]
+        self.copies = {(i, m): self._copies(i, m) for i in pattern.layers for m in self.kept}
+
+    def add(self) -> None:
+        for node in self.pattern.nodes:
+            layer = self.chain.layer_of(node[1])
+            held = [self.standing[layer], self.chain.own_size(node[1])]
+            for m in self.kept:
+                held.append(self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node)))
+            held += [self.chain.activations[e] * self._direct(e, node) for e in self.waiting]
+            self.pattern.model.add(sum(held) <= self.chain.memory)
+        for layer in self.pattern.layers:
+            self._area(layer)
+
+    def _standing(self, i: int) -> Any:
+        """(33)-(35): weights, and both slots of each border of the GPU of layer i."""
+        pattern, chain = self.pattern, self.chain
+        held = [chain.weights[j] * pattern.together(i, j) for j in pattern.layers]
+        for border in range(1, chain.layers):
+            size = 0 if chain.inputs_only else chain.border_size(border)
+            if size:
+                held.append(size * self._at_border(i, border))
+        return sum(held)
+
+    def _at_border(self, i: int, border: int) -> Any:
+        pattern = self.pattern
+        left, right = pattern.together(i, border - 1), pattern.together(i, border)
+        if i in (border - 1, border):
+            return pattern.together(border - 1, border).negated()
+        one = pattern.flag()
+        pattern.model.add_bool_or([one, left.negated(), right])
+        pattern.model.add_bool_or([one, left, right.negated()])
+        return one
+
+    def _copies(self, i: int, m: int) -> Any:
+        """(32): the lags of layer m over all rows, as far as it is on the GPU of layer i."""
+        pattern = self.pattern
+        lag = sum(pattern.lags(m))
+        if i == m:
+            return lag
+        most = self._most_copies(m)
+        number = pattern.model.new_int_var(0, most, "")
+        pattern.require(number >= lag, pattern.together(i, m))
+        return number
+
+    def _most_copies(self, m: int) -> int:
+        """By the stages between F and B, and by the memory of the GPU that keeps the copies."""
+        chain, rows = self.chain, len(self.pattern.rows)
+        assert chain.memory is not None
+        stages = sum(len(self.pattern.stages[0, e]) for e in range(m + 1, chain.backward(m) + 1))
+        room = chain.memory - chain.weights[m] - chain.own_size(m)
+        return max(0, min(rows * stages, room // chain.activations[m] + rows))
+
+    def _started(self, m: int, at: Node) -> Any:
+        """Lemma 10: rows in which F of layer m comes before a task, less those in which B does."""
+        before, last = self.pattern.before, self.chain.backward(m)
+        started = [before[(r, m), at] for r in self.pattern.rows if (r, m) != at]
+        return sum(started) - sum(before[(r, last), at] for r in self.pattern.rows if (r, last) != at)
+
+    def _direct(self, e: int, at: Node) -> Any:
+        """(22): rows in which what task e - 1 wrote waits for task e while another task runs."""
+        ends = [((r, e - 1), (r, e)) for r in self.pattern.rows]
+        return sum(self._waits(a, b, at) for a, b in ends if at not in (a, b))
+
+    def _waits(self, a: Node, b: Node, at: Node) -> Any:
+        """Yes where the three come in this order around the period; on different GPUs none is before another."""
+        model, before = self.pattern.model, self.pattern.before
+        waits = self.pattern.flag()
+        for x, y in (((a, at), (at, b)), ((at, b), (b, a)), ((b, a), (a, at))):
+            model.add_bool_or([before[x].negated(), before[y].negated(), waits])
+        return waits
+
+    def _area(self, i: int) -> None:
+        """Little's law on the GPU of layer i, at the longest period that is asked for."""
+        pattern, chain = self.pattern, self.chain
+        assert chain.memory is not None
+        total = max(1, pattern.ceiling * chain.memory)
+        unit = max(1, total // AREA_STEPS)
+        batches = len(pattern.rows)
+        used = []
+        for m in pattern.layers:
+            area = batches * self._layer_area(m) + pattern.ceiling * chain.weights[m]
+            used.append((area // unit) * pattern.together(i, m))
+        if not chain.inputs_only:
+            for border in range(1, chain.layers):
+                size = pattern.ceiling * chain.border_size(border) // unit
+                if size:
+                    used.append(size * self._at_border(i, border))
+        pattern.model.add(sum(used) <= -(-total // unit))
+
+    def _layer_area(self, m: int) -> int:
+        chain, last = self.chain, self.chain.backward(m)
+        area = chain.activations[m] * (chain.elapsed[last + 1] - chain.elapsed[m])
+        if not chain.inputs_only:
+            area += chain.activations[m + 1] * chain.durations[m]
+            area += (chain.activations[last] + chain.activations[last + 1]) * chain.durations[last]
+        return area
