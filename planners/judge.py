@@ -34,7 +34,7 @@ def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
         return Ruling(plan, None, (f"a plan of kind {plan.kind!r} says nothing about a {problem.kind}",))
     referee = referee_of(problem)
     try:
-        violations = referee.violations(problem, plan, rules)
+        violations = tuple(str(violation) for violation in referee.violations(problem, plan, rules))
         value = None if violations else referee.value(problem, plan, rules)
     except (TypeError, ValueError, AttributeError) as error:
         return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))

@@ -9,7 +9,7 @@ from typing import Any
 from ..formulations.contract import Plan, Problem
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
-from ..instances.referee import evaluate, evaluate_pattern, verify, verify_pattern
+from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
 from ..instances.referee.staged import evaluate_stages, verify_stages
 from ..instances.staged_plan import StagedPlan
 
@@ -38,10 +38,12 @@ class Referee:
     """What judges plans of one type: violations in words, and the value of a plan without any."""
 
     plan_type: type
-    violations: Callable[[Any, Any, Rules], tuple[str, ...]]
+    violations: Callable[[Any, Any, Rules], tuple[Violation, ...]]
     value: Callable[[Any, Any, Rules], float]
     facts: Callable[[Any], dict[str, Any]]
     """What a report says of a problem beside its name."""
+    evaluation: Callable[[Any, Any, Rules], Any]
+    """Everything that follows from a plan, with `to_json`."""
 
 
 def referee_of(problem: Problem) -> Referee:
@@ -53,8 +55,8 @@ def fits(problem: Problem, plan: Plan) -> bool:
     return isinstance(plan, referee_of(problem).plan_type)
 
 
-def _placement_violations(problem: Any, plan: Any, rules: Rules) -> tuple[str, ...]:
-    return tuple(str(violation) for violation in verify(problem, plan, contiguity=rules.contiguity))
+def _placement_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify(problem, plan, contiguity=rules.contiguity)
 
 
 def _placement_value(problem: Any, plan: Any, rules: Rules) -> float:
@@ -78,8 +80,8 @@ def _cluster_facts(problem: Any) -> dict[str, Any]:
     return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
 
 
-def _pattern_violations(problem: Any, plan: Any, rules: Rules) -> tuple[str, ...]:
-    return tuple(str(violation) for violation in verify_pattern(problem, plan))
+def _pattern_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify_pattern(problem, plan)
 
 
 def _pattern_value(problem: Any, plan: Any, rules: Rules) -> float:
@@ -96,8 +98,8 @@ def _chain_facts(problem: Any) -> dict[str, Any]:
     }
 
 
-def _staged_violations(problem: Any, plan: Any, rules: Rules) -> tuple[str, ...]:
-    return tuple(str(violation) for violation in verify_stages(problem, plan, rules.semantics))
+def _staged_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify_stages(problem, plan, rules.semantics)
 
 
 def _staged_value(problem: Any, plan: Any, rules: Rules) -> float:
@@ -116,8 +118,22 @@ def _staging_facts(problem: Any) -> dict[str, Any]:
     }
 
 
+def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate(problem, plan)
+
+
+def _pattern_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate_pattern(problem, plan)
+
+
+def _staged_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate_stages(problem, plan, rules.semantics)
+
+
 _REFEREES: Mapping[str, Referee] = {
-    "placement": Referee(PlacementPlan, _placement_violations, _placement_value, _placement_facts),
-    "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts),
-    "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts),
+    "placement": Referee(
+        PlacementPlan, _placement_violations, _placement_value, _placement_facts, _placement_evaluation
+    ),
+    "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts, _pattern_evaluation),
+    "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts, _staged_evaluation),
 }

@@ -15,18 +15,27 @@ from ..kinds import Plan, Problem
 from ..placement import PlacementProblem
 from ..result import SCHEMA as RESULT_SCHEMA
 from ..result import Result
+from ..staging import StagingProblem
 from .chain import SCHEMA as CHAIN_SCHEMA
 from .chain import chain_from_json, chain_to_json
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
 from .own import placement_from_json, placement_to_json
 from .pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
 from .published import placement_from_published, placement_to_published
+from .staging import (
+    PUBLISHED_STAGING_MARKS,
+    STAGING_SCHEMA,
+    staging_from_json,
+    staging_from_published,
+    staging_to_json,
+    staging_to_published,
+)
 
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
 KNOWN_FORMATS = (
-    'own JSON ("schema": "pipeplan.placement/1" or "pipeplan.chain/1"), the published JSON ("maxFPGAs", "nodes", '
-    '"edges") or a PipeDream profile (graph.txt)'
+    'own JSON ("schema": "pipeplan.placement/1", "pipeplan.chain/1" or "pipeplan.staging/1"), a published JSON '
+    '("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream profile (graph.txt)'
 )
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
@@ -42,12 +51,13 @@ class _Cluster:
     bandwidth: float | None
     cpu_slowdown: float | None
     training: bool | None
+    batch: int | None = None
 
 
 def load(
     path: str | os.PathLike[str],
     *,
-    kind: Literal["placement", "chain"] | None = None,
+    kind: Literal["placement", "chain", "staging"] | None = None,
     format: str | None = None,
     devices: int | None = None,
     cpus: int | None = None,
@@ -55,16 +65,18 @@ def load(
     bandwidth: float | None = None,
     cpu_slowdown: float | None = None,
     training: bool | None = None,
+    batch: int | None = None,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Problem:
     """Read a problem; its format is detected unless `format` names it, and its kind is checked if `kind` names it.
 
     `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says, and so does `bandwidth`
-    (bytes per second; infinity: transfers take no time) for a chain. A PipeDream profile says nothing about a
+    (bytes per second; infinity: transfers take no time) for a chain, and `bandwidth` and `batch` (micro-batches)
+    for a staging problem, whose bandwidth is in the file's own units. A PipeDream profile says nothing about a
     cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
     given, and CPUs need `cpu_slowdown`.
     """
-    cluster = _Cluster(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training)
+    cluster = _Cluster(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch)
     text = read_text(path, max_bytes=max_bytes)
     try:
         problem = _parse(text, path, _known_format(format), cluster)
@@ -93,6 +105,10 @@ def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _
         return _lower(text, path, cluster)
     data = parse_json(text, str(path))
     name = name or _json_format(data)
+    if _is_staging(data):
+        return _staging(data, cluster, Path(path).stem)
+    if cluster.batch is not None:
+        raise UsageError("--batch is for staging problems: this one has no micro-batches; drop --batch.")
     if name == "own" and _is_chain(data):
         return _chain(data, cluster)
     _refuse_profile_options(cluster)
@@ -109,7 +125,7 @@ def _json_format(data: object) -> str:
         raise InputError("schema", f"is {show(RESULT_SCHEMA)}: a result, not a problem", "give the file of the problem")
     if "schema" in data or "accelerators" in data:
         return "own"
-    if any(mark in data for mark in PUBLISHED_MARKS):
+    if any(mark in data for mark in (*PUBLISHED_MARKS, *PUBLISHED_STAGING_MARKS)):
         return "published"
     raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
 
@@ -125,6 +141,33 @@ def _is_chain(data: Any) -> bool:
     """Of whatever version: others than ours are refused by the reader of chains, which names ours."""
     schema = data.get("schema") if isinstance(data, dict) else None
     return isinstance(schema, str) and schema.startswith(CHAIN_SCHEMA.rpartition("/")[0] + "/")
+
+
+def _is_staging(data: Any) -> bool:
+    if not isinstance(data, dict):
+        return False
+    schema = data.get("schema")
+    if isinstance(schema, str):
+        return schema.startswith(STAGING_SCHEMA.rpartition("/")[0] + "/")
+    return any(mark in data for mark in PUBLISHED_STAGING_MARKS)
+
+
+def _staging(data: dict[str, Any], cluster: _Cluster, name: str) -> StagingProblem:
+    """The staging problem with the caller's cluster in it; bandwidths stay in the file's own units."""
+    if cluster.cpus:
+        raise UsageError("--cpus is for placement problems: stages run on devices alone; drop --cpus.")
+    _refuse_profile_options(replace(cluster, bandwidth=None))
+    problem = staging_from_json(data) if "schema" in data else staging_from_published(data, name)
+    changes: dict[str, Any] = {}
+    if cluster.devices is not None:
+        changes["devices"] = cluster.devices
+    if cluster.memory_bytes is not None:
+        changes["memory_bytes"] = _finite(cluster.memory_bytes)
+    if cluster.bandwidth is not None:
+        changes["bandwidth"] = cluster.bandwidth
+    if cluster.batch is not None:
+        changes["micro_batches"] = cluster.batch
+    return problem.replace(**changes) if changes else problem
 
 
 def _chain(data: dict[str, Any], cluster: _Cluster) -> ChainProblem:
@@ -188,10 +231,13 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
     """Write a problem (`own` format; placement problems also as `published`), a plan or a result, atomically."""
     if format not in WRITABLE_FORMATS:
         raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
+    data: Any
     if isinstance(value, PlacementProblem):
         data = placement_to_json(value) if format == "own" else placement_to_published(value)
+    elif isinstance(value, StagingProblem):
+        data = staging_to_json(value) if format == "own" else staging_to_published(value)
     elif format != "own":
-        raise UsageError("Only placement problems have a published format; save all else in the own format.")
+        raise UsageError("Only placement and staging problems have a published format; save in the own format.")
     else:
         data = chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()
     write_text_atomically(path, dump_json(data))

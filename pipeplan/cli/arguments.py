@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..instances.errors import InputError, UsageError
+from ..instances.kinds import Problem
 from ..instances.placement import PlacementProblem
 from . import quantities
 
@@ -41,6 +43,10 @@ Bandwidth = Annotated[
         rich_help_panel=CLUSTER,
     ),
 ]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", help="Micro-batches in a batch, for staging problems.", rich_help_panel=CLUSTER),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
@@ -68,20 +74,33 @@ class Cluster:
     bandwidth: float | None = None
     cpu_slowdown: float | None = None
     training: bool | None = None
+    batch: int | None = None
 
-    def for_packaged(self) -> dict[str, Any]:
-        """The fields of a placement problem that are overridden; a packaged problem holds times, not bytes."""
-        for name in ("bandwidth", "cpu_slowdown", "training"):
-            if getattr(self, name) is not None:
-                option = "--inference" if name == "training" else "--" + name.replace("_", "-")
-                raise UsageError(
-                    f"{option} is for PipeDream profiles; a packaged instance has its times: drop {option}."
-                )
-        given = {"accelerators": self.devices, "cpus": self.cpus, "memory_bytes": self.memory_bytes}
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if changes.get("memory_bytes") == math.inf:
-            changes["memory_bytes"] = None
+    def changes_to(self, problem: Problem) -> dict[str, Any]:
+        """The fields of a packaged problem that are overridden; what its kind does not have is refused."""
+        names = FIELDS[problem.kind]
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        for name in given:
+            if name not in names:
+                option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
+                raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
+        changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
+        if problem.kind == "chain" and "bandwidth" in changes:
+            changes["transfer_times"] = None
         return changes
+
+
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "placement": {"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
+    "chain": {"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
+    "staging": {
+        "devices": "devices",
+        "memory_bytes": "memory_bytes",
+        "bandwidth": "bandwidth",
+        "batch": "micro_batches",
+    },
+}
+"""Which fields of each kind of problem the command line overrides."""
 
 
 def cluster(
@@ -91,24 +110,32 @@ def cluster(
     bandwidth: float | None,
     cpu_slowdown: float | None,
     inference: bool,
+    batch: int | None = None,
 ) -> Cluster:
     """The options of every command that reads an instance."""
-    return Cluster(devices, cpus, memory, bandwidth, cpu_slowdown, False if inference else None)
+    return Cluster(devices, cpus, memory, bandwidth, cpu_slowdown, False if inference else None, batch)
 
 
-def load_instance(text: str, on: Cluster) -> PlacementProblem:
+def load_instance(text: str, on: Cluster) -> Problem:
     """The problem in a file, or the packaged one of that name, on the cluster of the command line."""
     from ..instances.io import load
 
     if os.path.exists(text) or _looks_like_a_path(text):
-        problem = load(text, kind="placement", **asdict(on))
-        assert isinstance(problem, PlacementProblem), "checked by its kind"
-        return problem
+        return load(text, **asdict(on))
     from ..instances.catalogue import load_packaged, packaged_names
 
     if text not in packaged_names():
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
-    return load_packaged(text).replace(**on.for_packaged())
+    problem = load_packaged(text)
+    return problem.replace(**on.changes_to(problem))
+
+
+def load_placement(text: str, on: Cluster, what: str) -> PlacementProblem:
+    """The same for commands that know placement problems alone."""
+    problem = load_instance(text, on)
+    if not isinstance(problem, PlacementProblem):
+        raise UsageError(f"{what} is for placement problems; {text} is a {problem.kind} problem.")
+    return problem
 
 
 def _looks_like_a_path(text: str) -> bool:

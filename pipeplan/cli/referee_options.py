@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
+from ..instances.kinds import Plan, Problem
+from ..instances.referee import Violation
+from ..planners.referees import Rules, referee_of
 from .console import say_note
 
+SEMANTICS = ("paper", "reference")
 CONTIGUITIES = ("none", "device", "chain")
 OBJECTIVES = ("max-load", "gpipe")
 
@@ -39,17 +41,38 @@ Objective = Annotated[
 ]
 
 
+Semantics = Annotated[
+    str | None,
+    typer.Option(
+        "--semantics",
+        metavar="|".join(SEMANTICS),
+        help="Of staging problems; default: what the result was made for, else paper.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A plan before the referee, with the rules that apply."""
 
-    problem: PlacementProblem
-    plan: PlacementPlan
-    contiguity: str
-    objective: str
+    problem: Problem
+    plan: Plan
+    rules: Rules
+
+    def violations(self) -> tuple[Violation, ...]:
+        return referee_of(self.problem).violations(self.problem, self.plan, self.rules)
+
+    def value(self) -> float:
+        return referee_of(self.problem).value(self.problem, self.plan, self.rules)
+
+    def evaluation(self) -> Any:
+        return referee_of(self.problem).evaluation(self.problem, self.plan, self.rules)
 
 
-def read_case(problem: PlacementProblem, path: str, contiguity: str | None, objective: str | None) -> Case:
+def read_case(
+    problem: Problem, path: str, contiguity: str | None, objective: str | None, semantics: str | None = None
+) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
     from ..instances.io import load_plan
 
@@ -61,12 +84,12 @@ def read_case(problem: PlacementProblem, path: str, contiguity: str | None, obje
             f"{path} was made for another problem (hash {made_hash}, this one has {problem.hash}); "
             "give the same cluster options as then."
         )
-    return Case(
-        problem,
-        plan,
-        _rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
-        _rule("--objective", objective, made_for.get("objective"), OBJECTIVES, "max-load"),
+    rules = Rules(
+        contiguity=_rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
+        objective=_rule("--objective", objective, made_for.get("objective"), OBJECTIVES, "max-load"),
+        semantics=_rule("--semantics", semantics, made_for.get("semantics"), SEMANTICS, "paper"),
     )
+    return Case(problem, plan, rules)
 
 
 def _made_for(path: str) -> dict[str, Any]:
@@ -80,7 +103,7 @@ def _made_for(path: str) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, dict):
-            known |= {key: part[key] for key in ("contiguity", "objective", "hash") if key in part}
+            known |= {key: part[key] for key in ("contiguity", "objective", "semantics", "hash") if key in part}
     return known
 
 

@@ -1,12 +1,16 @@
-"""`plan show`: the split as a drawing in the terminal."""
+"""`plan show`: a plan as a drawing in the terminal."""
 
 from __future__ import annotations
 
 import typer
 
-from ..instances.referee import NotAnAssignmentError, evaluate_latency, verify
+from ..instances.errors import PipeplanError
+from ..instances.placement import PlacementProblem
+from ..instances.plan import PlacementPlan
+from ..instances.referee import NotAnAssignmentError, evaluate_latency
 from .arguments import (
     Bandwidth,
+    Batch,
     Cpus,
     CpuSlowdown,
     Devices,
@@ -20,7 +24,7 @@ from .arguments import (
 from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .progress import number
-from .referee_options import Case, Contiguity, Objective, PlanArgument, read_case
+from .referee_options import Case, Contiguity, Objective, PlanArgument, Semantics, read_case
 from .verify import report
 
 
@@ -29,18 +33,20 @@ def command(
     plan: PlanArgument,
     contiguity: Contiguity = None,
     objective: Objective = None,
+    semantics: Semantics = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
     bandwidth: Bandwidth = None,
     cpu_slowdown: CpuSlowdown = None,
     inference: Inference = False,
+    batch: Batch = None,
     json: Json = False,
 ) -> None:
-    """Draw a split: load, work, transfers and memory of each device, the slowest marked, stages, latency."""
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference))
-    case = read_case(problem, plan, contiguity, objective)
-    violations = verify(problem, case.plan, contiguity=case.contiguity)
+    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; a pattern's Gantt."""
+    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    case = read_case(problem, plan, contiguity, objective, semantics)
+    violations = case.violations()
     if json:
         print_json({**report(case, violations), **_latency(case)})
     else:
@@ -49,6 +55,9 @@ def command(
 
 
 def _latency(case: Case) -> dict[str, float | None]:
+    """Of placements; other plans have none."""
+    if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
+        return {}
     try:
         return {"latency": evaluate_latency(case.problem, case.plan).latency}
     except NotAnAssignmentError:
@@ -56,15 +65,17 @@ def _latency(case: Case) -> dict[str, float | None]:
 
 
 def _draw(case: Case, violations: list[str]) -> None:
-    from .drawing import draw_split, say_verdict
+    from .drawing import draw_plan, say_verdict
 
+    problem, plan = case.problem, case.plan
     try:
-        draw_split(case.problem, case.plan)
-    except NotAnAssignmentError as error:
-        out().print(styled(f"the split cannot be drawn. {error}"))
+        draw_plan(problem, plan, case.rules)
+    except PipeplanError as error:
+        out().print(styled(f"the plan cannot be drawn. {error}"))
     else:
-        unit = f" {case.problem.time_unit}" if case.problem.time_unit else ""
-        found = evaluate_latency(case.problem, case.plan)
-        latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"
-        out().print(styled(f"latency of one sample: {latency}"))
-    say_verdict(case.problem, case.plan, violations, case.objective)
+        if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan):
+            unit = f" {problem.time_unit}" if problem.time_unit else ""
+            found = evaluate_latency(problem, plan)
+            latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"
+            out().print(styled(f"latency of one sample: {latency}"))
+    say_verdict(problem, plan, violations, case.rules)

@@ -9,13 +9,14 @@ import typer
 
 from ..formulations.registry import FORMULATIONS
 from ..instances.errors import UsageError
-from ..instances.placement import PlacementProblem
+from ..instances.kinds import Problem
 from ..instances.result import Result
 from ..planners import export
 from ..planners.registry import PLANNERS
 from . import limits as limit_options
 from .arguments import (
     Bandwidth,
+    Batch,
     Cpus,
     CpuSlowdown,
     Devices,
@@ -121,6 +122,7 @@ def command(
     bandwidth: Bandwidth = None,
     cpu_slowdown: CpuSlowdown = None,
     inference: Inference = False,
+    batch: Batch = None,
     json: Json = False,
     output: _Output = None,
     log: limit_options.Log = None,
@@ -136,7 +138,7 @@ def command(
         check_output("--export-model", export_model)
         export.check_export(export_model)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, log, native)
-    on = cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference)
+    on = cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch)
     problem = load_instance(instance or _example(formulation, planner), on)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
@@ -156,7 +158,7 @@ def _example(formulation: str | None, planner: str | None) -> str:
     return EXAMPLES[entry.problem_kind if entry else "any"]
 
 
-def _warm_start(text: str, problem: PlacementProblem) -> Any:
+def _warm_start(text: str, problem: Problem) -> Any:
     if text in ("auto", "dp", "none"):
         return text
     from ..instances.io import load_plan
@@ -164,7 +166,7 @@ def _warm_start(text: str, problem: PlacementProblem) -> Any:
     return load_plan(text, problem)
 
 
-def _tell(problem: PlacementProblem, result: Result, json: bool, output: str | None) -> None:
+def _tell(problem: Problem, result: Result, json: bool, output: str | None) -> None:
     """Save first: what follows may meet a closed pipe."""
     if output is not None:
         from ..instances.io import save

@@ -6,9 +6,12 @@ from typing import Any
 
 import typer
 
-from ..instances.referee import Violation, evaluate, stage_order, verify
+from ..instances.placement import PlacementProblem
+from ..instances.plan import PlacementPlan
+from ..instances.referee import Violation, stage_order
 from .arguments import (
     Bandwidth,
+    Batch,
     Cpus,
     CpuSlowdown,
     Devices,
@@ -21,7 +24,7 @@ from .arguments import (
 )
 from .console import print_json
 from .exits import OK, REJECTED
-from .referee_options import Case, Contiguity, Objective, PlanArgument, read_case
+from .referee_options import Case, Contiguity, Objective, PlanArgument, Semantics, read_case
 
 
 def command(
@@ -29,24 +32,26 @@ def command(
     plan: PlanArgument,
     contiguity: Contiguity = None,
     objective: Objective = None,
+    semantics: Semantics = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
     bandwidth: Bandwidth = None,
     cpu_slowdown: CpuSlowdown = None,
     inference: Inference = False,
+    batch: Batch = None,
     json: Json = False,
 ) -> None:
     """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3."""
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference))
-    case = read_case(problem, plan, contiguity, objective)
-    violations = verify(problem, case.plan, contiguity=case.contiguity)
+    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    case = read_case(problem, plan, contiguity, objective, semantics)
+    violations = case.violations()
     if json:
         print_json(report(case, violations))
     else:
         from .drawing import say_verdict
 
-        say_verdict(problem, case.plan, [str(violation) for violation in violations], case.objective)
+        say_verdict(case.problem, case.plan, [str(violation) for violation in violations], case.rules)
     raise typer.Exit(REJECTED if violations else OK)
 
 
@@ -54,15 +59,22 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
     """The same facts for machines; costs only where the plan is one."""
     facts: dict[str, Any] = {
         "verified": not violations,
-        "options": {"contiguity": case.contiguity, "objective": case.objective},
+        "options": _options(case),
         "objective": None,
         "violations": [{"rule": violation.rule, "message": violation.message} for violation in violations],
         "problem": {"kind": case.problem.kind, "name": case.problem.name, "hash": case.problem.hash},
     }
     if not violations:
-        evaluation = evaluate(case.problem, case.plan)
-        order = stage_order(case.problem, case.plan)
-        facts["objective"] = evaluation.objective(case.objective)
-        facts["evaluation"] = evaluation.to_json()
-        facts["stage_order"] = None if order is None else list(order)
+        facts["objective"] = case.value()
+        facts["evaluation"] = case.evaluation().to_json()
+        if isinstance(case.problem, PlacementProblem) and isinstance(case.plan, PlacementPlan):
+            order = stage_order(case.problem, case.plan)
+            facts["stage_order"] = None if order is None else list(order)
     return facts
+
+
+def _options(case: Case) -> dict[str, str]:
+    """The rules that mean something for this kind of problem."""
+    if case.problem.kind == "placement":
+        return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
+    return {"semantics": case.rules.semantics} if case.problem.kind == "staging" else {}

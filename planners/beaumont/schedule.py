@@ -153,14 +153,10 @@ def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
 
 def _shifts(path: Path, orders: Sequence[Sequence[int]], values: Mapping[str, float]) -> list[int]:
     rank = {i: n for users in orders for n, i in enumerate(users)}
-    return [
-        round(values[f"s{i}"]) if f"s{i}" in values else int(rank[i + 1] < rank[i]) for i in range(len(path.lags))
-    ]
+    return [round(values[f"s{i}"]) if f"s{i}" in values else int(rank[i + 1] < rank[i]) for i in range(len(path.lags))]
 
 
-def _waits(
-    problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]
-) -> list[Wait]:
+def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]) -> list[Wait]:
     """Precedence along the path, order on the resources around the period, and exclusive buffers."""
     durations = [_duration(problem, path, i) for i in range(len(path.activities))]
     waits = [Wait(i, i + 1, _lag(problem, path, i), shift) for i, shift in enumerate(shifts)]

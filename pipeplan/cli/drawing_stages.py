@@ -1,0 +1,89 @@
+"""A staged plan: degrees, recomputation, load and memory of each stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..instances.referee.staged import StageCost, evaluate_stages
+from ..instances.staged_plan import PlannedStage, StagedPlan
+from ..instances.staging import StagingProblem
+from ..planners.referees import Rules
+from .console import out, styled
+from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
+from .progress import number
+
+
+def facts(problem: StagingProblem) -> dict[str, Any]:
+    """What the instance is, in a few words."""
+    exactly = "exactly" if problem.exact_batches else "at most"
+    degrees = ", ".join(map(str, problem.degrees))
+    known = {
+        "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
+        "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, "
+        f"{size(problem.bandwidth)}/{problem.time_unit or 'time unit'} between them",
+        "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
+    }
+    levels = [f"{level.devices} devices, {size(level.bandwidth)}" for level in problem.levels]
+    return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+
+
+def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
+    """One line per stage in execution order, the slowest marked; what binds in each stage."""
+    evaluation = evaluate_stages(problem, plan, rules.semantics)
+    table = new_table()
+    columns(table, "stage,layers,d,t,share,load,compute,moved,sync,flight,memory,full,", left="share")
+    slowest = evaluation.bottleneck
+    for number_, (stage, cost) in enumerate(zip(plan.stages, evaluation.stages, strict=True)):
+        if number_ < MAX_DEVICES_DRAWN:
+            table.add_row(*_row(problem, number_, stage, cost, evaluation.time_per_micro_batch, number_ == slowest))
+    console = out()
+    console.print(table)
+    if len(plan.stages) > MAX_DEVICES_DRAWN:
+        console.print(styled(f"... and {len(plan.stages) - MAX_DEVICES_DRAWN} more stages"))
+    unit = f" {problem.time_unit}" if problem.time_unit else ""
+    console.print(styled(f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}"))
+    console.print(styled(f"bottleneck: stage {slowest} with load {number(evaluation.time_per_micro_batch)}{unit}"))
+    for number_, stage in enumerate(plan.stages[:MAX_DEVICES_DRAWN]):
+        ways = ", ".join(f"{count} {way}" for way, count in _ways(stage).items())
+        console.print(styled(f"stage {number_}: {ways}; {binds(problem, evaluation.stages[number_])}"))
+
+
+def _row(
+    problem: StagingProblem, number_: int, stage: PlannedStage, cost: StageCost, largest: float, slowest: bool
+) -> list[Any]:
+    memory = problem.memory_bytes
+    return [
+        styled(str(number_), "bold" if slowest else ""),
+        str(len(stage.nodes)),
+        str(stage.data_parallel),
+        str(stage.tensor_parallel),
+        styled(bar(cost.load, largest), "red" if slowest else "cyan"),
+        f"{cost.load:.4g}",
+        f"{cost.compute:.4g}",
+        f"{cost.transfers:.3g}",
+        f"{cost.synchronisation:.3g}",
+        str(cost.in_flight),
+        size(cost.memory_bytes),
+        f"{100 * cost.memory_bytes / memory:.0f}%" if memory else "-",
+        styled("<--" if slowest else "", "bold red"),
+    ]
+
+
+def _ways(stage: PlannedStage) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for way in stage.configurations.values():
+        counts[way] = counts.get(way, 0) + 1
+    return counts
+
+
+def binds(problem: StagingProblem, cost: StageCost) -> str:
+    """What holds the stage where it is: the largest part of its load, and memory where it is nearly full."""
+    parts = {
+        "computation": cost.compute,
+        "transfers": cost.transfers,
+        "synchronisation": cost.synchronisation,
+    }
+    largest = max(parts, key=lambda name: parts[name])
+    share = parts[largest] / cost.load if cost.load else 1.0
+    full = problem.memory_bytes and cost.memory_bytes > 0.95 * problem.memory_bytes
+    return f"{largest} is {100 * share:.0f} % of the load" + (", memory is full" if full else "")
