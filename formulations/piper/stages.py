@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, Edge, StagingProblem
-from .knapsack import TOLERANCE, Option, Selection, select
+from .knapsack import TOLERANCE, Option, Selection, relaxation, select
+from .lattice import Lattice, build_lattice
 
 
 class StageBook:
@@ -28,6 +31,14 @@ class StageBook:
             sum(1 << t for t, ways in layer.configurations.items() if ways and t <= problem.devices)
             for layer in problem.layers
         ]
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        return build_lattice(self.problem, self.may_be_stage)
+
+    def may_be_stage(self, members: int) -> bool:
+        """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""
+        return any(self.stage(members, t).fits_until for t in self.degrees(members))
 
     def degrees(self, members: int) -> list[int]:
         """Tensor-parallel degrees that all of these layers offer."""
@@ -74,7 +85,15 @@ class Stage:
         self.least_weight = sum(min(way.configuration.weight_bytes for way in row) for row in self.ways)
         uniform = all(len({way.configuration.weight_bytes for way in row}) == 1 for row in self.ways)
         self.uniform_weight = self.least_weight if uniform else None
-        self._selections: dict[tuple[float | None, int], tuple[float, Selection | None]] = {}
+        most = min(book.problem.devices, book.problem.micro_batches)
+        self.fits_until = self._largest(most, self.least_memory)
+        """The most micro-batches in flight with which the stage fits into the memory at all."""
+        fast = [min(row, key=lambda way: way.work) for row in self.ways]
+        self.free_until = self._largest(
+            self.fits_until, lambda y: math.fsum(way.configuration.memory_bytes(y) for way in fast)
+        )
+        """... with which its fastest configurations fit."""
+        self._priced: dict[tuple[float, int], _Priced] = {}
 
     def least_load(self, d: int) -> float:
         """A lower bound whatever is in flight."""
@@ -116,29 +135,62 @@ class Stage:
         """What every choice adds to d times the load."""
         return 0.0 if self.uniform_weight is None else self.book.sync_time(d) * self.uniform_weight
 
+    def _largest(self, most: int, memory: Callable[[int], float]) -> int:
+        """The largest number in flight, up to `most`, for which the memory is enough; 0 where one is too many."""
+        limit = self.book.problem.memory_bytes
+        if limit is None or memory(most) <= limit * (1 + TOLERANCE):
+            return most
+        low, high = 0, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            if memory(middle) <= limit * (1 + TOLERANCE):
+                low = middle
+            else:
+                high = middle
+        return low
+
     def _select(self, d: int, in_flight: int, at_most: float | None) -> Selection | None:
         """Loads times d, without what is common to all choices; where weights are equal one table serves all d."""
-        rate = 0.0 if self.uniform_weight is not None else self.book.sync_time(d)
-        key = (rate, in_flight)
-        tried, known = self._selections.get(key, (-1.0, None))
-        if known is not None:
-            return known if at_most is None or known.cost <= at_most * (1 + TOLERANCE) else None
-        if tried >= (float("inf") if at_most is None else at_most):
+        if in_flight > self.fits_until:
             return None
-        rows = [
+        rate = 0.0 if self.uniform_weight is not None else self.book.sync_time(d)
+        if not rate:
+            in_flight = max(in_flight, self.free_until)  # up to there nothing changes
+        priced = self._priced.get((rate, in_flight))
+        if priced is None:
+            priced = self._priced[rate, in_flight] = _Priced(self._rows(rate, in_flight), self._limit(rate, in_flight))
+        return priced.selection(at_most)
+
+    def _limit(self, rate: float, in_flight: int) -> float | None:
+        return None if not rate and in_flight <= self.free_until else self.book.problem.memory_bytes
+
+    def _rows(self, rate: float, in_flight: int) -> list[list[Option]]:
+        return [
             [
                 Option(
-                    way.work + rate * way.configuration.weight_bytes,
-                    way.configuration.memory_bytes(in_flight),
-                    number,
+                    way.work + rate * way.configuration.weight_bytes, way.configuration.memory_bytes(in_flight), number
                 )
                 for number, way in enumerate(row)
             ]
             for row in self.ways
         ]
-        found = select(rows, self.book.problem.memory_bytes, at_most)
-        self._selections[key] = (float("inf") if at_most is None else at_most, found)
-        return found
+
+
+class _Priced:
+    """One knapsack: solved when its relaxation is not above what is asked for, and once."""
+
+    def __init__(self, rows: list[list[Option]], limit: float | None) -> None:
+        self.problem: tuple[list[list[Option]], float | None] | None = (rows, limit)
+        self.relaxed = relaxation(rows, limit)
+        self.best: Selection | None = None
+
+    def selection(self, at_most: float | None) -> Selection | None:
+        most = math.inf if at_most is None else at_most + TOLERANCE * abs(at_most)
+        if self.relaxed is None or self.relaxed > most:
+            return None
+        if self.problem is not None:
+            self.best, self.problem = select(*self.problem), None
+        return self.best if self.best is not None and self.best.cost <= most else None
 
 
 def _least(problem: StagingProblem) -> tuple[list[float], list[float]]:
