@@ -137,28 +137,27 @@ class _Search:
         least, most = _in_flight(low, d), _in_flight(high, d)
         y = stage.most_in_flight(d, least, most, self.cutoff)
         while y is not None:
-            cost = stage.load(d, y)
-            assert cost is not None, "what is below a target is below none"
-            start = self._start_of_cost(stage, d, least, y, cost)
-            yield max(low, d * (start - 2) + 1 if start > 1 else 0), min(high, d * (y - 1)), max(cost, self.floor)
+            start, cost = self._start_and_cost(stage, d, least, y)
+            yield max(low, d * (start - 2) + 1 if start > 1 else 0), min(high, d * (y - 1)), cost
             y = start - 1 if start > least else None
 
-    def _start_of_cost(self, stage: Stage, d: int, least: int, y: int, cost: float) -> int:
-        """The smallest number in flight that costs as much; below the floor all cost the same."""
-        below = stage.load(d, least)
-        assert below is not None
-        if cost <= self.floor or below >= cost * (1 - ROUNDING):
-            return least
+    def _start_and_cost(self, stage: Stage, d: int, least: int, y: int) -> tuple[int, float]:
+        """The smallest number in flight that costs as much as y; below the floor all cost the same."""
+        if stage.keeps_to(self.floor, d, y):
+            return least, self.floor
+        cost = stage.load(d, y)
+        assert cost is not None, "what is below a target is below none"
+        below = cost * (1 - ROUNDING)
+        if not stage.keeps_to(below, d, least):
+            return least, cost
         low, high = least, y
         while high - low > 1:
             middle = (low + high) // 2
-            load = stage.load(d, middle)
-            assert load is not None
-            if load < cost * (1 - ROUNDING):
+            if stage.keeps_to(below, d, middle):
                 low = middle
             else:
                 high = middle
-        return high
+        return high, cost
 
 
 def _in_flight(carried: int, d: int) -> int:

@@ -54,17 +54,13 @@ def select(layers: Sequence[Sequence[Option]], limit: float | None) -> Selection
     return _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE)).run()
 
 
-def relaxation(layers: Sequence[Sequence[Option]], limit: float | None) -> float | None:
-    """A lower bound of `select`, from the linear relaxation; None where nothing fits."""
+def enclosure(layers: Sequence[Sequence[Option]], limit: float | None) -> tuple[float, float] | None:
+    """Bounds of the least cost, far quicker than `select`: by the linear relaxation, and of a choice that fits."""
     if limit is None:
-        return sum(min(option.cost for option in options) for options in layers)
-    kept = [undominated(options) for options in layers]
-    left = limit * (1 + TOLERANCE) - sum(options[0].memory for options in kept)
-    if left < 0:
-        return None
-    steps = [_hull_steps(options, v) for v, options in enumerate(kept)]
-    dearest = sum(options[0].cost for options in kept)
-    return dearest - _RestBound(steps).saving(left) - TOLERANCE * dearest
+        cost = select(layers, None)
+        return None if cost is None else (cost.cost, cost.cost)
+    search = _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE))
+    return search.enclosure()
 
 
 def _selection(chosen: Sequence[Option]) -> Selection:
@@ -92,6 +88,14 @@ class _Search:
         self.limit = limit
         self.least_memory = _suffix_sums([options[0].memory for options in self.layers])
         self.dearest = _suffix_sums([options[0].cost for options in self.layers])
+
+    def enclosure(self) -> tuple[float, float] | None:
+        left = self.limit - self.least_memory[0]
+        if left < 0:
+            return None
+        lower = self.dearest[0] - _RestBound(self.steps).saving(left)
+        upper = sum(option.cost for option in self._greedy())
+        return min(lower, upper) - TOLERANCE * upper, upper
 
     def run(self) -> Selection | None:
         if self.least_memory[0] > self.limit:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, Edge, StagingProblem
-from .knapsack import TOLERANCE, Option, Selection, relaxation, select
+from .knapsack import TOLERANCE, Option, Selection, enclosure, select
 from .lattice import Lattice, build_lattice
 
 
@@ -102,15 +102,21 @@ class Stage:
     def least_memory(self, in_flight: int) -> float:
         return sum(min(way.configuration.memory_bytes(in_flight) for way in row) for row in self.ways)
 
-    def load(self, d: int, in_flight: int, at_most: float | None = None) -> float | None:
-        """The least load with so many micro-batches in flight per replica; None where none fits (below `at_most`)."""
-        most = None if at_most is None else at_most * d - self._common(d)
-        selection = self._select(d, in_flight, most)
+    def load(self, d: int, in_flight: int) -> float | None:
+        """The least load with so many micro-batches in flight per replica; None where none fits."""
+        priced = self._price(d, in_flight)
+        selection = None if priced is None else priced.best()
         return None if selection is None else (selection.cost + self._common(d)) / d
+
+    def keeps_to(self, load: float | None, d: int, in_flight: int) -> bool:
+        """Is the least load at most this (None: is there any)? Asks for the exact one only where it has to."""
+        priced = self._price(d, in_flight)
+        return priced is not None and priced.is_at_most(math.inf if load is None else load * d - self._common(d))
 
     def configurations(self, d: int, in_flight: int) -> dict[int, str]:
         """By layer, those of the least load; there is one."""
-        selection = self._select(d, in_flight, None)
+        priced = self._price(d, in_flight)
+        selection = None if priced is None else priced.best()
         assert selection is not None, "the stage was priced before"
         return {
             v: row[number].configuration.id
@@ -119,16 +125,16 @@ class Stage:
 
     def most_in_flight(self, d: int, low: int, high: int, at_most: float | None) -> int | None:
         """The largest number between `low` and `high` for which the load is `at_most`; loads grow with it."""
-        if self.load(d, low, at_most) is None:
+        if not self.keeps_to(at_most, d, low):
             return None
-        if self.load(d, high, at_most) is not None:
+        if self.keeps_to(at_most, d, high):
             return high
         while high - low > 1:
             middle = (low + high) // 2
-            if self.load(d, middle, at_most) is None:
-                high = middle
-            else:
+            if self.keeps_to(at_most, d, middle):
                 low = middle
+            else:
+                high = middle
         return low
 
     def _common(self, d: int) -> float:
@@ -149,7 +155,7 @@ class Stage:
                 high = middle
         return low
 
-    def _select(self, d: int, in_flight: int, at_most: float | None) -> Selection | None:
+    def _price(self, d: int, in_flight: int) -> _Priced | None:
         """Loads times d, without what is common to all choices; where weights are equal one table serves all d."""
         if in_flight > self.fits_until:
             return None
@@ -159,7 +165,7 @@ class Stage:
         priced = self._priced.get((rate, in_flight))
         if priced is None:
             priced = self._priced[rate, in_flight] = _Priced(self._rows(rate, in_flight), self._limit(rate, in_flight))
-        return priced.selection(at_most)
+        return priced
 
     def _limit(self, rate: float, in_flight: int) -> float | None:
         return None if not rate and in_flight <= self.free_until else self.book.problem.memory_bytes
@@ -177,20 +183,26 @@ class Stage:
 
 
 class _Priced:
-    """One knapsack: solved when its relaxation is not above what is asked for, and once."""
+    """One knapsack: enclosed at once, solved when the enclosure is too wide for a question, and once."""
 
     def __init__(self, rows: list[list[Option]], limit: float | None) -> None:
-        self.problem: tuple[list[list[Option]], float | None] | None = (rows, limit)
-        self.relaxed = relaxation(rows, limit)
-        self.best: Selection | None = None
+        self._problem: tuple[list[list[Option]], float | None] | None = (rows, limit)
+        self._enclosure = enclosure(rows, limit)
+        self._best: Selection | None = None
 
-    def selection(self, at_most: float | None) -> Selection | None:
-        most = math.inf if at_most is None else at_most + TOLERANCE * abs(at_most)
-        if self.relaxed is None or self.relaxed > most:
-            return None
-        if self.problem is not None:
-            self.best, self.problem = select(*self.problem), None
-        return self.best if self.best is not None and self.best.cost <= most else None
+    def is_at_most(self, cost: float) -> bool:
+        cost += TOLERANCE * abs(cost)
+        if self._enclosure is None or self._enclosure[0] > cost:
+            return False
+        if self._enclosure[1] <= cost:
+            return True
+        best = self.best()
+        return best is not None and best.cost <= cost
+
+    def best(self) -> Selection | None:
+        if self._problem is not None:
+            self._best, self._problem = select(*self._problem), None
+        return self._best
 
 
 def _least(problem: StagingProblem) -> tuple[list[float], list[float]]:

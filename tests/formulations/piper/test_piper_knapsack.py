@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.formulations.piper.knapsack import Option, relaxation, select, undominated
+from pipeplan.formulations.piper.knapsack import Option, enclosure, select, undominated
 
 AMOUNTS = st.integers(0, 12)
 LAYERS = st.lists(
@@ -42,13 +42,13 @@ def test_it_is_the_cheapest_choice_that_fits(layers: list[list[Option]], limit: 
 
 
 @given(LAYERS, st.one_of(st.none(), st.integers(0, 40)))
-def test_the_relaxation_is_a_lower_bound_and_knows_what_cannot_fit(
+def test_the_enclosure_holds_the_least_cost_and_knows_what_cannot_fit(
     layers: list[list[Option]], limit: int | None
 ) -> None:
-    bound, expected = relaxation(layers, limit), cheapest(layers, limit)
-    assert (bound is None) == (expected is None)
-    if bound is not None and expected is not None:
-        assert bound <= expected
+    bounds, expected = enclosure(layers, limit), cheapest(layers, limit)
+    assert (bounds is None) == (expected is None)
+    if bounds is not None and expected is not None:
+        assert bounds[0] <= expected <= bounds[1]
 
 
 def test_dominated_options_are_not_looked_at() -> None:
@@ -66,7 +66,7 @@ def test_forty_equal_layers_are_a_matter_of_how_many_not_of_which() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_hundred_different_layers_lie_between_relaxation_and_one_exchange_above_it(seed: int) -> None:
+def test_a_hundred_different_layers_lie_between_relaxation_and_greedy_choice(seed: int) -> None:
     """With the bound of the relaxation even these are quick; the greedy choice is at most one exchange away."""
     rng = random.Random(seed)
     layers = [
@@ -74,8 +74,8 @@ def test_a_hundred_different_layers_lie_between_relaxation_and_one_exchange_abov
         for _ in range(100)
     ]
     limit = 100 * 4.5
-    bound, found = relaxation(layers, limit), select(layers, limit)
-    assert bound is not None
+    bounds, found = enclosure(layers, limit), select(layers, limit)
+    assert bounds is not None
     assert found is not None
-    assert bound <= found.cost <= bound + 3.0
+    assert bounds[0] <= found.cost <= bounds[1] <= bounds[0] + 3.0
     assert sum(options[n].memory for options, n in zip(layers, found.numbers, strict=True)) <= limit * (1 + 1e-9)
