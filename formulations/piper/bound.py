@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from .candidates import find_candidates
 from .stages import StageBook
 
 PRECISION = 1e-4
 """Relative: how closely the largest such load is enclosed."""
+SMALL = 1e-6
+"""Of the worst load: where the search starts if the work takes no time."""
+GROWTH = 1.4
 MAX_STEPS = 50
 """Where the bound is 0 no relative precision is ever reached."""
 
@@ -21,14 +25,33 @@ def work_bound(book: StageBook) -> float:
     return max(work / devices, time / replicas)
 
 
+def worst_load(book: StageBook) -> float:
+    """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas."""
+    total = 0.0
+    for v, layer in enumerate(book.problem.layers):
+        moved = math.fsum(edge.bytes for _, edge, _ in book.near[v])
+        total += max(
+            way.time
+            + (
+                TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
+                + SYNC_TRIPS * way.weight_bytes
+            )
+            / book.problem.bandwidth
+            for ways in layer.configurations.values()
+            for way in ways
+        )
+    return total or 1.0
+
+
 def column_bound(book: StageBook) -> float:
     """The bound of the work, raised by bisection; of an infeasible problem it is the bound of the work."""
+    worst = worst_load(book)
     low = work_bound(book)
-    if not find_candidates(book, None, math.inf).columns:
-        return low
-    high = low or 1.0
+    high = low or SMALL * worst
     while not _possible(book, high):
-        low, high = high, 2 * high
+        if high > worst:
+            return work_bound(book)
+        low, high = high, GROWTH * high
     for _ in range(MAX_STEPS):
         if high - low <= PRECISION * high:
             break

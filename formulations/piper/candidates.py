@@ -16,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .lattice import Lattice, build_lattice
+from .lattice import Lattice
 from .stages import Stage, StageBook, positions
 
 ROUNDING = 1e-9
-ENDLESS = 10**9
+ENDLESS = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,7 @@ class _Search:
         self.batches = min(problem.micro_batches, problem.devices)
         self.exact = problem.exact_batches
         self.impossible = problem.exact_batches and problem.micro_batches > problem.devices
-        self.lattice = build_lattice(problem, self.may_be_stage)
-
-    def may_be_stage(self, members: int) -> bool:
-        """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""
-        limit = self.book.problem.memory_bytes
-        for t in self.book.degrees(members):
-            if limit is None:
-                return True
-            stage = self.book.stage(members, t)
-            if stage.least_memory(1) <= limit * (1 + ROUNDING):
-                return True
-        return False
+        self.lattice = book.lattice
 
     def need(self, members: int) -> _Need:
         if not members:
@@ -148,28 +137,27 @@ class _Search:
         least, most = _in_flight(low, d), _in_flight(high, d)
         y = stage.most_in_flight(d, least, most, self.cutoff)
         while y is not None:
-            cost = stage.load(d, y)
-            assert cost is not None, "what is below a target is below none"
-            start = self._start_of_cost(stage, d, least, y, cost)
-            yield max(low, d * (start - 2) + 1 if start > 1 else 0), min(high, d * (y - 1)), max(cost, self.floor)
+            start, cost = self._start_and_cost(stage, d, least, y)
+            yield max(low, d * (start - 2) + 1 if start > 1 else 0), min(high, d * (y - 1)), cost
             y = start - 1 if start > least else None
 
-    def _start_of_cost(self, stage: Stage, d: int, least: int, y: int, cost: float) -> int:
-        """The smallest number in flight that costs as much; below the floor all cost the same."""
-        below = stage.load(d, least)
-        assert below is not None
-        if cost <= self.floor or below >= cost * (1 - ROUNDING):
-            return least
+    def _start_and_cost(self, stage: Stage, d: int, least: int, y: int) -> tuple[int, float]:
+        """The smallest number in flight that costs as much as y; below the floor all cost the same."""
+        if stage.keeps_to(self.floor, d, y):
+            return least, self.floor
+        cost = stage.load(d, y)
+        assert cost is not None, "what is below a target is below none"
+        below = cost * (1 - ROUNDING)
+        if not stage.keeps_to(below, d, least):
+            return least, cost
         low, high = least, y
         while high - low > 1:
             middle = (low + high) // 2
-            load = stage.load(d, middle)
-            assert load is not None
-            if load < cost * (1 - ROUNDING):
+            if stage.keeps_to(below, d, middle):
                 low = middle
             else:
                 high = middle
-        return high
+        return high, cost
 
 
 def _in_flight(carried: int, d: int) -> int:
@@ -212,23 +200,40 @@ def _tightened(search: _Search, columns: list[Column]) -> list[Column]:
 
 
 def _within_windows(search: _Search, columns: list[Column]) -> Iterator[Column]:
+    """Columns on some path that is short enough, with the sums that can be carried into them."""
     count = len(search.lattice.sets)
-    after = [ENDLESS] * count, [ENDLESS] * count
-    before = [ENDLESS] * count, [ENDLESS] * count
-    for devices_or_degrees, (near, far) in enumerate(zip(after, before, strict=True)):
-        near[0] = far[-1] = 0
-        sizes = [column.d if devices_or_degrees else column.devices for column in columns]
-        for column, size in sorted(zip(columns, sizes, strict=True), key=lambda pair: pair[0].inner):
-            near[column.outer] = min(near[column.outer], near[column.inner] + size)
-        for column, size in sorted(zip(columns, sizes, strict=True), key=lambda pair: -pair[0].outer):
-            far[column.inner] = min(far[column.inner], far[column.outer] + size)
-    for column in columns:
-        low = max(column.low, after[1][column.inner])
+    devices, batches = search.devices, search.batches
+    of_devices = _Shortest(columns, [column.devices for column in columns], count)
+    of_degrees = _Shortest(columns, [column.d for column in columns], count)
+    # Paths that are short in devices and others that are short in degrees do not make one that is short in both.
+    of_both = _Shortest(columns, [batches * column.devices + devices * column.d for column in columns], count)
+    for a, column in enumerate(columns):
+        low = max(column.low, of_degrees.after[column.inner])
         high = min(
             column.high,
-            search.devices - column.devices - before[0][column.outer],
-            search.batches - column.d - before[1][column.outer],
+            devices - column.devices - of_devices.before[column.outer],
+            batches - column.d - of_degrees.before[column.outer],
         )
-        fits = after[0][column.inner] + column.devices + before[0][column.outer] <= search.devices
-        if fits and low <= high:
+        short = of_devices.through(a) <= devices and of_both.through(a) <= 2 * batches * devices
+        if short and low <= high:
             yield replace(column, low=low, high=high)
+
+
+class _Shortest:
+    """Lengths of shortest paths: from the end of the network to each suffix set, and on to its beginning."""
+
+    def __init__(self, columns: list[Column], sizes: list[int], count: int) -> None:
+        self.columns = columns
+        self.sizes = sizes
+        self.after = [0, *([ENDLESS] * (count - 1))]
+        self.before = [*([ENDLESS] * (count - 1)), 0]
+        for a in sorted(range(len(columns)), key=lambda a: columns[a].inner):
+            column = columns[a]
+            self.after[column.outer] = min(self.after[column.outer], self.after[column.inner] + sizes[a])
+        for a in sorted(range(len(columns)), key=lambda a: -columns[a].outer):
+            column = columns[a]
+            self.before[column.inner] = min(self.before[column.inner], self.before[column.outer] + sizes[a])
+
+    def through(self, a: int) -> int:
+        column = self.columns[a]
+        return self.after[column.inner] + self.sizes[a] + self.before[column.outer]

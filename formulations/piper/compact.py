@@ -13,8 +13,9 @@ import math
 from typing import Any, NamedTuple
 
 from ...instances.errors import InputError
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration
+from .bound import worst_load
 from .stages import StageBook
 
 MAX_CHOICES = 50_000
@@ -41,7 +42,7 @@ class CompactModel:
         self.settings = [
             Setting(t, d, q) for t in self.problem.degrees for d in book.replicas(t) for q in self._in_flight(d)
         ]
-        self.unit = cutoff or _worst_load(book)
+        self.unit = cutoff or worst_load(book)
         self.floor = min(floor / self.unit, 1.0)
         self.choices = self._choices()
         self.model = pyo.ConcreteModel("mip-piper, compact")
@@ -224,24 +225,6 @@ class CompactModel:
         )
         if device_time:
             model.cut_devices = pyo.Constraint(expr=sum(device_time) <= self.problem.devices * model.T)
-
-
-def _worst_load(book: StageBook) -> float:
-    """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas."""
-    total = 0.0
-    for v, layer in enumerate(book.problem.layers):
-        moved = math.fsum(edge.bytes for _, edge, _ in book.near[v])
-        total += max(
-            way.time
-            + (
-                TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
-                + SYNC_TRIPS * way.weight_bytes
-            )
-            / book.problem.bandwidth
-            for ways in layer.configurations.values()
-            for way in ways
-        )
-    return total or 1.0
 
 
 def _common_unit(amounts: list[float], limit: float) -> float:

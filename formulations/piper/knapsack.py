@@ -47,13 +47,24 @@ class _Partial(NamedTuple):
     before: _Partial | None
 
 
-def select(layers: Sequence[Sequence[Option]], limit: float | None, at_most: float | None = None) -> Selection | None:
-    """The cheapest choice of one option per layer; None where none fits, or none that costs `at_most`."""
+def select(layers: Sequence[Sequence[Option]], limit: float | None) -> Selection | None:
+    """The cheapest choice of one option per layer; None where none fits."""
     if limit is None:
-        cheapest = [min(options, key=lambda option: option.cost) for options in layers]
-        found = Selection(sum(option.cost for option in cheapest), tuple(option.number for option in cheapest))
-        return found if at_most is None or found.cost <= at_most * (1 + TOLERANCE) else None
-    return _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE), at_most).run()
+        return _selection([min(options, key=lambda option: option.cost) for options in layers])
+    return _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE)).run()
+
+
+def enclosure(layers: Sequence[Sequence[Option]], limit: float | None) -> tuple[float, float] | None:
+    """Bounds of the least cost, far quicker than `select`: by the linear relaxation, and of a choice that fits."""
+    if limit is None:
+        cost = select(layers, None)
+        return None if cost is None else (cost.cost, cost.cost)
+    search = _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE))
+    return search.enclosure()
+
+
+def _selection(chosen: Sequence[Option]) -> Selection:
+    return Selection(sum(option.cost for option in chosen), tuple(option.number for option in chosen))
 
 
 def undominated(options: Sequence[Option]) -> list[Option]:
@@ -68,34 +79,36 @@ def undominated(options: Sequence[Option]) -> list[Option]:
 class _Search:
     """`layers` from here on: undominated options, ordered so that equal layers are neighbours."""
 
-    def __init__(self, layers: list[list[Option]], limit: float, at_most: float | None) -> None:
+    def __init__(self, layers: list[list[Option]], limit: float) -> None:
         steps = [_hull_steps(options, v) for v, options in enumerate(layers)]
         best_rate = [max((step.rate for step in of_layer), default=0.0) for of_layer in steps]
         self.order = sorted(range(len(layers)), key=lambda v: (-best_rate[v], layers[v]))
         self.layers = [layers[v] for v in self.order]
         self.steps = [[step._replace(layer=i) for step in steps[v]] for i, v in enumerate(self.order)]
         self.limit = limit
-        self.at_most = at_most
         self.least_memory = _suffix_sums([options[0].memory for options in self.layers])
         self.dearest = _suffix_sums([options[0].cost for options in self.layers])
+
+    def enclosure(self) -> tuple[float, float] | None:
+        left = self.limit - self.least_memory[0]
+        if left < 0:
+            return None
+        lower = self.dearest[0] - _RestBound(self.steps).saving(left)
+        upper = sum(option.cost for option in self._greedy())
+        return min(lower, upper) - TOLERANCE * upper, upper
 
     def run(self) -> Selection | None:
         if self.least_memory[0] > self.limit:
             return None
-        greedy = self._greedy()
-        cost = sum(option.cost for option in greedy)
-        ceiling = cost if self.at_most is None else min(cost, self.at_most)
-        chosen: list[Option] | None = greedy if cost <= ceiling * (1 + TOLERANCE) else None
-        best = self._merge(ceiling)
-        if best is not None and (chosen is None or best.cost < cost):
+        chosen = self._greedy()
+        cost = sum(option.cost for option in chosen)
+        best = self._merge(cost)
+        if best is not None and best.cost < cost:
             chosen = _unrolled(best)
-        return None if chosen is None else self._selection(chosen)
-
-    def _selection(self, chosen: list[Option]) -> Selection:
-        numbers = [0] * len(chosen)
+        in_order: list[Option] = [chosen[0]] * len(chosen)
         for v, option in zip(self.order, chosen, strict=True):
-            numbers[v] = option.number
-        return Selection(sum(option.cost for option in chosen), tuple(numbers))
+            in_order[v] = option
+        return _selection(in_order)
 
     def _greedy(self) -> list[Option]:
         """Exchanges by rate while they fit."""
@@ -178,12 +191,14 @@ class _RestBound:
 
     def __init__(self, steps: list[list[_Step]]) -> None:
         self.steps = sorted((step for of_layer in steps for step in of_layer), key=lambda step: -step.rate)
-        self.memory: list[float] = []
-        self.savings: list[float] = []
+        self._sum_up()
 
     def drop(self, layer: int) -> None:
         """This layer is decided now."""
         self.steps = [step for step in self.steps if step.layer != layer]
+        self._sum_up()
+
+    def _sum_up(self) -> None:
         self.memory = list(accumulate((step.memory for step in self.steps), initial=0.0))
         self.savings = list(accumulate((step.saving for step in self.steps), initial=0.0))
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, Edge, StagingProblem
-from .knapsack import TOLERANCE, Option, Selection, select
+from .knapsack import TOLERANCE, Option, Selection, enclosure, select
+from .lattice import Lattice, build_lattice
 
 
 class StageBook:
@@ -28,6 +31,14 @@ class StageBook:
             sum(1 << t for t, ways in layer.configurations.items() if ways and t <= problem.devices)
             for layer in problem.layers
         ]
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        return build_lattice(self.problem, self.may_be_stage)
+
+    def may_be_stage(self, members: int) -> bool:
+        """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""
+        return any(self.stage(members, t).fits_until for t in self.degrees(members))
 
     def degrees(self, members: int) -> list[int]:
         """Tensor-parallel degrees that all of these layers offer."""
@@ -74,7 +85,15 @@ class Stage:
         self.least_weight = sum(min(way.configuration.weight_bytes for way in row) for row in self.ways)
         uniform = all(len({way.configuration.weight_bytes for way in row}) == 1 for row in self.ways)
         self.uniform_weight = self.least_weight if uniform else None
-        self._selections: dict[tuple[float | None, int], tuple[float, Selection | None]] = {}
+        most = min(book.problem.devices, book.problem.micro_batches)
+        self.fits_until = self._largest(most, self.least_memory)
+        """The most micro-batches in flight with which the stage fits into the memory at all."""
+        fast = [min(row, key=lambda way: way.work) for row in self.ways]
+        self.free_until = self._largest(
+            self.fits_until, lambda y: math.fsum(way.configuration.memory_bytes(y) for way in fast)
+        )
+        """... with which its fastest configurations fit."""
+        self._priced: dict[tuple[float, int], _Priced] = {}
 
     def least_load(self, d: int) -> float:
         """A lower bound whatever is in flight."""
@@ -83,15 +102,21 @@ class Stage:
     def least_memory(self, in_flight: int) -> float:
         return sum(min(way.configuration.memory_bytes(in_flight) for way in row) for row in self.ways)
 
-    def load(self, d: int, in_flight: int, at_most: float | None = None) -> float | None:
-        """The least load with so many micro-batches in flight per replica; None where none fits (below `at_most`)."""
-        most = None if at_most is None else at_most * d - self._common(d)
-        selection = self._select(d, in_flight, most)
+    def load(self, d: int, in_flight: int) -> float | None:
+        """The least load with so many micro-batches in flight per replica; None where none fits."""
+        priced = self._price(d, in_flight)
+        selection = None if priced is None else priced.best()
         return None if selection is None else (selection.cost + self._common(d)) / d
+
+    def keeps_to(self, load: float | None, d: int, in_flight: int) -> bool:
+        """Is the least load at most this (None: is there any)? Asks for the exact one only where it has to."""
+        priced = self._price(d, in_flight)
+        return priced is not None and priced.is_at_most(math.inf if load is None else load * d - self._common(d))
 
     def configurations(self, d: int, in_flight: int) -> dict[int, str]:
         """By layer, those of the least load; there is one."""
-        selection = self._select(d, in_flight, None)
+        priced = self._price(d, in_flight)
+        selection = None if priced is None else priced.best()
         assert selection is not None, "the stage was priced before"
         return {
             v: row[number].configuration.id
@@ -100,45 +125,84 @@ class Stage:
 
     def most_in_flight(self, d: int, low: int, high: int, at_most: float | None) -> int | None:
         """The largest number between `low` and `high` for which the load is `at_most`; loads grow with it."""
-        if self.load(d, low, at_most) is None:
+        if not self.keeps_to(at_most, d, low):
             return None
-        if self.load(d, high, at_most) is not None:
+        if self.keeps_to(at_most, d, high):
             return high
         while high - low > 1:
             middle = (low + high) // 2
-            if self.load(d, middle, at_most) is None:
-                high = middle
-            else:
+            if self.keeps_to(at_most, d, middle):
                 low = middle
+            else:
+                high = middle
         return low
 
     def _common(self, d: int) -> float:
         """What every choice adds to d times the load."""
         return 0.0 if self.uniform_weight is None else self.book.sync_time(d) * self.uniform_weight
 
-    def _select(self, d: int, in_flight: int, at_most: float | None) -> Selection | None:
+    def _largest(self, most: int, memory: Callable[[int], float]) -> int:
+        """The largest number in flight, up to `most`, for which the memory is enough; 0 where one is too many."""
+        limit = self.book.problem.memory_bytes
+        if limit is None or memory(most) <= limit * (1 + TOLERANCE):
+            return most
+        low, high = 0, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            if memory(middle) <= limit * (1 + TOLERANCE):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _price(self, d: int, in_flight: int) -> _Priced | None:
         """Loads times d, without what is common to all choices; where weights are equal one table serves all d."""
-        rate = 0.0 if self.uniform_weight is not None else self.book.sync_time(d)
-        key = (rate, in_flight)
-        tried, known = self._selections.get(key, (-1.0, None))
-        if known is not None:
-            return known if at_most is None or known.cost <= at_most * (1 + TOLERANCE) else None
-        if tried >= (float("inf") if at_most is None else at_most):
+        if in_flight > self.fits_until:
             return None
-        rows = [
+        rate = 0.0 if self.uniform_weight is not None else self.book.sync_time(d)
+        if not rate:
+            in_flight = max(in_flight, self.free_until)  # up to there nothing changes
+        priced = self._priced.get((rate, in_flight))
+        if priced is None:
+            priced = self._priced[rate, in_flight] = _Priced(self._rows(rate, in_flight), self._limit(rate, in_flight))
+        return priced
+
+    def _limit(self, rate: float, in_flight: int) -> float | None:
+        return None if not rate and in_flight <= self.free_until else self.book.problem.memory_bytes
+
+    def _rows(self, rate: float, in_flight: int) -> list[list[Option]]:
+        return [
             [
                 Option(
-                    way.work + rate * way.configuration.weight_bytes,
-                    way.configuration.memory_bytes(in_flight),
-                    number,
+                    way.work + rate * way.configuration.weight_bytes, way.configuration.memory_bytes(in_flight), number
                 )
                 for number, way in enumerate(row)
             ]
             for row in self.ways
         ]
-        found = select(rows, self.book.problem.memory_bytes, at_most)
-        self._selections[key] = (float("inf") if at_most is None else at_most, found)
-        return found
+
+
+class _Priced:
+    """One knapsack: enclosed at once, solved when the enclosure is too wide for a question, and once."""
+
+    def __init__(self, rows: list[list[Option]], limit: float | None) -> None:
+        self._problem: tuple[list[list[Option]], float | None] | None = (rows, limit)
+        self._enclosure = enclosure(rows, limit)
+        self._best: Selection | None = None
+
+    def is_at_most(self, cost: float) -> bool:
+        cost += TOLERANCE * abs(cost)
+        if self._enclosure is None or self._enclosure[0] > cost:
+            return False
+        if self._enclosure[1] <= cost:
+            return True
+        best = self.best()
+        return best is not None and best.cost <= cost
+
+    def best(self) -> Selection | None:
+        if self._problem is not None:
+            self._best, self._problem = select(*self._problem), None
+        return self._best
 
 
 def _least(problem: StagingProblem) -> tuple[list[float], list[float]]:

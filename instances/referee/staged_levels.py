@@ -8,13 +8,13 @@ once per d micro-batches.
 Three variants say how much memory counts:
 
 - `basic`: memory and the number of micro-batches in a batch are no matter;
-- `crude`: a stage of level 1 with d copies holds ceil(K / d) micro-batches, K being all devices: more than it ever does,
-  as d counts only the copies on its own level;
+- `crude`: a stage of level 1 with d copies holds ceil(K / d) micro-batches, K being all devices: more than it ever
+  does, as d counts only the copies on its own level;
 - `precise`: it holds ceil(s / D), D being the copies on all levels and s the sum of these over the stage and all later
   ones; and s of the first stage is at most the micro-batches in a batch.
 
-Above level 1 tensor parallelism is out of sight: copies exchange the whole weights of a layer, and tensors cross without
-redistribution.
+Above level 1 tensor parallelism is out of sight: copies exchange the whole weights of a layer, and tensors cross
+without redistribution.
 """
 
 from __future__ import annotations
@@ -183,6 +183,7 @@ def _readable(problem: StagingProblem, stage: LeveledStage, level: int) -> Itera
         return
     if stage.children:
         yield Violation("levels", f"{_called(stage, level)} is divided further, but there is no level below.")
+        return
     for node_id in stage.nodes:
         if node_id in problem.index and chosen(problem, _planned(stage), node_id) is None:
             yield Violation(

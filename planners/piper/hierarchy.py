@@ -1,0 +1,314 @@
+"""Piper's dynamic program for devices within devices (specification, section 5): the best tree of stages.
+
+For every level l, from the innermost, and every pair of downsets D' in D (closed under successors: what is left to do
+after a stage is one),
+
+    f[D, D'][k, later, x] = min over D' <= Do < D, d of max( f[Do, D'][k - d, later, x - x0],
+                                                            links_l(D - Do, d),
+                                                            f_inner[D, Do][K_inner, (later + x) / d ..., x0 / d] / d )
+
+is the least time of the layers D - D' on at most k devices of level l, where x is the sum of the copies (on the levels
+up to l) of all stages of D - D', and `later` that of the stages after them; on level 1 the last two terms are the load
+of a single stage, a knapsack over its layers' configurations, with tensor parallelism. A stage with d copies holds
+ceil((later + x) / d) micro-batches, and ceilings nest: what counts is right on every level. The `basic` and `crude`
+variants count no copies: x = later = 0.
+
+Plain numpy over all pairs of downsets: for small lattices, `MAX_DOWNSETS` of them. `dp-piper` plans flat networks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...instances.errors import InputError
+from ...instances.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.referee.staged_levels import check_levels, upper_load
+from ...instances.staging import Configuration, StagingProblem
+from .choose import Choice, choose
+
+MAX_DOWNSETS = 60
+MAX_ENTRIES = 40_000_000
+"""Numbers in the tables of one level."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A stage that a level may hold, whatever it costs: its shape."""
+
+    devices: int
+    data_parallel: int
+    tensor_parallel: int
+    copies: int
+    """On this level and those below; 0 where the variant does not count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeveledOptimum:
+    """The best plan and its time per micro-batch."""
+
+    time_per_micro_batch: float
+    plan: LeveledPlan
+
+
+def plan_levels(problem: StagingProblem, variant: str = "precise") -> LeveledOptimum | None:
+    """The best plan on the levels of the problem; None where none obeys the variant's rules."""
+    check_levels(problem, variant)
+    return _Hierarchy(problem, variant).solve()
+
+
+def downsets(problem: StagingProblem, most: int = MAX_DOWNSETS) -> list[int]:
+    """Sets of layers, as bits, that hold all successors of their members; smaller ones first."""
+    after = [sum(1 << v for v in near) for near in problem.successors]
+    known, ordered = {0}, [0]
+    for held in ordered:
+        for v, needed in enumerate(after):
+            larger = held | 1 << v
+            if larger != held and not needed & ~held and larger not in known:
+                known.add(larger)
+                ordered.append(larger)
+                if len(ordered) > most:
+                    raise InputError(
+                        "layers",
+                        f"have more than {most} downsets",
+                        "merge layers to blocks: this program is for small graphs on several levels",
+                    )
+    return ordered
+
+
+class _Hierarchy:
+    """Tables of all levels, and the way back through them."""
+
+    def __init__(self, problem: StagingProblem, variant: str) -> None:
+        self.problem, self.variant = problem, variant
+        self.sets = downsets(problem)
+        self.most = min(problem.micro_batches, problem.devices) if variant == "precise" else 0
+        """The largest sum of copies."""
+        self.inside = [
+            math.prod(level.devices for level in problem.levels[: i + 1]) for i in range(len(problem.levels))
+        ]
+        self.tables: list[list[Any]] = []
+        self.ways: dict[tuple[int, int, int], list[list[tuple[Configuration, float]]] | None] = {}
+        self.costs: dict[tuple[int, int, int, _Stage], Any] = {}
+        self.near: list[list[tuple[int, int]]] = [[] for _ in problem.layers]
+        """By layer its edges: number and other end."""
+        for number, (u, v) in enumerate(problem.arcs):
+            self.near[u].append((number, v))
+            self.near[v].append((number, u))
+
+    def solve(self) -> LeveledOptimum | None:
+        import numpy as np
+
+        for level in range(len(self.problem.levels)):
+            self.tables.append(self._table(level))
+        devices = self.problem.levels[-1].devices
+        values = self.tables[-1][len(self.sets) - 1][0, devices, 0]
+        if self.problem.exact_batches:
+            if self.problem.micro_batches > self.most:
+                return None
+            x = self.problem.micro_batches
+        else:
+            x = int(np.argmin(values))
+        if not np.isfinite(values[x]):
+            return None
+        top = len(self.problem.levels) - 1
+        stages = self._back(top, len(self.sets) - 1, 0, devices, 0, x)
+        return LeveledOptimum(float(values[x]), LeveledPlan(tuple(stages)))
+
+    # ---- forward -----------------------------------------------------------------------------------------
+
+    def _table(self, level: int) -> list[Any]:
+        """For each downset D an array by D', devices, later copies, own copies."""
+        import numpy as np
+
+        top = level == len(self.problem.levels) - 1
+        ends = 1 if top else len(self.sets)
+        own = min(self.most, self.inside[level])
+        shape = (ends, self.problem.levels[level].devices + 1, 1 if top else self.most + 1, own + 1)
+        if math.prod(shape) * len(self.sets) > MAX_ENTRIES:
+            raise InputError(
+                "levels",
+                f"need a table of {math.prod(shape) * len(self.sets):.3g} numbers",
+                "plan fewer devices, or use the crude variant",
+            )
+        table = []
+        for j in range(len(self.sets)):
+            values = np.full(shape, np.inf)
+            if j < ends:
+                values[j, :, :, 0] = 0.0
+            for i in self._below(j):
+                for stage in self._stages(level):
+                    self._relax(values, table[i], stage, self._by_suffix(level, j, i, stage))
+            table.append(values)
+        return table
+
+    def _relax(self, values: Any, rest: Any, stage: _Stage, cost: Any) -> None:
+        """Put the stage before the best of the rest, for all ends, devices, later and own copies."""
+        import numpy as np
+
+        if cost is None:
+            return
+        x0, k = stage.copies, stage.devices
+        if x0 >= values.shape[3]:
+            return
+        own, later = np.arange(x0, values.shape[3]), np.arange(values.shape[2])
+        here = cost[np.minimum(later[:, None] + own, len(cost) - 1)]
+        before = rest[:, : rest.shape[1] - k, :, : rest.shape[3] - x0]
+        target = values[:, k:, :, x0:]
+        np.minimum(target, np.maximum(before, here), out=target)
+
+    def _below(self, j: int) -> Iterator[int]:
+        """Downsets that are smaller parts of downset j."""
+        return (i for i in range(j) if not self.sets[i] & ~self.sets[j])
+
+    def _stages(self, level: int) -> Iterator[_Stage]:
+        """All shapes of a stage on a level."""
+        there = self.problem.levels[level].devices
+        counted = self.variant == "precise"
+        if level == 0:
+            for t in self.problem.degrees:
+                for d in range(1, there // t + 1):
+                    if not counted or d <= self.most:
+                        yield _Stage(d * t, d, t, d if counted else 0)
+            return
+        for d in range(1, there + 1):
+            if not counted:
+                yield _Stage(d, d, 1, 0)
+            else:
+                for below in range(1, min(self.inside[level - 1], self.most // d) + 1):
+                    yield _Stage(d, d, 1, d * below)
+
+    # ---- costs -------------------------------------------------------------------------------------------
+
+    def _by_suffix(self, level: int, j: int, i: int, stage: _Stage) -> Any:
+        """Time of the stage D_j - D_i by the sum of copies of it and all later stages; the last entry is infinite.
+
+        None where it can never be: no sum up to the largest makes it finite.
+        """
+        import numpy as np
+
+        key = (level, j, i, stage)
+        if key not in self.costs:
+            costs = np.full(self.most + 2, np.inf)
+            suffix = np.arange(stage.copies, self.most + 1)
+            if level == 0:
+                in_flight = self._in_flight(stage, suffix)
+                loads = self._loads(j, i, stage, int(in_flight[-1]), int(in_flight[0]))
+                costs[stage.copies : -1] = loads[in_flight - in_flight[0]]
+            else:
+                costs[stage.copies : -1] = self._upper(level, j, i, stage, suffix)
+            self.costs[key] = costs if np.isfinite(costs).any() else None
+        return self.costs[key]
+
+    def _upper(self, level: int, j: int, i: int, stage: _Stage, suffix: Any) -> Any:
+        """The largest of the links' time and the inner time, for each sum of copies."""
+        import numpy as np
+
+        d, below = stage.data_parallel, stage.copies // stage.data_parallel
+        links = upper_load(self.problem, self._ids(j, i), d, self.problem.levels[level].bandwidth)
+        inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
+        later = -(-suffix // d) - below
+        return np.maximum(links, inner[later, below] / d)
+
+    def _in_flight(self, stage: _Stage, suffix: Any) -> Any:
+        """Micro-batches that a copy holds, by the sum of copies."""
+        if self.variant == "precise":
+            return -(-suffix // stage.data_parallel)
+        return 0 * suffix + (0 if self.variant == "basic" else -(-self.problem.devices // stage.data_parallel))
+
+    def _loads(self, j: int, i: int, stage: _Stage, most: int, least: int) -> Any:
+        """Of a stage of level 1, with least..most micro-batches in flight; memory grows with them."""
+        import numpy as np
+
+        loads = np.full(most - least + 1, np.inf)
+        for in_flight in range(least, most + 1):
+            choice = self._choice(j, i, stage, in_flight)
+            if choice is None:
+                break
+            loads[in_flight - least] = choice.cost / stage.data_parallel
+        return loads
+
+    def _choice(self, j: int, i: int, stage: _Stage, in_flight: int) -> Choice | None:
+        """The cheapest configurations with so many micro-batches in flight; costs are those of d micro-batches."""
+        rows = self._ways(j, i, stage.tensor_parallel)
+        if rows is None:
+            return None
+        d = stage.data_parallel
+        sync = SYNC_TRIPS * (d - 1) / d / self.problem.levels[0].bandwidth
+        costs = [[time + sync * way.weight_bytes for way, time in row] for row in rows]
+        memories = [[way.memory_bytes(in_flight) for way, _ in row] for row in rows]
+        return choose(costs, memories, None if self.variant == "basic" else self.problem.memory_bytes)
+
+    def _ways(self, j: int, i: int, t: int) -> list[list[tuple[Configuration, float]]] | None:
+        """By layer the configurations of degree t, with time and border transfers; None: a layer has none."""
+        key = (j, i, t)
+        if key not in self.ways:
+            inside, layers = self.sets[j] & ~self.sets[i], self.problem.layers
+            rows = [
+                [(way, way.time + self._crossing(way, v, inside)) for way in layers[v].configurations.get(t, ())]
+                for v in self._positions(j, i)
+            ]
+            self.ways[key] = rows if all(rows) else None
+        return self.ways[key]
+
+    def _crossing(self, way: Configuration, v: int, inside: int) -> float:
+        """Time of the tensors between layer v and layers outside the stage."""
+        moved = 0.0
+        for number, u in self.near[v]:
+            if not inside >> u & 1:
+                edge = self.problem.edges[number]
+                comes = self.problem.arcs[number][1] == v
+                moved += edge.bytes + (
+                    way.gather_in.get(edge.source, 0.0) if comes else way.gather_out.get(edge.target, 0.0)
+                )
+        return TRIPS * moved / self.problem.levels[0].bandwidth
+
+    def _positions(self, j: int, i: int) -> list[int]:
+        inside = self.sets[j] & ~self.sets[i]
+        return [v for v in self.problem.topological_order if inside >> v & 1]
+
+    def _ids(self, j: int, i: int) -> list[int | str]:
+        return [self.problem.layers[v].id for v in self._positions(j, i)]
+
+    # ---- back --------------------------------------------------------------------------------------------
+
+    def _back(self, level: int, j: int, end: int, k: int, later: int, x: int) -> list[LeveledStage]:
+        """The stages behind an entry of a table, in execution order."""
+        found: list[LeveledStage] = []
+        while j != end:
+            i, stage = self._step(level, j, end, k, later, x)
+            found.append(self._stage(level, j, i, stage, later + x))
+            j, k, x = i, k - stage.devices, x - stage.copies
+        return found
+
+    def _step(self, level: int, j: int, end: int, k: int, later: int, x: int) -> tuple[int, _Stage]:
+        """The first stage of the best division, and what comes after it: the same numbers as on the way forward."""
+        table = self.tables[level]
+        value = table[j][end, k, later, x]
+        for i in self._below(j):
+            for stage in self._stages(level):
+                if stage.devices > k or stage.copies > x:
+                    continue
+                cost = self._by_suffix(level, j, i, stage)
+                if cost is not None:
+                    rest = table[i][end, k - stage.devices, later, x - stage.copies]
+                    if max(rest, cost[min(later + x, len(cost) - 1)]) == value:
+                        return i, stage
+        raise AssertionError("every finite entry has been reached by a stage")
+
+    def _stage(self, level: int, j: int, i: int, stage: _Stage, suffix: int) -> LeveledStage:
+        d, ids = stage.data_parallel, self._ids(j, i)
+        if level == 0:
+            choice = self._choice(j, i, stage, self._in_flight(stage, suffix))
+            rows = self._ways(j, i, stage.tensor_parallel)
+            assert choice is not None, "a stage of a plan has a load"
+            assert rows is not None, "a stage of a plan has ways"
+            names = {v: row[x][0].id for v, row, x in zip(ids, rows, choice.ways, strict=True)}
+            return LeveledStage(tuple(ids), d, stage.tensor_parallel, names)
+        below = stage.copies // d
+        devices = self.problem.levels[level - 1].devices
+        children = self._back(level - 1, j, i, devices, -(-suffix // d) - below, below)
+        return LeveledStage(tuple(ids), d, children=tuple(children))

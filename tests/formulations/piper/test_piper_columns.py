@@ -1,0 +1,236 @@
+"""What stands in the models: suffix sets, stages between them, columns and their ranges, numbered equations."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from random_stagings import random_staging
+
+from pipeplan.formulations.contract import BuiltModel, Refuted
+from pipeplan.formulations.piper import FORMULATION, compact, lattice
+from pipeplan.formulations.piper.candidates import find_candidates
+from pipeplan.formulations.piper.stages import StageBook, positions
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.io.staging import staging_from_published
+from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.referee.staged import evaluate_stages
+from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+
+PAPER = {"variant": "columns", "semantics": "paper"}
+COMPACT = {"variant": "compact", "semantics": "paper"}
+
+
+def chain(count: int, **changes: Any) -> StagingProblem:
+    """Layers of one unit of time in a row, with a slower way that needs no memory for batches in flight."""
+    ways = (
+        Configuration("keep", 1.0, memory_per_batch=1.0, memory_fixed=1.0),
+        Configuration("again", 1.5, memory_fixed=1.0),
+    )
+    problem = StagingProblem(
+        layers=tuple(Layer(v, {1: ways}) for v in range(count)),
+        edges=tuple(Edge(v, v + 1) for v in range(count - 1)),
+        devices=4,
+        bandwidth=1.0,
+        micro_batches=8,
+    )
+    return problem.replace(**changes)
+
+
+def published(workloads: Path, name: str) -> StagingProblem:
+    return staging_from_published(json.loads((workloads / "piper" / f"{name}.json").read_text()))
+
+
+# ---- suffix sets -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_suffix_sets_and_stages_are_those_of_the_definition(seed: int) -> None:
+    """A suffix set holds all that needs one of its layers; a stage lies between two, one inside the other."""
+    problem = random_staging(seed)
+    count = len(problem.layers)
+    sets = [
+        members
+        for members in range(1 << count)
+        if all(members >> w & 1 for v in positions(members) for w in problem.successors[v])
+    ]
+    found = lattice.build_lattice(problem, lambda members: True)
+    assert sorted(found.sets) == sets
+    stages = {(found.sets[i], found.sets[j]) for i, outers in enumerate(found.stages_from) for j in outers}
+    assert stages == {(a, b) for a, b in itertools.permutations(sets, 2) if a & ~b == 0}
+
+
+@pytest.mark.workloads
+@pytest.mark.parametrize(("name", "sets", "stages"), [("bert32a100", 43, 890), ("resnet", 242, 28_729)])
+def test_published_graphs_have_the_published_numbers_of_sets(
+    workloads: Path, name: str, sets: int, stages: int
+) -> None:
+    found = lattice.build_lattice(published(workloads, name), lambda members: True)
+    assert (len(found.sets), sum(map(len, found.stages_from))) == (sets, stages)
+
+
+def test_a_graph_with_too_many_sets_is_refused_with_a_remedy() -> None:
+    """Twenty layers side by side have 2^20 suffix sets."""
+    with pytest.raises(InputError, match=r"more than 5000 sets.*coarsen"):
+        FORMULATION.build(chain(20, edges=()), PAPER, native=False)
+
+
+def test_a_graph_with_too_many_stages_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lattice, "MAX_STAGES", 9)
+    with pytest.raises(InputError, match="more than 9 stages"):
+        lattice.build_lattice(chain(4), lambda members: True)
+    monkeypatch.setattr(lattice, "MAX_STAGES", 10)
+    assert sum(map(len, lattice.build_lattice(chain(4), lambda members: True).stages_from)) == 10
+
+
+# ---- columns ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_column_costs_what_the_referee_says_over_its_whole_range(seed: int, semantics: str) -> None:
+    """A column of the whole graph is a plan; of other columns the last stages make one."""
+    problem = random_staging(seed).replace(edges=(), layers=_without_gathers(random_staging(seed)))
+    book = StageBook(problem, semantics)
+    for column in find_candidates(book, None, 0.0).columns:
+        others = [v for v in range(len(problem.layers)) if v not in positions(column.members)]
+        configurations = book.stage(column.members, column.t).configurations(column.d, 1)
+        nodes = tuple(configurations)
+        rest = tuple(PlannedStage((v,), 1, *_any_way(problem, v)) for v in others)
+        plan = StagedPlan((PlannedStage(nodes, column.d, column.t, configurations), *rest))
+        least = evaluate_stages(problem, plan, semantics).stages[0].load
+        assert column.cost >= least * (1 - 1e-12)
+        high = -(-(column.high + column.d) // column.d)
+        assert book.stage(column.members, column.t).load(column.d, high) == pytest.approx(column.cost)
+
+
+def _without_gathers(problem: StagingProblem) -> tuple[Layer, ...]:
+    return tuple(
+        Layer(
+            layer.id,
+            {
+                t: tuple(
+                    Configuration(way.id, way.time, way.weight_bytes, way.memory_per_batch, way.memory_fixed)
+                    for way in ways
+                )
+                for t, ways in layer.configurations.items()
+            },
+        )
+        for layer in problem.layers
+    )
+
+
+def _any_way(problem: StagingProblem, v: int) -> tuple[int, dict[int | str, str]]:
+    t, ways = next((t, ways) for t, ways in problem.layers[v].configurations.items() if ways)
+    return t, {problem.layers[v].id: ways[0].id}
+
+
+def test_ranges_end_where_more_in_flight_costs_more() -> None:
+    """Room for 4: a layer kept takes y + 1 with y in flight, otherwise 1; y is what is carried plus 1."""
+    book = StageBook(chain(2, memory_bytes=4.0, devices=6), "paper")
+    columns = find_candidates(book, None, 0.0).columns
+    of_first = sorted((c.low, c.high, c.cost) for c in columns if c.members == 0b01 and c.d == 1)
+    assert of_first == [(1, 2, 1.0), (3, 5, 1.5)]
+    of_last = [(c.low, c.high, c.cost) for c in columns if c.members == 0b10 and c.d == 1]
+    assert of_last == [(0, 0, 1.0)], "nothing is carried into the last stage"
+
+
+def test_below_the_floor_costs_are_not_told_apart() -> None:
+    tight = StageBook(chain(2, memory_bytes=4.0, devices=6), "paper")
+    of_first = [c for c in find_candidates(tight, None, 1.5).columns if c.members == 0b01 and c.d == 1]
+    assert [(c.low, c.high, c.cost) for c in of_first] == [(1, 5, 1.5)]
+
+
+def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
+    """Four layers of time 1 on four devices: below 2 no stage has two layers on one device."""
+    book = StageBook(chain(4), "paper")
+    everything, below = (find_candidates(book, cutoff, 0.0).columns for cutoff in (None, 1.9))
+    assert 0 < len(below) < len(everything)
+    assert all(bin(c.members).count("1") <= c.d * 1.9 for c in below)
+    assert not find_candidates(book, 0.9, 0.0).columns
+
+
+# ---- the contract ----------------------------------------------------------------------------------------
+
+
+def test_other_problems_and_devices_within_devices_are_refused() -> None:
+    with pytest.raises(UsageError, match="plans staging problems"):
+        FORMULATION.check(PlacementProblem((Node("a", 1.0, 1.0),), (), 1, 0), PAPER)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="flat network"):
+        FORMULATION.check(chain(2, levels=(StagingLevel(2, 1.0), StagingLevel(2, 1.0))), PAPER)
+
+
+@pytest.mark.parametrize("options", [PAPER, COMPACT], ids=["columns", "compact"])
+def test_each_equation_of_the_specification_is_a_block_of_its_own(options: dict[str, str]) -> None:
+    import pyomo.environ as pyo
+
+    built = FORMULATION.build(chain(3, memory_bytes=9.0), options, native=False)
+    assert isinstance(built, BuiltModel)
+    names = {block.name for block in built.model.component_objects(pyo.Constraint)}
+    numbers = {name.split("_")[1] for name in names if name.startswith("eq_")}
+    last = 6 if options is PAPER else 9
+    # Edges that carry nothing have no rows: equation 8 of the compact form needs one that costs something.
+    assert numbers >= {str(i) for i in range(1, last + 1)}
+    assert all(name.startswith(("eq_", "cut_")) for name in names)
+
+
+def test_a_large_compact_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "MAX_CHOICES", 20)
+    with pytest.raises(InputError, match="--variant columns"):
+        FORMULATION.build(chain(5), COMPACT, native=False)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        chain(3, memory_bytes=0.5),
+        chain(3, exact_batches=True),
+        StagingProblem((Layer("a", {4: (Configuration("x", 1.0),)}),), (), 2, 1.0, 1),
+    ],
+    ids=["too little memory", "more micro-batches than devices", "a layer that needs more devices"],
+)
+def test_what_cannot_run_is_refuted_without_a_solver(problem: StagingProblem) -> None:
+    assert isinstance(FORMULATION.build(problem, PAPER, native=False), Refuted)
+    assert math.isfinite(FORMULATION.lower_bound(problem, PAPER))
+
+
+def test_a_cut_off_below_the_bound_is_refuted_at_once() -> None:
+    problem = chain(4)
+    bound = FORMULATION.lower_bound(problem, PAPER)
+    assert bound == pytest.approx(1.0, rel=1e-3)
+    for options in (PAPER, COMPACT):
+        assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=bound * 0.99), Refuted)
+
+
+def test_a_plan_of_other_layers_is_no_start() -> None:
+    for options in (PAPER, COMPACT):
+        built = FORMULATION.build(chain(2), options, native=False)
+        assert isinstance(built, BuiltModel)
+        assert built.encode(StagedPlan((PlannedStage((0, 7), 1, 1, {0: "keep", 7: "keep"}),))) is None
+
+
+# ---- the published network -------------------------------------------------------------------------------
+
+
+@pytest.mark.workloads
+@pytest.mark.parametrize(
+    ("devices", "micro_batches", "gibibytes", "optimum"),
+    [(8, 8, 8, 0.16585575000000002), (8, 4, 8, 0.22465724999999998), (32, 32, 8, 0.044554714003086096)],
+)
+def test_bert_is_proven_within_a_thousandth_by_the_columns_alone(
+    workloads: Path, devices: int, micro_batches: int, gibibytes: int, optimum: float
+) -> None:
+    """Plans of the published value are left, and none that is a thousandth better."""
+    problem = published(workloads, "bert32a100").replace(
+        devices=devices, micro_batches=micro_batches, memory_bytes=gibibytes * 2.0**30, bandwidth=25 * 2.0**30
+    )
+    options = {"variant": "columns", "semantics": "reference"}
+    bound = FORMULATION.lower_bound(problem, options)
+    assert 0.999 * optimum < bound <= optimum
+    assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=0.999 * optimum), Refuted)
+    assert isinstance(FORMULATION.build(problem, options, native=False, cutoff=optimum), BuiltModel)
