@@ -98,8 +98,8 @@ def _input_bytes(workload: Workload) -> int:
 
 def _output_bytes(workload: Workload, group: Group) -> int:
     """What passes to the next group; for the last group, the outputs that nobody reads."""
-    if group.sends is not None:
-        return workload.activation_bytes(workload.layers[group.sends])
+    if group.sends:
+        return sum(workload.activation_bytes(workload.layers[i]) for i in group.sends)
     read = {source for layer in workload.layers for source in layer.inputs}
     outputs = (workload.layers[i] for i in group.members)
     return sum(workload.activation_bytes(layer) for layer in outputs if layer.name not in read)

@@ -48,7 +48,7 @@ def e4_ties() -> KnownChain:
     which F_1, F_2, B_2 and B_1 all stand, each of them can be told that one of the two is gone already.
     """
     problem = ChainProblem(
-        (0, 0, 1), (0, 0, 1), (1, 1, 1, 0), (0, 0, 1), gpus=2, memory_bytes=1, memory_mode="inputs", weight_copies=0,
+        (0, 0, 1), (0, 0, 1), (1, 1, 1, 0), (0, 0, 0), gpus=2, memory_bytes=1, memory_mode="inputs",
         name="guard-e4", time_unit=None,
     )  # fmt: skip
     return KnownChain(problem, {"general": None}, f"{SOURCE}: E4")

@@ -1,7 +1,8 @@
-"""A graph cut into a chain of groups: between two groups, one tensor passes and nothing else.
+"""A graph cut into a chain of groups: between two groups few tensors pass, one unless more are allowed.
 
-Nodes are taken in a given topological order. The order can be cut after a position if all edges that cross there
-come from one node; its output is the tensor that passes. Each run of nodes between two cuts becomes a group.
+Nodes are taken in a given topological order, which can be cut after a position if the edges that cross there come
+from few enough nodes. Each run of nodes between two cuts becomes a group. With one tensor, the cuts are at the nodes
+that every path passes. A tensor that is read beyond the next group passes through all groups on its way.
 """
 
 from __future__ import annotations
@@ -12,31 +13,44 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes that become one layer of the chain, and the node whose output the next group reads (None: the last)."""
+    """Nodes that become one layer of the chain, and the nodes whose outputs cross to the next group."""
 
     members: tuple[int, ...]
-    sends: int | None
+    sends: tuple[int, ...]
 
 
-def cut_into_groups(order: Sequence[int], successors: Sequence[Sequence[int]]) -> list[Group]:
-    """The finest chain of groups in this order; nodes outside the order do not count."""
+def cut_into_groups(order: Sequence[int], successors: Sequence[Sequence[int]], passing: int = 1) -> list[Group]:
+    """The finest chain of groups in this order with at most `passing` tensors at a cut."""
     place = {node: i for i, node in enumerate(order)}
     last_reader = {node: max((place[v] for v in successors[node] if v in place), default=-1) for node in order}
     groups: list[Group] = []
     members: list[int] = []
-    open_nodes: set[int] = set()
+    crossing: list[int] = []
     for i, node in enumerate(order):
         members.append(node)
-        open_nodes = {u for u in (*open_nodes, node) if last_reader[u] > i}
-        is_last = i + 1 == len(order)
-        if is_last or len(open_nodes) == 1:
-            groups.append(Group(tuple(members), None if is_last else next(iter(open_nodes))))
+        crossing = [u for u in (*crossing, node) if last_reader[u] > i]
+        if i + 1 == len(order) or 1 <= len(crossing) <= passing:
+            groups.append(Group(tuple(members), tuple(crossing)))
             members = []
     return groups
 
 
-def joined(groups: Sequence[Group], first: int, last: int) -> list[Group]:
-    """The groups with those from `first` to `last` made one."""
-    run = groups[first : last + 1]
-    members = tuple(node for group in run for node in group.members)
-    return [*groups[:first], Group(members, run[-1].sends), *groups[last + 1 :]]
+def by_depth(order: Sequence[int], successors: Sequence[Sequence[int]]) -> list[int]:
+    """A topological order in which a node stands as early as its longest path allows: side branches end soon."""
+    depth = dict.fromkeys(order, 0)
+    for node in order:
+        for reader in successors[node]:
+            depth[reader] = max(depth[reader], depth[node] + 1)
+    return sorted(order, key=depth.__getitem__)
+
+
+def with_runs_joined(groups: Sequence[Group], runs: Sequence[tuple[int, int]]) -> list[Group]:
+    """The groups with those of each run, from its first to its last, made one."""
+    glued = {border for first, last in runs for border in range(first, last)}
+    merged: list[Group] = []
+    for g, group in enumerate(groups):
+        if g - 1 in glued:
+            merged[-1] = Group((*merged[-1].members, *group.members), group.sends)
+        else:
+            merged.append(group)
+    return merged
