@@ -64,6 +64,8 @@ class BuiltModel:
     grids: Mapping[str, float] = field(default_factory=dict)
     grid_loss: float = 0.0
     size: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What a reader of the result should know about this model."""
 
 
 @dataclass(frozen=True, slots=True)

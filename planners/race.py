@@ -141,6 +141,7 @@ class Race:
         wishes = replace(self.limits, threads=threads, time_limit_s=seconds)
         attempt.runners.append(_Runner(name, built, submit(name, model, wishes, start=values), columns))
         attempt.size = {**attempt.size, **built.size}
+        attempt.messages.extend(built.notes)
         return False
 
     def _watch(self, attempt: Attempt, deadline: float | None, enough: float | None) -> None:

@@ -96,20 +96,11 @@ def _memory_facts(chain: IntegerChain, period: int) -> dict[str, Any]:
         "kept": list(chain.activations[: chain.layers]),
         "lives": lives,
         "lifted": [lives[i] - chain.elapsed[chain.backward(i) + 1] + chain.elapsed[i] for i in layers],
-        "current": [_current_area(chain, layer) for layer in layers],
+        "current": [chain.current_area(layer) for layer in layers],
         "own": [chain.own_size(task) for task in tasks],
         "copies": [[separation.copies(layer, task) for layer in layers] for task in tasks],
         "hops": [chain.border_transfer(border) for border in range(1, chain.layers)],
     }
-
-
-def _current_area(chain: IntegerChain, layer: int) -> int:
-    """Size times duration of outputs while they are written, and of gradients while they are read."""
-    if chain.inputs_only:
-        return 0
-    last = chain.backward(layer)
-    written = chain.activations[layer + 1] * chain.durations[layer]
-    return written + (chain.activations[last] + chain.activations[last + 1]) * chain.durations[last]
 
 
 # ---- inside the worker -----------------------------------------------------------------------------------

@@ -86,6 +86,22 @@ class IntegerChain:
             return given if task < self.layers else 0
         return given + written
 
+    def current_area(self, layer: int) -> int:
+        """Size times duration of outputs while they are written, and of gradients while they are read."""
+        if self.inputs_only:
+            return 0
+        last = self.backward(layer)
+        written = self.activations[layer + 1] * self.durations[layer]
+        return written + (self.activations[last] + self.activations[last + 1]) * self.durations[last]
+
+    @property
+    def most_shifts(self) -> int:
+        """The most periods that a critical cycle can span: shifts along the chain, and once around each resource.
+
+        A least period is a whole number of time over at most this many periods.
+        """
+        return 4 * self.tasks + self.gpus * self.gpus
+
     def true_time(self, steps: int) -> float:
         return float(Fraction(steps) / self.steps)
 

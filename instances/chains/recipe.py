@@ -42,13 +42,13 @@ def resnet_like(layers: int, gpus: int, seed: int = 1, memory_bytes: float | Non
     sizes = [LARGEST_ACTIVATION] + [LARGEST_ACTIVATION >> _group(i, layers) for i in range(layers)]
     activations = [*sizes, *reversed(sizes[:-1])]
     return ChainProblem(
-        forward=forward,
-        backward=[2 * time for time in forward],
-        activations=activations,
-        weights=[4 ** _group(i, layers) for i in range(layers)],
+        forward=tuple(forward),
+        backward=tuple(2 * time for time in forward),
+        activations=tuple(activations),
+        weights=tuple(4 ** _group(i, layers) for i in range(layers)),
         gpus=gpus,
         memory_bytes=memory_bytes,
-        transfer_times=[_transfer_time(size) for size in activations[1:-1]],
+        transfer_times=tuple(_transfer_time(size) for size in activations[1:-1]),
         name=f"resnet-like-{layers}x{gpus}-seed{seed}",
         time_unit=None,
     )

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 from ..chain import ChainProblem
 from ..errors import InputError
-from .known import KnownChain
+from .known import KnownChain, Variant
 
 PAPER = "Beaumont, Eyraud-Dubois and Shilova (2020)"
 
 
-def halves(name: str, loads: Sequence[float], gpus: int, **more: object) -> ChainProblem:
+def halves(name: str, loads: Sequence[float], gpus: int, **more: Any) -> ChainProblem:
     """A chain without activations whose layers take these times, half forward and half backward."""
-    half = [load / 2 for load in loads]
-    fields = {"weights": [0] * len(loads), "time_unit": None, **more}
-    return ChainProblem(half, half, [0] * (len(loads) + 1), gpus=gpus, name=name, **fields)  # type: ignore[arg-type]
+    half = tuple(load / 2 for load in loads)
+    fields = {"weights": (0,) * len(loads), "time_unit": None, **more}
+    return ChainProblem(half, half, (0,) * (len(loads) + 1), gpus=gpus, name=name, **fields)
 
 
 def three_chain() -> KnownChain:
@@ -36,14 +37,14 @@ def family(k: int) -> KnownChain:
     part = [k * scale, 1, (k - 1) * scale, 1]
     loads = part * k + [k * scale] + [1] * ((k - 2) * scale + 1) + [scale]
     problem = halves(f"theorem-1-k{k}", loads, gpus=2 * k + 1)
-    answers = {"general": k * scale, "contiguous": (2 * k - 1) * scale + 1}
-    return KnownChain(problem, answers, f"{PAPER}, Theorem 1 (k = {k})")  # type: ignore[arg-type]
+    answers: dict[Variant, float | None] = {"general": k * scale, "contiguous": (2 * k - 1) * scale + 1}
+    return KnownChain(problem, answers, f"{PAPER}, Theorem 1 (k = {k})")
 
 
 def lemma_2() -> KnownChain:
     """With memory for weights only, no run of layers fits at all."""
     problem = halves(
-        "lemma-2", [1, 1, 1], gpus=2, weights=[1, 2, 1], weight_copies=1, memory_mode="weights", memory_bytes=2
+        "lemma-2", [1, 1, 1], gpus=2, weights=(1, 2, 1), weight_copies=1, memory_mode="weights", memory_bytes=2
     )
     return KnownChain(problem, {"general": 2, "contiguous": None, "unlimited": 2}, f"{PAPER}, Lemma 2")
 
@@ -66,11 +67,11 @@ def theorem_2(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7)) -> KnownChain:
     groups, target = _triples(numbers)
     length = len(numbers)
     problem = ChainProblem(
-        list(numbers), [0] * length, [0] * (length + 1), [0] * length, gpus=groups, time_unit=None,
+        tuple(numbers), (0,) * length, (0,) * (length + 1), (0,) * length, gpus=groups, time_unit=None,
         name=f"theorem-2-{'-'.join(map(str, numbers))}",
     )  # fmt: skip
-    answers = {"general": target} if splits_into_triples(numbers, target) else {}
-    return KnownChain(problem, answers, f"{PAPER}, Theorem 2")  # type: ignore[arg-type]
+    answers: dict[Variant, float | None] = {"general": target} if splits_into_triples(numbers, target) else {}
+    return KnownChain(problem, answers, f"{PAPER}, Theorem 2")
 
 
 def theorem_3(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7), printed_sizes: bool = False) -> KnownChain:
@@ -81,16 +82,16 @@ def theorem_3(numbers: Sequence[int] = (6, 6, 8, 6, 7, 7), printed_sizes: bool =
     m, target = _triples(numbers)
     layers = 6 * m
     ones = range(4 * m + 1, 6 * m + 1) if printed_sizes else range(4 * m, 6 * m)
-    sizes = [int(edge in ones) for edge in range(layers + 1)]
+    sizes = tuple(int(edge in ones) for edge in range(layers + 1))
     problem = ChainProblem(
-        [target] * m + list(numbers) + [target] * (2 * m), [0] * layers, sizes, [0] * layers, gpus=2, memory_bytes=m,
+        (*[target] * m, *numbers, *[target] * (2 * m)), (0,) * layers, sizes, (0,) * layers, gpus=2, memory_bytes=m,
         memory_mode="inputs", name=f"theorem-3-{'-'.join(map(str, numbers))}{'-printed' * printed_sizes}",
         time_unit=None,
     )  # fmt: skip
     on_first = {*range(m + 1, 4 * m + 1), *range(4 * m + 2, layers + 1, 2)}
     allocation = tuple(0 if layer in on_first else 1 for layer in range(1, layers + 1))
-    answers = {"fixed": 2 * m * target} if splits_into_triples(numbers, target) else {}
-    return KnownChain(problem, answers, f"{PAPER}, Theorem 3", allocation)  # type: ignore[arg-type]
+    answers: dict[Variant, float | None] = {"fixed": 2 * m * target} if splits_into_triples(numbers, target) else {}
+    return KnownChain(problem, answers, f"{PAPER}, Theorem 3", allocation)
 
 
 def _triples(numbers: Sequence[int]) -> tuple[int, int]:
@@ -120,13 +121,13 @@ def splits_into_triples(numbers: Sequence[int], target: int) -> bool:
 
 def figure_4() -> KnownChain:
     """Two batches per period reach the load of GPU 1, one batch does not."""
-    times = [3, 2, 2, 2]
+    times = (3, 2, 2, 2)
     problem = ChainProblem(
-        times, times, [1, 2, 2, 4, 0], [0] * 4, gpus=4, memory_bytes=4, memory_mode="inputs", name="figure-4",
+        times, times, (1, 2, 2, 4, 0), (0,) * 4, gpus=4, memory_bytes=4, memory_mode="inputs", name="figure-4",
         time_unit=None,
     )  # fmt: skip
-    answers = {"general": 8, "contiguous": 8, "unlimited": 6, "two-batches": 6}
-    return KnownChain(problem, answers, f"{PAPER}, Fig. 4")  # type: ignore[arg-type]
+    answers: dict[Variant, float | None] = {"general": 8, "contiguous": 8, "unlimited": 6, "two-batches": 6}
+    return KnownChain(problem, answers, f"{PAPER}, Fig. 4")
 
 
 def figure_4_reserved() -> KnownChain:
@@ -137,9 +138,9 @@ def figure_4_reserved() -> KnownChain:
 
 def figure_5() -> KnownChain:
     """Two batches per period take 8, one takes 5: here on two GPUs, with layers 1 and 3 together."""
-    times = [1, 2, 1]
+    times = (1, 2, 1)
     problem = ChainProblem(
-        times, times, [2, 3, 2, 0], [0] * 3, gpus=2, memory_bytes=6, memory_mode="inputs", name="figure-5",
+        times, times, (2, 3, 2, 0), (0,) * 3, gpus=2, memory_bytes=6, memory_mode="inputs", name="figure-5",
         time_unit=None,
     )  # fmt: skip
     return KnownChain(problem, {"general": 5, "unlimited": 4, "two-batches": 4}, f"{PAPER}, Fig. 5")

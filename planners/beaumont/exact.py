@@ -122,10 +122,18 @@ class _Run:
             if search.done() and not self.solver.over():
                 search = self._search(_fine(self.problem, self.best), search)
                 search.run(self.workers)
+                self._settle(search)
         except KeyboardInterrupt:
             self.solver.stopped.set()
             return self._outcome(False, Stop.INTERRUPTED)
         return self._outcome(search.done())
+
+    def _settle(self, search: Search) -> None:
+        """Below the plan there is no ratio left that could be a least period."""
+        chain = search.chain
+        if search.lower >= search.ceiling and chain.exact and self.best is not None:
+            if chain.steps >= chain.most_shifts * _coarse(self.problem) and not self.problem.exclusive_buffers:
+                self._tell(None, self.best.period)
 
     def _search(self, steps: Fraction, before: Search | None = None) -> Search:
         """A grid's search; a finer one takes over what the coarser one has refuted and can refute again."""
@@ -166,10 +174,15 @@ def _coarse(problem: ChainProblem) -> Fraction:
 
 
 def _fine(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
-    """So fine that one step is nothing, and a multiple of the times' own grid where they have one."""
+    """So fine that what is refuted up to the step below the plan proves it.
+
+    On an exact grid the least period is a ratio with a bounded denominator, so no finer one can tell more.
+    """
     assert plan is not None
-    coarse = _coarse(problem)
+    coarse = integer_chain(problem, _coarse(problem))
     wanted = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
-    if not integer_chain(problem, coarse).exact:
+    if not coarse.exact:
         wanted *= 2 * problem.tasks
-    return coarse * max(1, math.ceil(wanted / coarse))
+    elif not problem.exclusive_buffers:
+        wanted = min(wanted, coarse.steps * coarse.most_shifts)
+    return coarse.steps * max(1, math.ceil(wanted / coarse.steps))

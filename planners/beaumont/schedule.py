@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from ...formulations.beaumont import fixed_allocation
 from ...formulations.beaumont.fixed_allocation import Known, Path
@@ -24,6 +25,9 @@ from .solver import Solver
 BUFFER_SLACK = 1
 """Steps beyond the period that an exclusive buffer may be held on a grid, so that no true pattern is lost: when a
 period is rounded up to the grid, a waiting interval may grow by one step more than the period does."""
+
+THOROUGH: Mapping[str, Any] = {"linearization_level": 2}
+"""Waiting costs memory: the solver's linear relaxation sees that, its propagation does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def fit(
     if overloaded(chain, known, period):
         return Fit(False)
     data = fixed_allocation.payload(chain, known, period, slack)
-    outcome = solver.run(NativeModel(fixed_allocation.BUILDER, data), limit_s)
+    outcome = solver.run(NativeModel(fixed_allocation.BUILDER, data), limit_s, native=THOROUGH)
     if outcome is None:
         return Fit(None)
     if outcome.stop == Stop.INFEASIBLE:

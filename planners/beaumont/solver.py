@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from ...formulations.contract import NativeModel
 from ...instances.result import Stop
@@ -32,12 +34,19 @@ class Solver:
         left = self.seconds_left()
         return self.stopped.is_set() or (left is not None and left <= 0)
 
-    def run(self, model: NativeModel, limit_s: float | None = None, threads: int = 1) -> RawOutcome | None:
+    def run(
+        self,
+        model: NativeModel,
+        limit_s: float | None = None,
+        threads: int = 1,
+        native: Mapping[str, Any] | None = None,
+    ) -> RawOutcome | None:
         """The outcome, or None where there was no time for one."""
         if self.over():
             return None
         limits = [limit for limit in (limit_s, self.seconds_left()) if limit is not None]
-        options = SolveOptions(time_limit_s=min(limits, default=None), threads=threads, seed=self.seed)
+        limit = min(limits, default=None)
+        options = SolveOptions(time_limit_s=limit, threads=threads, seed=self.seed, native=native or {})
         job = submit(model.backend, model, options)
         try:
             while job.outcome is None:

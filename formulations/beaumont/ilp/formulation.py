@@ -14,8 +14,11 @@ from .. import bounds
 from ..checks import check_chain
 from ..decimals import FINE, decimal, grid_below, most_periods
 from . import cuts, memory, order, period, resources, shifts, translate
+from .errata import CORRECTED, PRINTED
 from .facts import Facts, facts_of
 from .frame import Frame
+
+PRINTED_NOTE = "the printed program is not right: its bound and its proofs hold for itself, not for the problem"
 
 
 class BeaumontIlp:
@@ -52,34 +55,47 @@ class BeaumontIlp:
         cutoff: float | None = None,
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
-        printed = options["variant"] == "printed"
-        facts = facts_of(problem, cutoff)
-        if not printed and facts.lower > facts.upper * (1 + 1e-9):
-            return Refuted("the GPUs together have too little time or memory for the work")
-        frame = assemble(facts, printed=printed)
-        if frame.contradictions:
-            return Refuted(f"rows {', '.join(frame.contradictions)} cannot hold whatever the allocation is")
-
-        def decode(values: Values) -> PatternPlan:
-            return translate.decode(facts, values, printed=printed)
-
-        def encode(plan: PatternPlan) -> Values | None:
-            return translate.encode(facts, plan, printed=printed)
-
-        grids, loss = _grids(frame, cutoff)
-        size = {"layers": facts.layers, "gpus": facts.gpus}
-        return BuiltModel(frame.model, decode, encode, grids=grids, grid_loss=loss, size=size)
+        return build(problem, PRINTED if options["variant"] == "printed" else CORRECTED, cutoff)
 
 
 FORMULATION = BeaumontIlp()
 
 
-def assemble(facts: Facts, *, printed: bool) -> Frame:
+def build(
+    problem: ChainProblem, errata: frozenset[str] = CORRECTED, cutoff: float | None = None
+) -> BuiltModel | Refuted:
+    """The program with some errata of the printed one put back; such a one takes no start and proves nothing."""
+    facts = facts_of(problem, cutoff)
+    if not errata and facts.lower > facts.upper * (1 + 1e-9):
+        return Refuted("the GPUs together have too little time or memory for the work")
+    frame = assemble(facts, errata)
+    if frame.contradictions:
+        return Refuted(f"rows {', '.join(frame.contradictions)} cannot hold whatever the allocation is")
+
+    def decode(values: Values) -> PatternPlan:
+        return translate.decode(facts, values, as_it_is=bool(errata))
+
+    def encode(plan: PatternPlan) -> Values | None:
+        return None if errata else translate.encode(facts, plan)
+
+    grids, loss = _grids(frame, cutoff)
+    return BuiltModel(
+        frame.model,
+        decode,
+        encode,
+        grids=grids,
+        grid_loss=loss,
+        size={"layers": facts.layers, "gpus": facts.gpus},
+        notes=(PRINTED_NOTE,) if errata else (),
+    )
+
+
+def assemble(facts: Facts, errata: frozenset[str]) -> Frame:
     """The whole program, one block of rows per equation."""
-    frame = Frame(facts, printed=printed)
+    frame = Frame(facts, errata)
     for group in (resources, order, period, shifts, memory):
         group.add(frame)
-    if not printed:
+    if not errata:
         cuts.add(frame)
     frame.model.objective = frame.pyo.Objective(expr=float(facts.time_unit) * frame.model.T)
     return frame

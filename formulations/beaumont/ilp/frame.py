@@ -6,25 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from .errata import CORRECTED, LOCAL_TRANSFERS, SIGN, TIES, TRANSITIVITY
 from .facts import Facts
 
 
 class Frame:
     """A Pyomo model with the variables of section 6 of the paper, on which the groups of constraints are built.
 
-    Z_ij: layers i < j share a GPU.  f_i: layer i is the first of its GPU.  tau_t: start of task t in the period.
+    Z_ij: layers i < j share a GPU (tasks, as printed).  f_i: layer i is the first of its GPU.
+    tau_t: start of task t in the period.
     w_tu: tasks t < u share a GPU, and t comes first.  tc_e, wc_ef: the same for transfers; zc: two transfers share a
     link.  v, v2 and u, u2: the first and the second shift before and after a transfer (the paper's v and v-tilde).
     sigma_il: kept copies of layer l as far as it is on the GPU of layer i.  o_te: what edge e carries waits while
     task t runs.  b_ij: exactly one of layers j and j + 1 is on the GPU of layer i.
     """
 
-    def __init__(self, facts: Facts, *, printed: bool) -> None:
+    def __init__(self, facts: Facts, errata: frozenset[str] = CORRECTED) -> None:
         import pyomo.environ as pyo
 
         self.pyo = pyo
         self.facts = facts
-        self.printed = printed
+        self.errata = errata
         self.contradictions: list[str] = []
         """Blocks with a row that is false whatever the variables are."""
         self.model = pyo.ConcreteModel()
@@ -40,14 +42,15 @@ class Frame:
 
     def _resource_variables(self) -> None:
         pyo, model = self.pyo, self.model
-        model.Z = pyo.Var(list(combinations(self.layers, 2)), domain=pyo.Binary)
-        model.f = pyo.Var(list(self.layers), bounds=(0, 1))
-        pairs = combinations(self.tasks, 2) if not self.printed else self.ordered_pairs(self.tasks)
+        holders = self.tasks if TRANSITIVITY in self.errata else self.layers
+        model.Z = pyo.Var(list(combinations(holders, 2)), domain=pyo.Binary)
+        model.f = pyo.Var(list(holders), bounds=(0, 1))
+        pairs = combinations(self.tasks, 2) if TIES not in self.errata else self.ordered_pairs(self.tasks)
         model.w = pyo.Var(list(pairs), domain=pyo.Binary)
 
     def _time_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
-        lower = 0.0 if self.printed else facts.lower
+        lower = 0.0 if self.errata else facts.lower
         model.T = pyo.Var(bounds=(lower, max(facts.upper, lower)))
         model.tau = pyo.Var(
             list(self.tasks), bounds=lambda _, t: (-facts.durations[t], facts.upper - facts.durations[t])
@@ -55,7 +58,7 @@ class Frame:
         model.tc = pyo.Var(facts.staged, bounds=lambda _, e: (-facts.transfers[e], facts.upper))
         transfers = self.competing()
         model.zc = pyo.Var(sorted({self.link_key(e, f) for e, f in transfers}), bounds=(0, 1))
-        pairs = transfers if not self.printed else [pair for e, f in transfers for pair in ((e, f), (f, e))]
+        pairs = transfers if TIES not in self.errata else [pair for e, f in transfers for pair in ((e, f), (f, e))]
         model.wc = pyo.Var(pairs, domain=pyo.Binary)
 
     def _shift_variables(self) -> None:
@@ -66,8 +69,8 @@ class Frame:
 
     def _memory_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
-        pairs = [(i, layer) for i in self.layers for layer in facts.kept if i != layer or self.printed]
-        if self.printed:
+        pairs = [(i, layer) for i in self.layers for layer in facts.kept if i != layer]
+        if SIGN in self.errata:
             model.sigma = pyo.Var(pairs, domain=pyo.Integers)
         else:
             model.sigma = pyo.Var(pairs, bounds=(0, None))
@@ -83,14 +86,16 @@ class Frame:
         return 1 if i == j else self.model.Z[min(i, j), max(i, j)]
 
     def together(self, t: int, u: int) -> Any:
-        """Do tasks t and u share a GPU?"""
+        """Do tasks t and u share a GPU? The paper has a variable for each pair of tasks; F_l has the number of l."""
+        if TRANSITIVITY in self.errata:
+            return self.z(t, u)
         return self.z(self.facts.layer(t), self.facts.layer(u))
 
     def w(self, t: int, u: int) -> Any:
         """Do tasks t and u share a GPU, and does t come first?"""
         if t == u:
             return 0
-        if t < u or self.printed:
+        if t < u or TIES in self.errata:
             return self.model.w[t, u]
         return self.together(t, u) - self.model.w[u, t]
 
@@ -100,7 +105,7 @@ class Frame:
 
     def transfer_time(self, e: int) -> Any:
         """Time of the transfer of edge e: none on one GPU. The paper's rows charge it there as well (E3)."""
-        return self.facts.transfers[e] * (1 if self.printed else self.remote(e))
+        return self.facts.transfers[e] * (1 if LOCAL_TRANSFERS in self.errata else self.remote(e))
 
     def shifts(self, e: int) -> Any:
         """s_e: how many batches task e + 1 lags behind task e in the period."""
@@ -131,7 +136,7 @@ class Frame:
 
     def wc(self, e: int, f: int) -> Any:
         """Do transfers e and f share a link, and does e come first?"""
-        if e < f or self.printed:
+        if e < f or TIES in self.errata:
             return self.model.wc[e, f]
         return self.same_link(e, f) - self.model.wc[f, e]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errata import SIGN
 from .frame import Frame
 
 
@@ -24,7 +25,7 @@ def add(frame: Frame) -> None:
 def _copies(frame: Frame) -> None:
     """(31), (32): sigma_il is S_l where layer l is on the GPU of layer i; otherwise it may be 0."""
     facts, sigma = frame.facts, frame.model.sigma
-    if frame.printed:
+    if SIGN in frame.errata:
         # Without a sign, sigma_il may be as low as -8L where the layers are apart: memory for nothing (E2).
         most = 8 * facts.layers
         frame.rows("eq_31", {(i, m): sigma[i, m] <= most * frame.z(i, m) for i, m in sigma})
@@ -46,7 +47,7 @@ def _most_copies(frame: Frame, layer: int) -> int:
 
 def copies(frame: Frame, i: int, layer: int) -> Any:
     """sigma_il; for the layer's own GPU the number itself."""
-    return frame.lag(layer) if i == layer and not frame.printed else frame.model.sigma[i, layer]
+    return frame.lag(layer) if i == layer else frame.model.sigma[i, layer]
 
 
 def _waiting(frame: Frame) -> None:

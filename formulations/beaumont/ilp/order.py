@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
+from .errata import TIES
 from .frame import Frame
 
 
@@ -16,7 +17,7 @@ def add(frame: Frame) -> None:
     _tasks(frame)
     _links(frame)
     _transfers(frame)
-    if not frame.printed:
+    if TIES not in frame.errata:
         _instants(frame)
 
 
@@ -30,7 +31,7 @@ def _tasks(frame: Frame) -> None:
         late_t = facts.upper + facts.durations[u]
         after[t, u] = tau[t] >= tau[u] + facts.durations[u] - late_u * (1 - shared + first)
         # w <= z, so w alone may switch the row on; the paper's form switches with both.
-        slack = (2 - shared - first) if frame.printed else (1 - first)
+        slack = (2 - shared - first) if TIES in frame.errata else (1 - first)
         before[t, u] = tau[u] >= tau[t] + facts.durations[t] - late_t * slack
     frame.rows("eq_5", after)
     frame.rows("eq_6", before)
@@ -64,7 +65,7 @@ def _transfers(frame: Frame) -> None:
         shared, first = frame.same_link(e, f), pairs[e, f]
         late_f = facts.upper + facts.transfers[e] + facts.transfers[f]
         after[e, f] = start[e] >= start[f] + facts.transfers[f] - late_f * (1 - shared + first)
-        slack = (2 - shared - first) if frame.printed else (1 - first)
+        slack = (2 - shared - first) if TIES in frame.errata else (1 - first)
         before[e, f] = start[f] >= start[e] + facts.transfers[e] - late_f * slack
     frame.rows("eq_14", after)
     frame.rows("eq_15", before)

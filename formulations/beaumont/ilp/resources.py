@@ -1,22 +1,25 @@
-"""Equations (1)-(4): which layers share a GPU. F_l and B_l do by definition, so (4) has no rows."""
+"""Equations (1)-(4): which layers share a GPU. F_l and B_l do by definition: (4) needs rows for tasks alone."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
+from .errata import TRANSITIVITY
 from .frame import Frame
 
 
 def add(frame: Frame) -> None:
-    z, layers = frame.z, frame.layers
-    triples = list(combinations(layers, 3))
+    z, holders = frame.z, frame.tasks if TRANSITIVITY in frame.errata else frame.layers
+    triples = list(combinations(holders, 3))
     # Sharing a GPU is transitive, whichever of three layers is the middle one. The paper prints the first row
-    # alone, which says so only for the lowest of the three (E1).
+    # alone, which bounds z of the two highest only (E1).
     rows = {(i, j, k, 1): z(j, k) >= z(i, j) + z(i, k) - 1 for i, j, k in triples}
-    if not frame.printed:
+    if TRANSITIVITY not in frame.errata:
         rows |= {(i, j, k, 2): z(i, k) >= z(i, j) + z(j, k) - 1 for i, j, k in triples}
         rows |= {(i, j, k, 3): z(i, j) >= z(i, k) + z(j, k) - 1 for i, j, k in triples}
     frame.rows("eq_1", rows)
     first = frame.model.f
-    frame.rows("eq_2", {i: first[i] >= 1 - sum(z(j, i) for j in range(1, i)) for i in layers})
-    frame.rows("eq_3", {0: sum(first[i] for i in layers) <= frame.facts.gpus})
+    frame.rows("eq_2", {i: first[i] >= 1 - sum(z(j, i) for j in range(1, i)) for i in holders})
+    frame.rows("eq_3", {0: sum(first[i] for i in holders) <= frame.facts.gpus})
+    if TRANSITIVITY in frame.errata:
+        frame.rows("eq_4", {i: z(i, frame.facts.backward(i)) == 1 for i in frame.layers})

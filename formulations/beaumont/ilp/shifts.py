@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errata import LOCAL_TRANSFERS, TIES
 from .frame import Frame
 
 
@@ -20,7 +21,7 @@ def add(frame: Frame) -> None:
     for e in range(1, facts.tasks):
         sent = model.tc[e] + frame.transfer_time(e) if e in outward else ends[e]
         inward[e] = sent - model.tau[e + 1]
-    if frame.printed:
+    if LOCAL_TRANSFERS in frame.errata:
         _as_printed(frame, outward, inward)
     else:
         _corrected(frame, outward, inward)
@@ -48,8 +49,9 @@ def _local(frame: Frame) -> None:
     for e in range(1, facts.tasks):
         later = frame.w(e + 1, e)
         remote = 0 if e == facts.layers else frame.remote(e)
-        rows["least", e] = model.u[e] >= later
-        rows["most", e] = model.u[e] <= later + remote
+        if TIES not in frame.errata:
+            rows["least", e] = model.u[e] >= later
+            rows["most", e] = model.u[e] <= later + remote
         rows["u2", e] = model.u2[e] <= remote
         if e in facts.staged:
             rows["v", e] = model.v[e] <= remote

@@ -11,10 +11,10 @@ from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, lin
 from .facts import Facts
 
 
-def decode(facts: Facts, values: Values, *, printed: bool) -> PatternPlan:
+def decode(facts: Facts, values: Values, *, as_it_is: bool = False) -> PatternPlan:
     """Allocation, orders and positions are believed; shifts and times are computed anew from them.
 
-    What the printed program says is taken as it is, so that the referee may see it.
+    `as_it_is`: the times of the model itself, so that the referee may see what a program with errata says.
     """
     problem = facts.problem
     allocation = _allocation(facts, values)
@@ -25,7 +25,7 @@ def decode(facts: Facts, values: Values, *, printed: bool) -> PatternPlan:
             positions[Activity(0, e, is_transfer=True)] = _time(values[f"tc[{e}]"], facts)
     orders = _orders(facts, allocation, positions, values)
     draft = Draft(problem, allocation, period, 1, positions, orders)
-    return plan_of(draft, tighten=not printed)
+    return plan_of(draft, tighten=not as_it_is)
 
 
 def _time(value: float, facts: Facts) -> Fraction:
@@ -71,10 +71,10 @@ def _sorted(group: list[Activity], positions: dict[Activity, Fraction], values: 
 # ---- a plan as a start -------------------------------------------------------------------------------------
 
 
-def encode(facts: Facts, plan: PatternPlan, *, printed: bool) -> Values | None:
+def encode(facts: Facts, plan: PatternPlan) -> Values | None:
     """Values of all variables; None for a plan of another shape or of a period beyond the cut-off."""
     problem = facts.problem
-    if plan.batches_per_period != 1 or printed:
+    if plan.batches_per_period != 1:
         return None
     folded = fold(problem, plan)
     if folded is None or float(folded.period / facts.time_unit) > facts.upper * (1 + 1e-9):
