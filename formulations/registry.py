@@ -89,6 +89,23 @@ def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
     }
 
 
+PIPER_VARIANT = OptionSpec(
+    "variant",
+    "choice",
+    "columns",
+    "columns: a path whose arcs are stages; compact: stages by number, for tiny instances.",
+    ("columns", "compact"),
+)
+SEMANTICS = OptionSpec(
+    "semantics",
+    "choice",
+    "paper",
+    "paper: weights are synchronised once per d micro-batches; reference: once per batch, and d divides N.",
+    ("paper", "reference"),
+)
+
+_PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
+
 _BEAUMONT = (
     "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations, "
     "hal-02968802, 2020"
@@ -124,8 +141,17 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_BEAUMONT,
             takes_start=True,
         ),
+        Entry(
+            "mip-piper",
+            "Stages with data and tensor parallelism and recomputation, as a mixed-integer program",
+            "staging",
+            "pipeplan.formulations.piper.formulation:FORMULATION",
+            (PIPER_VARIANT, SEMANTICS),
+            paper=_PIPER,
+            takes_start=True,
+        ),
     )
 }
 
-BEST_FOR_KIND: Mapping[str, str] = {"placement": "ip-tarnawski", "chain": "ilp-beaumont"}
+BEST_FOR_KIND: Mapping[str, str] = {"placement": "ip-tarnawski", "chain": "ilp-beaumont", "staging": "mip-piper"}
 """The formulation that is used where none is named."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from ..formulations.registry import FORMULATIONS, Entry
 from .dp.options import OPTIONS as DP_OPTIONS
 from .heuristics.options import OPTIONS
+from .piper.options import DP_OPTIONS as PIPER_OPTIONS
+from .piper.options import EQUI_OPTIONS
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
@@ -17,6 +19,16 @@ _HEURISTICS = "pipeplan.planners.heuristics"
 def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool = False) -> Entry:
     address = f"{_HEURISTICS}.{name.replace('-', '_')}:PLANNER"
     return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start)
+
+
+def _piper(name: str, title: str, attribute: str, *, exact: bool = False) -> Entry:
+    address = f"pipeplan.planners.piper.planner:{attribute}"
+    return Entry(name, title, "staging", address, PIPER_OPTIONS, exact=exact)
+
+
+def _equal(name: str, title: str, attribute: str) -> Entry:
+    address = f"pipeplan.planners.piper.equal:{attribute}"
+    return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -42,6 +54,12 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search", takes_start=True),
+        _piper("dp-piper", "Dynamic program over downsets: stages, degrees, recomputation", "PLANNER", exact=True),
+        _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
+        _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),
+        _piper("piper-no-ar", "The same without recomputation", "NO_RECOMPUTATION"),
+        _equal("equi", "Equal stages of equal degrees", "PLANNER"),
+        _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
     )
 }
 

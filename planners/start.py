@@ -20,7 +20,7 @@ _log = logging.getLogger("pipeplan")
 
 Wish = Literal["auto", "dp", "none"] | Plan
 
-QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {"placement": ("linear-dp", "greedy")}
+QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {"placement": ("linear-dp", "greedy"), "staging": ("dp-piper",)}
 """Whose plans are offered to an exact method where the user names no start, by kind of problem."""
 
 START_SHARE = 0.5

@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ...instances.errors import InputError, UsageError
-from ...instances.referee.staged import SEMANTICS
 from ...instances.staging import StagingProblem
-from ..contract import BuiltModel, OptionSpec, Refuted
+from ..contract import BuiltModel, Refuted
+from ..registry import PIPER_VARIANT, SEMANTICS
 from . import compact_values
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
@@ -18,23 +18,6 @@ from .columns import build_columns
 from .compact import CompactModel
 from .paths import PathTranslator
 from .stages import StageBook
-
-OPTIONS = (
-    OptionSpec(
-        "variant",
-        "choice",
-        "columns",
-        "columns: a path whose arcs are stages; compact: stages by number, for tiny instances",
-        ("columns", "compact"),
-    ),
-    OptionSpec(
-        "semantics",
-        "choice",
-        "paper",
-        "paper: weights synchronised once per d micro-batches; reference: once per batch, and d divides N",
-        SEMANTICS,
-    ),
-)
 
 GRID_STEPS = 2**24
 """Of the largest load, for integer solvers."""
@@ -47,7 +30,7 @@ class PiperMip:
     title = "stages with data and tensor parallelism and recomputation, as a mixed-integer program"
     paper = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
     problem_kind = "staging"
-    options = OPTIONS
+    options = (PIPER_VARIANT, SEMANTICS)
 
     def check(self, problem: StagingProblem, options: Mapping[str, Any]) -> None:
         if not isinstance(problem, StagingProblem):
@@ -59,6 +42,9 @@ class PiperMip:
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "chain"
+
+    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
         return _bound(_Case(problem.hash, options["semantics"], problem))

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from ...formulations.contract import OptionSpec
+from ...formulations.registry import SEMANTICS
 
-SEMANTICS = OptionSpec(
-    "semantics",
-    "choice",
-    "paper",
-    "paper: weights are synchronised once per d micro-batches; reference: once per batch, and d divides N.",
-    ("paper", "reference"),
-)
 KNAPSACK = OptionSpec(
     "knapsack",
     "choice",

@@ -1,8 +1,8 @@
 """`dp-piper` and what the paper compares it with: the same program with some choices taken away.
 
-The bound is a proof where knapsacks are solved exactly. With the published greedy the plan is what the published program
-finds; its bound comes from relaxed knapsacks and holds for all choices within the restriction. Bounds of a restricted planner are
-bounds for its restriction alone, so they are not reported.
+The bound is a proof where knapsacks are solved exactly. With the published greedy the plan is what the published
+program finds; its bound comes from relaxed knapsacks and holds for all choices. Bounds of a restricted planner hold for
+its restriction alone, so they are not reported.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from pipeplan.instances.io import (
     placement_to_json,
     result_from_json,
 )
-from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.io.staging import staging_from_json, staging_to_json
+from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.placement import PlacementProblem
 from pipeplan.instances.plan import PlacementPlan
 from pipeplan.instances.schemas import NAMES, read_schema
