@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from ..instances.chain import ChainProblem
@@ -39,6 +40,8 @@ def draw(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> None:
             f"under way: {evaluation.in_flight}; bottleneck: {evaluation.bottleneck}"
         )
     )
+    for use in evaluation.devices[:MAX_DEVICES_DRAWN]:
+        console.print(styled(_peak(use)))
     for line in gantt(problem, plan):
         console.print(styled(line), soft_wrap=True)
     for overrun in evaluation.overruns:
@@ -52,12 +55,8 @@ def draw(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> None:
 
 def _gpu_table(problem: ChainProblem, evaluation: PatternEvaluation) -> Any:
     table = new_table()
-    columns(
-        table, "gpu,layers,share,busy,idle,flight,peak,full,weights,kept,current,direct,buffers", left="share,layers"
-    )
+    columns(table, "gpu,layers,share,busy,idle,in flight,peak,full", left="share,layers")
     for use in evaluation.devices[:MAX_DEVICES_DRAWN]:
-        full = f"{100 * use.peak_bytes / problem.memory_bytes:.0f}%" if problem.memory_bytes else "-"
-        terms = use.terms
         table.add_row(
             str(use.gpu),
             _layers(use),
@@ -66,10 +65,17 @@ def _gpu_table(problem: ChainProblem, evaluation: PatternEvaluation) -> Any:
             f"{use.idle:.3g}",
             str(use.in_flight),
             size(use.peak_bytes),
-            full,
-            *(size(amount) for amount in (terms.weights, terms.kept, terms.current, terms.direct, terms.buffers)),
+            f"{100 * use.peak_bytes / problem.memory_bytes:.0f}%" if problem.memory_bytes else "-",
         )
     return table
+
+
+def _peak(use: GpuUse) -> str:
+    """What the peak is made of, and when it is."""
+    terms = asdict(use.terms)
+    parts = ", ".join(f"{name} {size(amount)}" for name, amount in terms.items() if amount)
+    when = f"during {use.peak_task}" if use.peak_task else f"at {number(use.peak_time)}"
+    return f"gpu{use.gpu} holds the most {when}: {parts or 'nothing'}"
 
 
 def _layers(use: GpuUse) -> str:

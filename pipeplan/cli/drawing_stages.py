@@ -31,7 +31,7 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     """One line per stage in execution order, the slowest marked; what binds in each stage."""
     evaluation = evaluate_stages(problem, plan, rules.semantics)
     table = new_table()
-    columns(table, "stage,layers,d,t,share,load,compute,moved,sync,flight,memory,full,", left="share")
+    columns(table, "stage,layers,d,t,share,load,moved,sync,in flight,memory,full,", left="share")
     slowest = evaluation.bottleneck
     for number_, (stage, cost) in enumerate(zip(plan.stages, evaluation.stages, strict=True)):
         if number_ < MAX_DEVICES_DRAWN:
@@ -59,7 +59,6 @@ def _row(
         str(stage.tensor_parallel),
         styled(bar(cost.load, largest), "red" if slowest else "cyan"),
         f"{cost.load:.4g}",
-        f"{cost.compute:.4g}",
         f"{cost.transfers:.3g}",
         f"{cost.synchronisation:.3g}",
         str(cost.in_flight),

@@ -20,6 +20,9 @@ NEAR = 1e-3
 RELAXED_GAP = 1e-7
 """Relative: how sharply the bound of relaxed knapsacks is located."""
 
+PLAIN_UP_TO = 150
+"""Downsets times layers up to which the loops run as plain Python."""
+
 MAX_SUMS = 30_000_000
 """Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly."""
 
@@ -89,14 +92,17 @@ class Search:
         given = (self.tables.layers, self.tables.table, mode, limit, problem.devices, problem.micro_batches)
         given = (*given, self.replicas, self.sync, self.degree)
         if problem.exact_batches:
-            found, undecided = compiled(self.kernel, "decide_sums")(*given, self.came)
+            found, undecided = self.function("decide_sums")(*given, self.came)
             self.least_devices = int(found)
         else:
             given = (*given, self.model.rest_work, self.front_size, self.front)
-            found, undecided = compiled(self.kernel, "decide")(*given)
+            found, undecided = self.function("decide")(*given)
         self.tick()
         self.settled = bool(found) or not undecided
         return bool(found)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        return function(self.model, name)
 
     def lower_bound(self) -> float:
         """All work on all devices, and no faster than one replica per micro-batch."""
@@ -120,12 +126,12 @@ class Search:
                 steps = self.trace()
                 high = min(limit, self.value(steps))
                 continue
-            if self.settled:
+            if self.settled and self.exact:
                 self.bound = max(self.bound, limit)
             low = limit
             if close:
                 break
-        if not self.exact or self.bound < high * (1 - 2 * STRICT):
+        if self.bound < high * (1 - 2 * STRICT):
             self._relax(high)
         if self.bound >= high * (1 - 2 * STRICT):
             self.bound = high
@@ -176,9 +182,9 @@ class Search:
         given = (self.tables.layers, step.smaller, step.larger, step.tau, y)
         if self.exact and extra > 0:
             budget = float(t.upper[t.extra_start[step.pair, step.tau] + extra - 1])
-            compiled(self.kernel, "exact_knapsack")(*given, budget, choice)
+            self.function("exact_knapsack")(*given, budget, choice)
         else:
-            compiled(self.kernel, "greedy_choice")(*given, choice)
+            self.function("greedy_choice")(*given, choice)
         ids = {}
         for v in np.flatnonzero(choice >= 0):
             way = model.ways[tau][v][int(choice[v] - model.options.start[tau, v])]
@@ -273,7 +279,7 @@ def build_tables(
         np.empty(room),
         np.empty(room),
     )
-    tabulate = compiled(kernel, "tabulate")
+    tabulate = function(model, "tabulate")
     at, used = 1, 0
     while at < model.downsets:
         last = min(model.downsets, at + max(1, 2_000_000 // max(1, int(starts[at + 1] - starts[at]))))
@@ -285,6 +291,14 @@ def build_tables(
     return Tables(layers, table, used)
 
 
+def function(model: PiperModel, name: str) -> Callable[..., Any]:
+    """A loop of the kernel: compiled, but for models so small that it would not repay the loading."""
+    from . import kernel
+
+    plain: Callable[..., Any] = getattr(kernel, name)
+    return plain if model.downsets * model.layers <= PLAIN_UP_TO else compiled(kernel, name)
+
+
 def _pairs(model: PiperModel) -> tuple[Any, Any]:
     import numpy as np
 
@@ -293,7 +307,7 @@ def _pairs(model: PiperModel) -> tuple[Any, Any]:
     starts = np.zeros(model.downsets + 1, dtype=np.int64)
     room = min(MAX_PAIRS, model.downsets * (model.downsets - 1) // 2)
     sources = np.empty(room, dtype=np.int32)
-    count = compiled(kernel, "nested_pairs")(model.bits, room, starts, sources)
+    count = function(model, "nested_pairs")(model.bits, room, starts, sources)
     if count < 0:
         raise TooManyPairsError
     return starts, sources[:count].copy()
