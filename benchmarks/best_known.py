@@ -1,9 +1,10 @@
-"""Make `instances/packaged/best_known.csv` anew: every packaged instance, both variants, by the exact planner.
+"""Make `instances/packaged/best_known.csv` anew: every packaged instance, both variants, by an exact planner.
 
     python benchmarks/best_known.py [--time-limit 120] [--threads 2] [--only NAME]
 
 What an earlier run knew of the same problem is kept where it is better, value and bound each. A contiguous plan is
 also a plan of the other variant, and a bound on any plan one on contiguous plans: either may settle the other's row.
+Stagings have a value for either semantics of weight synchronisation instead, by `dp-piper`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pipeplan
-from pipeplan.instances.catalogue import VARIANTS, BestKnown, best_known
+from pipeplan.instances.catalogue import STAGING_VARIANTS, VARIANTS, BestKnown, best_known, load_packaged_staging
 from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
 COLUMNS = tuple(field.name for field in fields(BestKnown))
-METHOD = "ip-tarnawski"
+METHOD, STAGING_METHOD = "ip-tarnawski", "dp-piper"
 
 
 def main() -> None:
@@ -33,7 +35,8 @@ def main() -> None:
     arguments = parser.parse_args()
     limits = pipeplan.SolveOptions(time_limit_s=arguments.time_limit, threads=arguments.threads)
     rows: list[BestKnown] = []
-    for name in pipeplan.packaged_names():
+    names = [*pipeplan.packaged_names(), *pipeplan.packaged_names("staging")]
+    for name in sorted(names):
         known = _rows(name, limits if arguments.only in name else None)
         rows += known
         for row in known:
@@ -44,29 +47,39 @@ def main() -> None:
 def _rows(name: str, limits: pipeplan.SolveOptions | None) -> list[BestKnown]:
     """What is known of one instance, after solving it where limits are given."""
     rows = []
-    for variant in VARIANTS:
+    is_staging = name in pipeplan.packaged_names("staging")
+    problem = load_packaged_staging(name) if is_staging else pipeplan.load_packaged(name)
+    variants = STAGING_VARIANTS if is_staging else VARIANTS
+    for variant in variants:
         earlier = best_known(name, variant)
-        if earlier is not None and earlier.hash != pipeplan.load_packaged(name).hash:
+        if earlier is not None and earlier.hash != problem.hash:
             earlier = None  # the instance has changed
-        found = _solve(name, variant, limits) if limits is not None else None
+        found = _solve(problem, name, variant, limits) if limits is not None else None
         rows += [_better(earlier, found)] if earlier and found else [row for row in (earlier, found) if row]
-    return _settled(*rows) if len(rows) == len(VARIANTS) else rows
+    return rows if is_staging or len(rows) < len(variants) else _settled(*rows)
 
 
-def _solve(name: str, variant: str, limits: pipeplan.SolveOptions) -> BestKnown | None:
-    problem = pipeplan.load_packaged(name)
-    result = pipeplan.solve(
-        problem, formulation=METHOD, options={"non_contiguous": variant == "non-contiguous"}, limits=limits
-    )
+def _solve(problem: Any, name: str, variant: str, limits: pipeplan.SolveOptions) -> BestKnown | None:
+    is_staging = problem.kind == "staging"
+    how = {"planner": STAGING_METHOD} if is_staging else {"formulation": METHOD}
+    options = {"semantics": variant} if is_staging else {"non_contiguous": variant == "non-contiguous"}
+    result = pipeplan.solve(problem, **how, options=options, limits=limits)
     if result.stop is Stop.ERROR or not result.verified or result.objective is None or result.bound is None:
         # Half a run is no knowledge, even where its plan would do.
         print(f"{name}, {variant}: not taken ({result.stop}): {'; '.join(result.messages)}", file=sys.stderr)
         return None
     today = datetime.date.today().isoformat()
     return BestKnown(
-        name, variant, "max-load", result.objective, result.bound, proven=False, method=METHOD, date=today,
+        instance=name,
+        variant=variant,
+        objective="time-per-micro-batch" if is_staging else "max-load",
+        value=result.objective,
+        bound=result.bound,
+        proven=False,
+        method=STAGING_METHOD if is_staging else METHOD,
+        date=today,
         hash=problem.hash,
-    )  # fmt: skip
+    )
 
 
 def _better(earlier: BestKnown, found: BestKnown) -> BestKnown:

@@ -14,10 +14,14 @@ from typing import Any
 
 from .errors import UsageError
 from .placement import Node, PlacementProblem
+from .staging import StagingProblem
 
 FOLDER = "packaged"
 VARIANTS = ("contiguous", "non-contiguous")
-"""A chain of stages; any sets of nodes."""
+"""Of placements: a chain of stages; any sets of nodes."""
+
+STAGING_VARIANTS = ("paper", "reference")
+"""Semantics of weight synchronisation: once per d micro-batches; once per batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,8 @@ class Recipe:
 
     name: str
     source: str
-    build: Callable[[], PlacementProblem]
+    build: Callable[[], PlacementProblem | StagingProblem]
+    kind: str = "placement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class BestKnown:
 
     instance: str
     variant: str
-    """One of `VARIANTS`."""
+    """One of `VARIANTS`, or of `STAGING_VARIANTS`."""
     objective: str
     value: float
     bound: float
@@ -46,30 +51,39 @@ class BestKnown:
     """Of the problem that the value was found for."""
 
 
-def packaged_names() -> tuple[str, ...]:
-    """Names of the packaged instances, sorted."""
-    return tuple(
-        sorted(entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json"))
-    )
+def packaged_names(kind: str = "placement") -> tuple[str, ...]:
+    """Names of the packaged instances of a kind, sorted."""
+    there = {entry.name.removesuffix(".json") for entry in _folder().iterdir() if entry.name.endswith(".json")}
+    return tuple(sorted(recipe.name for recipe in recipes() if recipe.kind == kind and recipe.name in there))
 
 
 @lru_cache(maxsize=32)
 def load_packaged(name: str) -> PlacementProblem:
-    """The packaged problem of that name."""
+    """The packaged placement problem of that name."""
     from .io.own import placement_from_json
 
-    if name not in packaged_names():
-        raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(packaged_names())}.")
-    return placement_from_json(json.loads(_folder().joinpath(f"{name}.json").read_text("utf-8")))
+    return placement_from_json(_read(name, "placement"))
+
+
+@lru_cache(maxsize=32)
+def load_packaged_staging(name: str) -> StagingProblem:
+    """The packaged staging problem of that name."""
+    from .io.staging import staging_from_json
+
+    return staging_from_json(_read(name, "staging"))
+
+
+def _read(name: str, kind: str) -> Any:
+    if name not in packaged_names(kind):
+        raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(packaged_names(kind))}.")
+    return json.loads(_folder().joinpath(f"{name}.json").read_text("utf-8"))
 
 
 def packaged_info() -> list[dict[str, Any]]:
-    """One row per packaged instance, with the best known value of either variant."""
-    sources = {recipe.name: recipe.source for recipe in recipes()}
+    """One row per packaged placement problem, with the best known value of either variant."""
     rows = []
     for name in packaged_names():
-        problem = load_packaged(name)
-        best = {known.variant: known for known in read_best_known() if known.instance == name}
+        problem, known = load_packaged(name), _known(name)
         rows.append(
             {
                 "name": name,
@@ -77,13 +91,43 @@ def packaged_info() -> list[dict[str, Any]]:
                 "edges": len(problem.edges),
                 "accelerators": problem.accelerators,
                 "cpus": problem.cpus,
-                "contiguous": best["contiguous"].value if "contiguous" in best else None,
-                "non_contiguous": best["non-contiguous"].value if "non-contiguous" in best else None,
+                "contiguous": known.get("contiguous"),
+                "non_contiguous": known.get("non-contiguous"),
                 "time_unit": problem.time_unit,
-                "source": sources.get(name),
+                "source": _source(name),
             }
         )
     return rows
+
+
+def packaged_staging_info() -> list[dict[str, Any]]:
+    """One row per packaged staging problem, with the best known value in either semantics."""
+    rows = []
+    for name in packaged_names("staging"):
+        problem, known = load_packaged_staging(name), _known(name)
+        rows.append(
+            {
+                "name": name,
+                "layers": len(problem.layers),
+                "edges": len(problem.edges),
+                "devices": problem.devices,
+                "memory_bytes": problem.memory_bytes,
+                "micro_batches": problem.micro_batches,
+                "tensor_degrees": list(problem.degrees),
+                **{variant: known.get(variant) for variant in STAGING_VARIANTS},
+                "time_unit": problem.time_unit,
+                "source": _source(name),
+            }
+        )
+    return rows
+
+
+def _known(name: str) -> dict[str, float]:
+    return {known.variant: known.value for known in read_best_known() if known.instance == name}
+
+
+def _source(name: str) -> str:
+    return next(recipe.source for recipe in recipes() if recipe.name == name)
 
 
 @lru_cache(maxsize=1)
@@ -122,9 +166,12 @@ def _folder() -> Any:
 def write_packaged(folder: Path) -> None:
     """Make every packaged file anew."""
     from .io.own import placement_to_json
+    from .io.staging import staging_to_json
 
     for recipe in recipes():
-        text = json.dumps(placement_to_json(recipe.build()), separators=(",", ":"))
+        problem = recipe.build()
+        data = staging_to_json(problem) if isinstance(problem, StagingProblem) else placement_to_json(problem)
+        text = json.dumps(data, separators=(",", ":"))
         folder.joinpath(f"{recipe.name}.json").write_text(text + "\n", "utf-8")
 
 
@@ -137,6 +184,10 @@ def recipes() -> Iterable[Recipe]:
         yield Recipe(name, source, partial(_lowered, name, workload, batch, device, link, cluster))
     yield Recipe("cpu-offload", "generator heterogeneous, 60 nodes, seed 3", _cpu_offload)
     yield Recipe("memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight)
+    from .staging_recipes import STAGINGS
+
+    for name, source, build in STAGINGS:
+        yield Recipe(name, source, build, "staging")
 
 
 NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (

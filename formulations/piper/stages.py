@@ -164,14 +164,12 @@ class Stage:
             in_flight = max(in_flight, self.free_until)  # up to there nothing changes
         priced = self._priced.get((rate, in_flight))
         if priced is None:
-            priced = self._priced[rate, in_flight] = _Priced(self._rows(rate, in_flight), self._limit(rate, in_flight))
+            priced = self._priced[rate, in_flight] = _Priced(self, rate, in_flight)
         return priced
 
-    def _limit(self, rate: float, in_flight: int) -> float | None:
-        return None if not rate and in_flight <= self.free_until else self.book.problem.memory_bytes
-
-    def _rows(self, rate: float, in_flight: int) -> list[list[Option]]:
-        return [
+    def knapsack(self, rate: float, in_flight: int) -> tuple[list[list[Option]], float | None]:
+        """Options of each layer, a byte of weights costing `rate`, and the memory where it limits anything."""
+        rows = [
             [
                 Option(
                     way.work + rate * way.configuration.weight_bytes, way.configuration.memory_bytes(in_flight), number
@@ -180,14 +178,16 @@ class Stage:
             ]
             for row in self.ways
         ]
+        free = not rate and in_flight <= self.free_until
+        return rows, None if free else self.book.problem.memory_bytes
 
 
 class _Priced:
     """One knapsack: enclosed at once, solved when the enclosure is too wide for a question, and once."""
 
-    def __init__(self, rows: list[list[Option]], limit: float | None) -> None:
-        self._problem: tuple[list[list[Option]], float | None] | None = (rows, limit)
-        self._enclosure = enclosure(rows, limit)
+    def __init__(self, stage: Stage, rate: float, in_flight: int) -> None:
+        self._of: tuple[Stage, float, int] | None = (stage, rate, in_flight)  # its options would fill the memory
+        self._enclosure = enclosure(*stage.knapsack(rate, in_flight))
         self._best: Selection | None = None
 
     def is_at_most(self, cost: float) -> bool:
@@ -200,8 +200,9 @@ class _Priced:
         return best is not None and best.cost <= cost
 
     def best(self) -> Selection | None:
-        if self._problem is not None:
-            self._best, self._problem = select(*self._problem), None
+        if self._of is not None:
+            stage, rate, in_flight = self._of
+            self._best, self._of = select(*stage.knapsack(rate, in_flight)), None
         return self._best
 
 

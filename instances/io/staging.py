@@ -98,7 +98,8 @@ def _layer_from_json(where: str, value: object) -> Layer:
 
 
 def _degree(where: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    # Without leading zeros, so that no two keys are the same degree.
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and text == str(int(text))):
         raise InputError(where, f"has the key {show(text)}", "give tensor-parallel degrees as keys: whole numbers")
     return int(text)
 

@@ -89,20 +89,10 @@ def to_staging(
     """
     _check(tensor_degrees, weight_versions)
     parts = blocks(workload, merge)
-    factory = _Factory(workload, device, tensor_link or link, weight_versions, recomputation)
-    degrees = [t for t in sorted(set(tensor_degrees)) if t <= devices]
     edges = _edges(workload, parts)
-    near = {part.name: ([e for e in edges if e.target == part.name], [e for e in edges if e.source == part.name])
-            for part in parts}  # fmt: skip
+    factory = _Factory(workload, device, tensor_link or link, weight_versions, recomputation)
     return StagingProblem(
-        layers=tuple(
-            StagingLayer(
-                part.name,
-                {t: tuple(factory.ways(part, t, *near[part.name])) for t in degrees},
-                TRANSFORMER if part.is_transformer else None,
-            )
-            for part in parts
-        ),
+        layers=factory.layers(parts, edges, [t for t in sorted(set(tensor_degrees)) if t <= devices]),
         edges=edges,
         devices=devices,
         bandwidth=link.bytes_per_s,
@@ -144,6 +134,20 @@ class _Factory:
     link: Link
     weight_versions: int
     recomputation: bool
+
+    def layers(self, parts: Sequence[Block], edges: Sequence[Edge], degrees: Sequence[int]) -> tuple[StagingLayer, ...]:
+        near: dict[str, tuple[list[Edge], list[Edge]]] = {part.name: ([], []) for part in parts}
+        for edge in edges:
+            near[str(edge.target)][0].append(edge)
+            near[str(edge.source)][1].append(edge)
+        return tuple(
+            StagingLayer(
+                part.name,
+                {t: tuple(self.ways(part, t, *near[part.name])) for t in degrees},
+                TRANSFORMER if part.is_transformer else None,
+            )
+            for part in parts
+        )
 
     def ways(self, block: Block, t: int, entering: Sequence[Edge], leaving: Sequence[Edge]) -> Iterator[Configuration]:
         cost = self._cost(block, t)

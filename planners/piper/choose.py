@@ -58,7 +58,8 @@ def _greedy(
 
 def _hull(costs: Sequence[float], memories: Sequence[float], v: int, first: int) -> list[tuple[float, int, int]]:
     """Steps (cost per byte saved, layer, way) along the lower hull; their prices rise."""
-    steps, now = [], first
+    steps: list[tuple[float, int, int]] = []
+    now = first
     while True:
         smaller = [x for x in range(len(costs)) if memories[x] < memories[now]]
         if not smaller:

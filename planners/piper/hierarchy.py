@@ -134,7 +134,7 @@ class _Hierarchy:
                 f"need a table of {math.prod(shape) * len(self.sets):.3g} numbers",
                 "plan fewer devices, or use the crude variant",
             )
-        table = []
+        table: list[Any] = []
         for j in range(len(self.sets)):
             values = np.full(shape, np.inf)
             if j < ends:

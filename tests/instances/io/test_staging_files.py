@@ -189,6 +189,7 @@ OWN_FAULTS: list[tuple[tuple[str | int, ...], object, str]] = [
     (("layers", 0, "ways"), {}, "layers[0].ways"),
     (("layers", 0, "configurations"), [], "layers[0].configurations"),
     (("layers", 0, "configurations", "one"), [], "layers[0].configurations"),
+    (("layers", 0, "configurations", "01"), [], "layers[0].configurations"),
     (("layers", 0, "configurations", "0"), [], "layers[0].configurations[0]"),
     (("layers", 0, "configurations", "1"), {}, "layers[0].configurations.1"),
     (WAY_PATH, "w", "layers[1].configurations.1[0]"),
