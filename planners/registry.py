@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, Entry
+from .beaumont.options import BATCHES
 from .heuristics.options import OPTIONS
 
 EXACT = "exact"
@@ -16,6 +18,13 @@ _HEURISTICS = "pipeplan.planners.heuristics"
 def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool = False) -> Entry:
     address = f"{_HEURISTICS}.{name.replace('-', '_')}:PLANNER"
     return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start)
+
+
+_CHAINS = "pipeplan.planners.beaumont"
+
+
+def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> Entry:
+    return Entry(name, title, "chain", f"{_CHAINS}.baselines:{attribute}", options, exact=False)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -31,8 +40,19 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search", takes_start=True),
+        Entry("exact-beaumont", "Allocations, schedules and no-goods in turn", "chain", f"{_CHAINS}.exact:PLANNER"),
+        _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
+        _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
+        _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
+        _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
     )
 }
+
+EXACT_PLANNERS = ("exact-beaumont",)
+"""Exact methods that are more than one model: they may be named as a planner or as a formulation."""
+
+BEST_PLANNER_FOR_KIND: Mapping[str, str] = {"chain": "exact-beaumont"}
+"""Used where neither planner nor formulation is named, in place of the best formulation for the kind."""
 
 
 def option_owners() -> dict[str, list[str]]:
