@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, Entry
+from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .heuristics.options import OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
@@ -29,6 +31,13 @@ def _piper(name: str, title: str, attribute: str, *, exact: bool = False) -> Ent
 def _equal(name: str, title: str, attribute: str) -> Entry:
     address = f"pipeplan.planners.piper.equal:{attribute}"
     return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False)
+
+
+_CHAINS = "pipeplan.planners.beaumont"
+
+
+def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> Entry:
+    return Entry(name, title, "chain", f"{_CHAINS}.baselines:{attribute}", options, exact=False)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -60,8 +69,19 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "The same without recomputation", "NO_RECOMPUTATION"),
         _equal("equi", "Equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
+        Entry("exact-beaumont", "Allocations, schedules and no-goods in turn", "chain", f"{_CHAINS}.exact:PLANNER"),
+        _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
+        _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
+        _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
+        _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
     )
 }
+
+EXACT_PLANNERS = ("exact-beaumont",)
+"""Exact methods that are more than one model: they may be named as a planner or as a formulation."""
+
+BEST_PLANNER_FOR_KIND: Mapping[str, str] = {"chain": "exact-beaumont"}
+"""Used where neither planner nor formulation is named, in place of the best formulation for the kind."""
 
 
 def option_owners() -> dict[str, list[str]]:

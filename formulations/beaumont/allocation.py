@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 from .fixed_allocation import Known
@@ -164,7 +164,8 @@ def _least_load(data: Mapping[str, Any]) -> int:
     """The largest layer, an even share, and the two smallest of the layers that must meet on some GPU."""
     loads, gpus = sorted(data["loads"], reverse=True), data["gpus"]
     shared = loads[gpus - 1] + loads[gpus] if len(loads) > gpus else 0
-    return max(loads[0], -(-sum(loads) // gpus), shared)
+    least: int = max(loads[0], -(-sum(loads) // gpus), shared)
+    return least
 
 
 def _choose(model: Any, layers: int, gpus: int) -> _Choice:
@@ -175,7 +176,7 @@ def _choose(model: Any, layers: int, gpus: int) -> _Choice:
         for g in range(1, gpus):
             model.add_bool_or([on[k][g - 1] for k in range(i)] + [row[g].negated()])
     at, cut = [], []
-    for left, right in zip(on, on[1:], strict=False):
+    for left, right in pairwise(on):
         ends = [model.new_bool_var("") for _ in range(gpus)]
         for end, a, b in zip(ends, left, right, strict=True):
             model.add_bool_xor([a, b, end.negated()])
@@ -224,7 +225,10 @@ def _memory_rows(choice: _Choice, facts: Mapping[str, Any], period: int) -> None
         for task, copies in enumerate(facts["copies"]):
             layer = min(task, len(facts["copies"]) - 1 - task)
             room = facts["limit"] - facts["own"][task]
-            kept = [size * count * choice.on[i][g] for i, (size, count) in enumerate(zip(facts["kept"], copies))]
+            kept = [
+                size * count * choice.on[i][g]
+                for i, (size, count) in enumerate(zip(facts["kept"], copies, strict=False))
+            ]
             here = choice.on[layer][g]
             model.add(standing + sum(kept) <= room).only_enforce_if(here)
             if any(not isinstance(m, int) for m in more):

@@ -54,6 +54,20 @@ def e4_ties() -> KnownChain:
     return KnownChain(problem, {"general": None}, f"{SOURCE}: E4")
 
 
+def e5_overrun() -> KnownChain:
+    """Layer 2 must have a GPU alone, and one copy of a_1 there at most.
+
+    So F2 to B2 takes a whole period of 7, in which the link is never idle; the gradient of B2 is ready when its
+    transfer has just begun for the batch before, and waits in the one slot for longer than a period. All plans
+    with a period of 7 overrun slots; without that, 8.
+    """
+    problem = ChainProblem(
+        (1, 1, 1), (1, 2, 1), (0, 10, 0, 0, 0, 0, 0), (12, 24, 12), gpus=2, memory_bytes=44, weight_copies=1,
+        transfer_times=(2, 1, 0, 1, 3), name="guard-e5", time_unit=None,
+    )  # fmt: skip
+    return KnownChain(problem, {"general": 7, "exclusive": 8}, f"{SOURCE}: E5")
+
+
 def e6_sizes_as_printed() -> KnownChain:
     """These numbers split into no triples, yet with the sizes as printed the period of a split is reached."""
     numbers = (6, 6, 6, 6, 7, 9)
@@ -76,6 +90,6 @@ def _plain(times: tuple[int, ...], gpus: int, name: str) -> ChainProblem:
 def guard_chains() -> tuple[KnownChain, ...]:
     """All of them."""
     return (
-        e1_overlap(), e1_load(), e2_negative_shift(), e3_phantom_transfer(), e4_ties(), e6_sizes_as_printed(),
-        e6_sizes_corrected(),
+        e1_overlap(), e1_load(), e2_negative_shift(), e3_phantom_transfer(), e4_ties(), e5_overrun(),
+        e6_sizes_as_printed(), e6_sizes_corrected(),
     )  # fmt: skip

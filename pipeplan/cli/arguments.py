@@ -122,11 +122,11 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
     if os.path.exists(text) or _looks_like_a_path(text):
         return load(text, **asdict(on))
-    from ..instances.catalogue import load_packaged, packaged_names
+    from ..instances.packaged_any import all_packaged_names, load_any_packaged
 
-    if text not in packaged_names():
+    if text not in all_packaged_names():
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
-    problem = load_packaged(text)
+    problem = load_any_packaged(text)
     return problem.replace(**on.changes_to(problem))
 
 

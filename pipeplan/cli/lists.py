@@ -31,16 +31,27 @@ def planners(name: _Name = None, json: Json = False) -> None:
 
 def instances(json: Json = False) -> None:
     """List the packaged instances."""
-    from ..instances.catalogue import packaged_info
+    from ..instances.catalogue import packaged_info, packaged_staging_info
+    from ..instances.chains.catalogue import packaged_chains_info
 
-    rows = packaged_info()
+    rows, chains, stagings = packaged_info(), packaged_chains_info(), packaged_staging_info()
     if json:
-        print_json(rows)
+        print_json(
+            [
+                *({"kind": "placement", **row} for row in rows),
+                *chains,
+                *({"kind": "staging", **row} for row in stagings),
+            ]
+        )
         return
     print_table([_instance_row(row) for row in rows])
     out().print(
         "contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)"
     )
+    print_table([_chain_row(row) for row in chains])
+    out().print("chains: best known periods of all and of contiguous allocations")
+    print_table([_staging_row(row) for row in stagings])
+    out().print("stagings: best known times per micro-batch in the paper's and the published program's semantics")
 
 
 def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,6 +64,34 @@ def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "devices": f"{row['accelerators']}+{row['cpus']}",
         "contiguous": value("contiguous"),
         "free": value("non_contiguous"),
+        "made of": row["source"],
+    }
+
+
+def _staging_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    def value(key: str) -> str | None:
+        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
+
+    return {
+        "name": row["name"],
+        "layers": row["layers"],
+        "devices": row["devices"],
+        "paper": value("paper"),
+        "reference": value("reference"),
+        "made of": row["source"],
+    }
+
+
+def _chain_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    def value(key: str) -> str | None:
+        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
+
+    return {
+        "name": row["name"],
+        "layers": row["layers"],
+        "gpus": row["gpus"],
+        "period": value("general"),
+        "contiguous": value("contiguous"),
         "made of": row["source"],
     }
 

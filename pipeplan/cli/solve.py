@@ -34,7 +34,12 @@ from .method_options import with_method_options
 from .progress import reporter
 
 METHOD, OUTPUT = "Method", "Output"
-EXAMPLES: Mapping[str, str] = {"placement": "bert-large-training", "any": "bert-large-training"}
+EXAMPLES: Mapping[str, str] = {
+    "placement": "bert-large-training",
+    "chain": "golden-4",
+    "staging": "bert-large-stages",
+    "any": "bert-large-training",
+}
 """The packaged instance that is planned where none is named, by kind of problem."""
 PROGRESS_MODES = ("auto", "json", "none")
 

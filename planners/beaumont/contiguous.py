@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
@@ -26,6 +26,8 @@ class Stages:
     """What contiguous stages of a chain cost. A stage is (first layer, layer behind the last)."""
 
     problem: ChainProblem
+    allowed: frozenset[tuple[int, int]] | None = None
+    """None: any stage may be used."""
 
     @cached_property
     def _loads(self) -> list[float]:
@@ -91,7 +93,7 @@ class _Label:
 
 def bounds_to_allocation(bounds: Sequence[int]) -> tuple[int, ...]:
     """Borders 0 = b_0 < b_1 < ... < b_S = L to the GPU of each layer."""
-    return tuple(stage for stage, (a, b) in enumerate(zip(bounds, bounds[1:], strict=False)) for _ in range(a, b))
+    return tuple(stage for stage, (a, b) in enumerate(pairwise(bounds)) for _ in range(a, b))
 
 
 def pipedream_partition(problem: ChainProblem, target: float | None = None, versions: int = 1) -> list[int] | None:
@@ -123,9 +125,12 @@ def pipedream_partition(problem: ChainProblem, target: float | None = None, vers
     return None if answer is None else list(answer[1])
 
 
-def best_contiguous(problem: ChainProblem) -> PatternPlan | None:
-    """The contiguous partition of least period whose 1F1B* schedule fits the memory; None where none does."""
-    stages = Stages(problem)
+def best_contiguous(problem: ChainProblem, given: Sequence[int] | None = None) -> PatternPlan | None:
+    """The contiguous partition of least period whose 1F1B* schedule fits the memory; None where none does.
+
+    `given`: borders that are to be kept.
+    """
+    stages = Stages(problem, None if given is None else frozenset(pairwise(given)))
     longest = sum(problem.durations) + sum(problem.edge_times)
     least = max(longest / (2 * problem.gpus * problem.layers + 1), 0.0)
     borders = _divide(stages, longest)
@@ -158,6 +163,8 @@ def _divide(stages: Stages, period: float) -> list[int] | None:
                 packed = None if sent is None else _pack(*sent, stages.load(first, end), limit)
                 if packed is None:
                     break
+                if stages.allowed is not None and (first, end) not in stages.allowed:
+                    continue
                 if memory is not None and stages.peak(first, end, packed[0]) > memory * (1 + ROUNDING):
                     continue
                 old = following.get(first)
@@ -186,22 +193,22 @@ def _trace(history: Sequence[dict[int, _Label]]) -> list[int]:
 
 def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: float) -> PatternPlan:
     """1F1B*: forward passes without a pause; each group's backward pass starts whole periods after its forward pass."""
-    forward, backward, limit = _groups(problem, borders, Fraction(period) * (1 + Fraction(ROUNDING)))
-    period_ = max(forward[k] + backward[k] for k in forward)
+    forward, backward, packed = _groups(problem, borders, Fraction(period) * (1 + Fraction(ROUNDING)))
+    least = max(forward[k] + backward[k] for k in forward)
     starts = [Fraction(0)] * problem.tasks
     transfers: dict[int, Fraction] = {}
     now = Fraction(0)
     ended: dict[int, Fraction] = {}
-    for item, group in limit:
+    for item, group in packed:
         now = _run(problem, item, False, now, starts, transfers)
         ended[group] = now
     begun: dict[int, Fraction] = {}
-    for item, group in reversed(limit):
+    for item, group in reversed(packed):
         if group not in begun:
-            now = begun[group] = ended[group] + (group - 1) * period_
+            now = begun[group] = ended[group] + (group - 1) * least
         now = _run(problem, item, True, now, starts, transfers)
     return PatternPlan(
-        period=float(period_),
+        period=float(least),
         allocation=bounds_to_allocation(borders),
         starts=(tuple(map(float, starts)),),
         transfers=({edge: float(start) for edge, start in sorted(transfers.items())},),
@@ -214,7 +221,7 @@ Item = tuple[int, int]
 
 def _items(borders: Sequence[int]) -> list[Item]:
     items: list[Item] = []
-    for first, end in zip(borders, borders[1:], strict=False):
+    for first, end in pairwise(borders):
         items += [(first, end), (end, end)]
     return items[:-1]
 

@@ -131,9 +131,10 @@ class _Run:
     def _settle(self, search: Search) -> None:
         """Below the plan there is no ratio left that could be a least period."""
         chain = search.chain
-        if search.lower >= search.ceiling and chain.exact and self.best is not None:
-            if chain.steps >= chain.most_shifts * _coarse(self.problem) and not self.problem.exclusive_buffers:
-                self._tell(None, self.best.period)
+        ratios = chain.exact and chain.steps >= chain.most_shifts * _coarse(self.problem)
+        decided = search.lower >= search.ceiling and not self.problem.exclusive_buffers
+        if ratios and decided and self.best is not None:
+            self._tell(None, self.best.period)
 
     def _search(self, steps: Fraction, before: Search | None = None) -> Search:
         """A grid's search; a finer one takes over what the coarser one has refuted and can refute again."""
@@ -158,7 +159,7 @@ class _Run:
             stop,
             plan,
             None if plan is None else plan.period,
-            self.bound,
+            None if stop == Stop.INFEASIBLE else self.bound,
             backend={"name": "cp-sat", "models": self.solver.solved},
         )
 
@@ -167,7 +168,7 @@ def _coarse(problem: ChainProblem) -> Fraction:
     """The grid of the times themselves where that is a manageable one, else a rounded one."""
     times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
     exact = math.lcm(*(time.denominator for time in times))
-    span = sum(times) / min(problem.gpus, problem.layers)
+    span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
     if exact * span <= MOST_COARSE_STEPS:
         return Fraction(exact)
     return Fraction(COARSE_STEPS) / span
@@ -180,7 +181,7 @@ def _fine(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
     """
     assert plan is not None
     coarse = integer_chain(problem, _coarse(problem))
-    wanted = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
+    wanted: Fraction = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
     if not coarse.exact:
         wanted *= 2 * problem.tasks
     elif not problem.exclusive_buffers:

@@ -7,6 +7,7 @@ so the last refusal is a proof.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -165,7 +166,7 @@ def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], s
     durations = [_duration(problem, path, i) for i in range(len(path.activities))]
     waits = [Wait(i, i + 1, _lag(problem, path, i), shift) for i, shift in enumerate(shifts)]
     for users in orders:
-        waits += [Wait(i, j, durations[i], 0) for i, j in zip(users, users[1:], strict=False)]
+        waits += [Wait(i, j, durations[i], 0) for i, j in itertools.pairwise(users)]
         waits.append(Wait(users[-1], users[0], durations[users[-1]], 1))
     if problem.exclusive_buffers:
         for i, activity in enumerate(path.activities):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 
 from ...instances.chain import ChainProblem
 from .contiguous import bounds_to_allocation
@@ -66,7 +66,7 @@ class _Simulation:
         self.problem = problem
         self.batches = batches
         self.policy = policy
-        self.stages = [_Stage(a, b) for a, b in zip(borders, borders[1:], strict=False)]
+        self.stages = [_Stage(a, b) for a, b in pairwise(borders)]
         self.links: Mapping[tuple[int, int], _Link] = _links(problem, len(self.stages))
         self.injected = min(in_flight, batches)
         self.now = 0.0

@@ -14,7 +14,6 @@ from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, StagingProblem
 from ..dp.lattice import ideal_bits, sums
 
-
 ROUNDING = 1e-11
 """Relative: bounds on sums of work are relaxed by this."""
 

@@ -302,8 +302,6 @@ def function(model: PiperModel, name: str) -> Callable[..., Any]:
 def _pairs(model: PiperModel) -> tuple[Any, Any]:
     import numpy as np
 
-    from . import kernel
-
     starts = np.zeros(model.downsets + 1, dtype=np.int64)
     room = min(MAX_PAIRS, model.downsets * (model.downsets - 1) // 2)
     sources = np.empty(room, dtype=np.int32)

@@ -1,0 +1,133 @@
+"""The planners to compare with: PipeDream run eagerly, the best contiguous stages, GPipe, and synchronous 1F1B."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.referee.pattern import verify_pattern
+from ...instances.result import Stop
+from ..contract import Outcome, Request
+from .contiguous import best_contiguous, pipedream_partition
+from .eager import WITHIN, Measured, pipedream_points, scheduled
+from .measure import peak_memory
+from .options import BATCHES
+from .simulation import simulate
+
+AUTO_FLUSH = 4
+"""Without a wish, up to this many batches per GPU are tried between two flushes."""
+
+
+class _Best:
+    """Keeps and posts the best plan that the referee accepts."""
+
+    def __init__(self, request: Request, problem: ChainProblem, source: str) -> None:
+        self.request, self.problem, self.source = request, problem, source
+        self.plan: PatternPlan | None = None
+        self.value: float | None = None
+
+    def offer(self, plan: PatternPlan | None) -> bool:
+        if plan is None:
+            return False
+        value = plan.period / plan.batches_per_period
+        if (self.value is not None and value >= self.value) or verify_pattern(self.problem, plan):
+            return False
+        self.plan, self.value = plan, value
+        self.request.board.post(plan, value, source=self.source)
+        return True
+
+    def outcome(self, *messages: str) -> Outcome:
+        stop = Stop.TIME if self.request.out_of_time() else Stop.COMPLETED
+        if self.plan is None:
+            messages = (*messages, "none of the plans that were tried fits the memory")
+        return Outcome(stop, self.plan, self.value, messages=messages)
+
+
+def _chain(request: Request) -> ChainProblem:
+    assert isinstance(request.problem, ChainProblem)
+    return request.problem
+
+
+class PipeDreamEager:
+    name = "pipedream-eager"
+    title = "PipeDream's partitions, run eagerly for 500 batches and measured afterwards"
+    problem_kind = "chain"
+    exact = False
+    options = ()
+
+    def plan(self, request: Request) -> Outcome:
+        """The measured run of least period that fits, as the pattern that it fell into."""
+        problem = _chain(request)
+        points = list(pipedream_points(problem, request.out_of_time))
+        best = _Best(request, problem, self.name)
+        messages: list[str] = []
+        for point in sorted(points, key=lambda point: point.period):
+            if point.fits(problem.memory_bytes) and self._take(point, best, messages):
+                break
+        return best.outcome(f"{len(points)} runs were measured", *messages)
+
+    def _take(self, point: Measured, best: _Best, messages: list[str]) -> bool:
+        if point.plan is not None:
+            return best.offer(point.plan)
+        messages.append("the best run did not become periodic: its stages were given their best pattern")
+        return best.offer(scheduled(best.problem, point.borders))
+
+
+class Contiguous:
+    name = "contiguous"
+    title = "The best contiguous stages under the memory limit, with their 1F1B* schedule"
+    problem_kind = "chain"
+    exact = False
+    options = ()
+
+    def plan(self, request: Request) -> Outcome:
+        best = _Best(request, _chain(request), self.name)
+        best.offer(best_contiguous(best.problem))
+        return best.outcome()
+
+
+@dataclass(frozen=True)
+class Flushing:
+    """Batches go in together, and the pipeline runs empty before the next ones."""
+
+    name: str
+    title: str
+    policy: str
+    problem_kind = "chain"
+    exact = False
+    options = (BATCHES,)
+
+    def plan(self, request: Request) -> Outcome:
+        problem = _chain(request)
+        best = _Best(request, problem, self.name)
+        for plan in self._plans(problem, request.options.get("batches_per_flush")):
+            if request.out_of_time():
+                break
+            best.offer(plan)
+        return best.outcome()
+
+    def _plans(self, problem: ChainProblem, wish: int | None) -> Iterator[PatternPlan]:
+        """The load-optimal stages with as many batches between flushes as wished, or with all numbers up to some."""
+        borders = pipedream_partition(problem)
+        assert borders is not None
+        for batches in [wish] if wish else range(1, AUTO_FLUSH * problem.gpus + 1):
+            trace = simulate(problem, borders, batches, batches, self.policy)
+            memory = problem.memory_bytes
+            if memory is not None and max(peak_memory(trace)) > memory * (1 + WITHIN):
+                continue
+            yield PatternPlan(
+                period=max(trace.completed),
+                allocation=trace.allocation,
+                starts=tuple(map(tuple, trace.starts)),
+                transfers=tuple(trace.transfers),
+            )
+
+
+PIPEDREAM = PipeDreamEager()
+CONTIGUOUS = Contiguous()
+GPIPE = Flushing("gpipe", "GPipe: all forward passes of a few batches, then all backward passes", "gpipe")
+SYNCHRONOUS = Flushing(
+    "sync-1f1b", "Synchronous 1F1B: forward and backward in turn, a flush every few batches", "flush"
+)

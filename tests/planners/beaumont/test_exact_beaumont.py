@@ -1,0 +1,170 @@
+"""exact-beaumont proves the known answers, and every plan of it passes the referee."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from pipeplan.formulations.beaumont.integer_chain import integer_chain
+from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chains import golden, recipe, theory
+from pipeplan.instances.chains.known import KnownChain
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.referee.pattern import verify_pattern
+from pipeplan.instances.result import Stop
+from pipeplan.planners.beaumont.exact import PLANNER
+from pipeplan.planners.beaumont.schedule import best_schedule
+from pipeplan.planners.beaumont.solver import Solver
+from pipeplan.planners.contract import Board, Outcome, Request
+from pipeplan.planners.options import Progress, SolveOptions
+
+KNOWN = [*golden.golden_chains(), *theory.theory_chains()]
+
+
+def answer(problem: ChainProblem, **limits: float) -> Outcome:
+    return PLANNER.plan(Request(problem, limits=SolveOptions(threads=2, **limits)))
+
+
+def assert_optimal(problem: ChainProblem, period: float | None) -> None:
+    outcome = answer(problem)
+    if period is None:
+        assert (outcome.stop, outcome.plan) == (Stop.INFEASIBLE, None)
+        return
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.plan is not None
+    assert verify_pattern(problem, outcome.plan) == ()
+    assert outcome.claimed == outcome.plan.period == pytest.approx(period, rel=1e-9)
+    assert outcome.bound == pytest.approx(period, rel=1e-6)
+
+
+@pytest.mark.parametrize("known", [k for k in KNOWN if "general" in k.answers], ids=lambda known: known.name)
+def test_known_chains(known: KnownChain) -> None:
+    assert_optimal(known.problem, known.answers["general"])
+
+
+@pytest.mark.parametrize("known", [k for k in KNOWN if "unlimited" in k.answers], ids=lambda known: known.name)
+def test_without_a_memory_limit(known: KnownChain) -> None:
+    assert_optimal(known.problem.replace(memory_bytes=None), known.answers["unlimited"])
+
+
+def test_figure_5_needs_more_memory_for_a_shorter_period() -> None:
+    problem = theory.figure_5().problem
+    assert_optimal(problem.replace(memory_bytes=7), 5)
+    assert_optimal(problem.replace(memory_bytes=8), 4)
+
+
+def test_co_location_is_an_equivalence() -> None:
+    """E1: on one GPU all six tasks take their turn."""
+    assert_optimal(ChainProblem((1, 1, 1), (1, 1, 1), (0,) * 4, (0,) * 3, gpus=1), 6)
+
+
+def test_local_edges_need_no_slots_and_no_transfers() -> None:
+    """E3: with one GPU nothing is ever sent."""
+    assert_optimal(ChainProblem((1, 1, 1), (1, 1, 1), (1,) * 4, (0,) * 3, gpus=1, memory_bytes=5, bandwidth=0.5), 6)
+
+
+def test_no_three_partition_no_short_pattern() -> None:
+    """E6: with the sizes shifted, 80 would need six numbers that split into triples; these do not."""
+    known = theory.theorem_3((6, 6, 6, 6, 7, 9))
+    chain = integer_chain(known.problem, Fraction(1))
+    assert known.allocation is not None
+    schedule = best_schedule(known.problem, chain, known.allocation, None, Solver())
+    assert schedule.proven
+    assert schedule.plan is not None
+    assert schedule.plan.period == 81
+
+
+def test_three_partition_gives_the_short_pattern() -> None:
+    known = theory.theorem_3()
+    assert known.allocation is not None
+    schedule = best_schedule(known.problem, integer_chain(known.problem, Fraction(1)), known.allocation, None, Solver())
+    assert schedule.plan is not None
+    assert schedule.plan.period == known.answers["fixed"] == 80
+    assert verify_pattern(known.problem, schedule.plan) == ()
+
+
+def random_chain(seed: int) -> ChainProblem:
+    """Four layers, two GPUs, memory that binds."""
+    rng = random.Random(seed)
+    layers = 4
+    problem = ChainProblem(
+        forward=tuple(rng.randint(1, 3) for _ in range(layers)),
+        backward=tuple(rng.randint(1, 3) for _ in range(layers)),
+        activations=tuple(rng.randint(0, 4) for _ in range(2 * layers + 1)),
+        weights=tuple(rng.randint(0, 2) for _ in range(layers)),
+        gpus=2,
+        transfer_times=tuple(rng.randint(0, 1) for _ in range(2 * layers - 1)) if seed % 2 else None,
+        duplex=rng.choice(("half", "full")),
+        memory_mode=rng.choice(("reserved", "inputs")),
+    )
+    return problem.replace(
+        memory_bytes=rng.randint(10, 30) if problem.memory_mode == "reserved" else rng.randint(6, 18)
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_search_finds_what_all_allocations_one_by_one_give(seed: int) -> None:
+    """Relaxation, cores and levels lose nothing: the fixed-allocation model alone, tried on everything, agrees."""
+    problem = random_chain(seed)
+    chain = integer_chain(problem, Fraction(60))
+    solver, best = Solver(), None
+    for rest in product(range(2), repeat=problem.layers - 1):
+        schedule = best_schedule(problem, chain, (0, *rest), best, solver)
+        assert schedule.proven
+        best = best if schedule.plan is None else schedule.plan.period
+    assert_optimal(problem, best)
+
+
+def test_times_that_are_no_whole_numbers_are_proven_within_the_tolerance() -> None:
+    problem = golden.golden_chains()[0].problem
+    scaled = problem.replace(
+        forward=tuple(time * 0.1234567 for time in problem.forward),
+        backward=tuple(time * 0.1234567 for time in problem.backward),
+    )
+    assert_optimal(scaled, 11 * 0.1234567)
+
+
+def test_exclusive_buffers_cost_nothing_or_time_but_never_overrun() -> None:
+    problem = golden.golden_chains()[6].problem.replace(exclusive_buffers=True)
+    outcome = answer(problem)
+    assert outcome.plan is not None
+    assert verify_pattern(problem, outcome.plan) == ()
+    assert outcome.plan.period >= 7
+
+
+def test_bounds_rise_plans_improve_and_never_cross() -> None:
+    seen: list[Progress] = []
+    problem = recipe.resnet_like(6, 2, seed=1, memory_bytes=900)
+    outcome = PLANNER.plan(Request(problem, limits=SolveOptions(threads=2), board=Board(seen.append)))
+    assert outcome.stop == Stop.PROVEN
+    values = [progress.incumbent for progress in seen if progress.incumbent is not None]
+    bounds = [progress.bound for progress in seen if progress.bound is not None]
+    assert values == sorted(values, reverse=True)
+    assert bounds == sorted(bounds)
+    assert bounds[-1] <= values[-1]
+
+
+def test_the_gap_that_was_asked_for_ends_the_search() -> None:
+    problem = recipe.resnet_like(8, 4, seed=1, memory_bytes=960)
+    outcome = answer(problem, rel_gap=0.2)
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert outcome.plan.period - outcome.bound <= 0.2 * outcome.plan.period
+
+
+def test_a_limit_leaves_a_plan_and_a_bound() -> None:
+    problem = recipe.resnet_like(18, 4, seed=1, memory_bytes=1800)
+    outcome = answer(problem, time_limit_s=1.0)
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert verify_pattern(problem, outcome.plan) == ()
+    assert outcome.bound >= sum(problem.durations) / 4
+
+
+def test_strict_memory_is_refused_with_a_remedy() -> None:
+    problem = golden.golden_chains()[0].problem.replace(memory_mode="strict")
+    with pytest.raises(InputError, match="exclusive buffers"):
+        answer(problem)
