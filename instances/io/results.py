@@ -16,12 +16,14 @@ from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
 from ..result import SCHEMA, Found, Result, Stop, WarmStart, Warmth
+from ..staged_plan import StagedPlan
+from ..staging import StagingProblem
 from .json_file import read_json
 from .own import check_schema
 from .published import expert_plan_from_json
 
 PLAN_FORMATS = (
-    'a plan ("kind": "placement" or "pattern"), a result ("schema": "pipeplan.result/1"), an expert split ("fpgas" '
+    'a plan ("kind": "placement", "pattern" or "stages"), a result ("schema": "pipeplan.result/1"), an expert split ("fpgas" '
     'and "cpus")'
 )
 
@@ -33,7 +35,9 @@ def load_plan(path: str | os.PathLike[str], problem: PlacementProblem) -> Placem
 @overload
 def load_plan(path: str | os.PathLike[str], problem: ChainProblem) -> PatternPlan: ...
 @overload
-def load_plan(path: str | os.PathLike[str], problem: None = None) -> Plan: ...
+def load_plan(path: str | os.PathLike[str], problem: StagingProblem) -> StagedPlan: ...
+@overload
+def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan: ...
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:
     """The plan in a plan file, a result file or an expert split.
 

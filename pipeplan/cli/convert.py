@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from ..instances.chain import ChainProblem
+from ..instances.kinds import Problem
+from ..instances.placement import PlacementProblem
 from .arguments import (
     Bandwidth,
     Cpus,
@@ -49,4 +52,10 @@ def command(
     if json:
         print_json({"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}})
     else:
-        out().print(styled(f"wrote {target} ({to}, {len(problem.nodes)} nodes, {len(problem.edges)} edges)"))
+        out().print(styled(f"wrote {target} ({to}, a {problem.kind} problem of {_size(problem)})"))
+
+
+def _size(problem: Problem) -> str:
+    if isinstance(problem, PlacementProblem):
+        return f"{len(problem.nodes)} nodes, {len(problem.edges)} edges"
+    return f"{problem.layers if isinstance(problem, ChainProblem) else len(problem.layers)} layers"

@@ -142,7 +142,9 @@ def _options(
     for (u, v), edge in zip(problem.arcs, problem.edges, strict=True):
         near[number[v]].append((number[u], TRIPS * edge.bytes / problem.bandwidth, True))
         near[number[u]].append((number[v], TRIPS * edge.bytes / problem.bandwidth, False))
-    starts, chosen, gathers = [], [], []
+    starts: list[list[int]] = []
+    chosen: list[Configuration] = []
+    gathers: list[list[float]] = []
     for row in ways:
         begin = []
         for v, options in enumerate(row):
@@ -152,17 +154,21 @@ def _options(
                 gathers.append([_gather(problem, order, way, end, incoming) for end, _, incoming in near[v]])
         starts.append([*begin, len(chosen)])
     lengths = [len(row) for row in gathers]
+
+    def column(name: str) -> Any:
+        return np.array([getattr(way, name) for way in chosen], dtype=float)
+
     return Options(
-        np.array(starts, dtype=np.int64).reshape(len(ways), len(order) + 1),
-        *(
-            np.array([getattr(way, name) for way in chosen], dtype=float)
-            for name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed")
-        ),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.array([value for row in gathers for value in row], dtype=float),
-        np.concatenate([[0], np.cumsum([len(row) for row in near])]).astype(np.int64),
-        np.array([end for row in near for end, _, _ in row], dtype=np.int64),
-        np.array([time for row in near for _, time, _ in row], dtype=float),
+        start=np.array(starts, dtype=np.int64).reshape(len(ways), len(order) + 1),
+        time=column("time"),
+        weight=column("weight_bytes"),
+        per_batch=column("memory_per_batch"),
+        fixed=column("memory_fixed"),
+        gather_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        gather=np.array([value for row in gathers for value in row], dtype=float),
+        edge_start=np.concatenate([[0], np.cumsum([len(row) for row in near])]).astype(np.int64),
+        edge_layer=np.array([end for row in near for end, _, _ in row], dtype=np.int64),
+        edge_bytes=np.array([time for row in near for _, time, _ in row], dtype=float),
     )
 
 

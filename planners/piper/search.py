@@ -89,14 +89,16 @@ class Search:
         problem = self.model.problem
         self.decisions += 1
         mode = self.kernel.RELAXED if relaxed else self.kernel.EXACT if self.exact else self.kernel.GREEDY
-        given = (self.tables.layers, self.tables.table, mode, limit, problem.devices, problem.micro_batches)
-        given = (*given, self.replicas, self.sync, self.degree)
+        given: tuple[Any, ...] = (
+            *(self.tables.layers, self.tables.table, mode, limit, problem.devices, problem.micro_batches),
+            *(self.replicas, self.sync, self.degree),
+        )
         if problem.exact_batches:
             found, undecided = self.function("decide_sums")(*given, self.came)
             self.least_devices = int(found)
         else:
-            given = (*given, self.model.rest_work, self.front_size, self.front)
-            found, undecided = self.function("decide")(*given)
+            room = (self.model.rest_work, self.front_size, self.front)
+            found, undecided = self.function("decide")(*given, *room)
         self.tick()
         self.settled = bool(found) or not undecided
         return bool(found)
