@@ -9,7 +9,7 @@ from typing import Any
 
 from ...instances.staged_plan import PlannedStage, StagedPlan
 from ..compiled import compiled
-from .model import PiperModel
+from .model import ROUNDING, PiperModel
 
 STRICT = 1e-12
 """Relative: a plan is optimal when no plan is better by more than this."""
@@ -184,7 +184,10 @@ class Search:
         given = (self.tables.layers, step.smaller, step.larger, step.tau, y)
         if self.exact and extra > 0:
             budget = float(t.upper[t.extra_start[step.pair, step.tau] + extra - 1])
-            self.function("exact_knapsack")(*given, budget, choice)
+            # Sums in another order round differently: a hair more, or the choice would not be found again.
+            budget += ROUNDING * (float(t.base[step.pair, step.tau]) + budget)
+            answer, _ = self.function("exact_knapsack")(*given, budget, choice)
+            assert answer == 1, "a choice within this budget was found before"
         else:
             self.function("greedy_choice")(*given, choice)
         ids = {}
