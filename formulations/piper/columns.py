@@ -7,6 +7,7 @@ by them together with integrality.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import Any
 
@@ -16,7 +17,7 @@ from .stages import positions
 
 
 def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) -> Any:
-    """`unit`: no column costs more; T counts in it, so that solvers' absolute tolerances are relative ones."""
+    """`unit`: about the largest load, so that solvers' absolute tolerances are relative ones."""
     import pyomo.environ as pyo
 
     columns = candidates.columns
@@ -24,7 +25,9 @@ def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) 
     model.x = pyo.Var(range(len(columns)), domain=pyo.Binary)
     carrying = [a for a, column in enumerate(columns) if column.inner]
     model.g = pyo.Var(carrying, bounds=lambda m, a: (0, columns[a].high))
-    model.T = pyo.Var(bounds=(candidates.floor / unit, 1.0))
+    # No plan needs so much; a bound that is met exactly would only trouble solvers.
+    most = 1 + 2 * max(column.cost for column in columns) / unit
+    model.T = pyo.Var(bounds=(candidates.floor / unit, math.ceil(most)))
     model.objective = pyo.Objective(expr=unit * model.T)
     _path(model, candidates)
     _resources(model, problem, columns)

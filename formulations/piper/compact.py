@@ -22,6 +22,10 @@ MAX_CHOICES = 50_000
 """Variables u, above which the columns are the better model by far."""
 
 
+GRID_STEPS = 2**24
+"""Of a load as large as the bound, for integer solvers."""
+
+
 class Setting(NamedTuple):
     t: int
     d: int
@@ -42,8 +46,10 @@ class CompactModel:
         self.settings = [
             Setting(t, d, q) for t in self.problem.degrees for d in book.replicas(t) for q in self._in_flight(d)
         ]
-        self.unit = cutoff or worst_load(book)
-        self.floor = min(floor / self.unit, 1.0)
+        self.unit = floor or worst_load(book)
+        most = worst_load(book) if cutoff is None else cutoff
+        # Rounded up, or a plan as good as the cut-off would be lost on the grid.
+        self.bounds = (floor / self.unit, math.ceil(most / self.unit * GRID_STEPS) / GRID_STEPS)
         self.choices = self._choices()
         self.model = pyo.ConcreteModel("mip-piper, compact")
         self._variables()
@@ -99,7 +105,7 @@ class CompactModel:
         model.f = pyo.Var(list(self.incoming), bounds=(0, 1))
         model.h = pyo.Var(list(self.outgoing), bounds=(0, 1))
         model.s = pyo.Var(self.stages, bounds=(0, self.degree_limit))
-        model.T = pyo.Var(bounds=(self.floor, 1.0))
+        model.T = pyo.Var(bounds=self.bounds)
         model.objective = pyo.Objective(expr=self.unit * model.T)
 
     def _paid(self, incoming: bool) -> dict[tuple[int, int, int, int, int], float]:

@@ -15,12 +15,13 @@ from . import compact_values
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
 from .columns import build_columns
-from .compact import CompactModel
+from .compact import GRID_STEPS, CompactModel
 from .paths import PathTranslator
 from .stages import StageBook
 
-GRID_STEPS = 2**24
-"""Of the largest load, for integer solvers."""
+MARGIN = 1e-4
+"""Relative: so much below the bound is what a model knows of it. A bound of a variable that lies within a solver's
+tolerance (1e-6) of what rows imply has led HiGHS to false proofs, and bisection ends anywhere below the optimum."""
 
 
 class PiperMip:
@@ -62,6 +63,7 @@ class PiperMip:
         floor = self.lower_bound(problem, options)
         if cutoff is not None and cutoff < floor:
             return Refuted("the devices together have too little time or memory for the stages")
+        floor *= 1 - MARGIN
         if options["variant"] == "compact":
             return _build_compact(case, floor, cutoff)
         return _build_columns(case, floor, cutoff)
@@ -100,7 +102,7 @@ def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
     candidates = find_candidates(book, cutoff, floor)
     if not candidates.columns:
         return Refuted("no path of stages is short enough in devices and micro-batches within memory and cut-off")
-    unit = cutoff or max(column.cost for column in candidates.columns) or 1.0
+    unit = floor or max(column.cost for column in candidates.columns) or 1.0
     paths = PathTranslator(book, candidates, unit)
     model = build_columns(case.problem, candidates, unit)
     step = 1.0 / GRID_STEPS

@@ -13,7 +13,7 @@ from ...instances.staging import StagingProblem
 
 MAX_SETS = 5_000
 MAX_STAGES = 150_000
-REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp"
+REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from random_stagings import random_staging
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import FORMULATION, compact, lattice
-from pipeplan.formulations.piper.candidates import find_candidates
+from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.stages import StageBook, positions
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.io.staging import staging_from_published
@@ -144,6 +145,18 @@ def test_below_the_floor_costs_are_not_told_apart() -> None:
     tight = StageBook(chain(2, memory_bytes=4.0, devices=6), "paper")
     of_first = [c for c in find_candidates(tight, None, 1.5).columns if c.members == 0b01 and c.d == 1]
     assert [(c.low, c.high, c.cost) for c in of_first] == [(1, 5, 1.5)]
+
+
+def test_a_column_is_dropped_for_another_that_can_always_stand_in() -> None:
+    """No worse in cost, devices, replicas and range; where the degrees have an exact sum, with as many replicas."""
+    base = Column(0, 1, members=1, t=2, d=2, low=0, high=4, cost=3.0)
+    worse = [replace(base, t=3), replace(base, high=3), replace(base, cost=4.0)]
+    faster, longer = replace(base, t=1, d=4, cost=2.0), replace(base, high=5, cost=4.0)
+    assert undominated([*worse, faster, base, longer], exact=False) == [faster, base, longer]
+    # As many devices but fewer replicas: earlier stages need less memory.
+    fewer = replace(base, t=4, d=1)
+    assert undominated([base, fewer], exact=False) == [fewer]
+    assert undominated([base, fewer], exact=True) == [fewer, base]
 
 
 def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
