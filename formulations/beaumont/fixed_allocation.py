@@ -214,6 +214,7 @@ def build(data: Mapping[str, Any]) -> NativeSchedule:
     for facts in data["memory"]:
         _memory_rows(model, facts, before, shifts)
         _area_row(model, data, facts, starts, shifts)
+    _lag_rows(model, data, before, shifts)
     _buffer_rows(model, data, starts, shifts)
     variables = {f"p{i}": start for i, start in enumerate(starts)}
     variables |= {f"s{i}": shift for i, shift in enumerate(shifts) if not data["local"][i]}
@@ -265,6 +266,46 @@ def _shifts(
         model.add(period * shift >= lag + starts[i] - starts[i + 1])
         shifts.append(shift)
     return shifts
+
+
+def _lag_rows(
+    model: Any, data: Mapping[str, Any], before: Mapping[tuple[int, int], Any], shifts: Sequence[Any]
+) -> None:
+    """Two activities of one resource lie at least their lags apart; within the period they are ordered one way or the
+    other, so the batches between them are at least so many or one more. Implied, and strong in the relaxation."""
+    period, durations = data["period"], data["durations"]
+    for (i, j), apart in _separations(data).items():
+        first = before[i, j]
+        if_first = max(0, -((period - durations[j] - apart) // period))
+        if_later = -(-(apart + durations[j]) // period)
+        model.add(sum(shifts[i:j]) >= if_later - (if_later - if_first) * first)
+
+
+def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:
+    """The least time between the starts of two activities of one resource: at least the lags between them, and what
+    it takes beyond that not to meet modulo the period, at any such pair on the way."""
+    period, durations, lags = data["period"], data["durations"], data["lags"]
+    sharing = {i: [k for k in users if k < i] for users in data["resources"] for i in users}
+    apart: dict[tuple[int, int], int] = {}
+    for i in reversed(range(len(durations))):
+        reached = [0]
+        for j in range(i + 1, len(durations)):
+            least = reached[-1] + lags[j - 1]
+            near = sharing.get(j, [])
+            least = max([least, *(reached[k - i] + apart[k, j] for k in near if k > i)])
+            if i in near:
+                least = _lifted(least, durations[i], durations[j], period)
+            reached.append(least)
+            apart[i, j] = least
+    return {(i, j): apart[i, j] for j, near in sharing.items() for i in near}
+
+
+def _lifted(least: int, first: int, second: int, period: int) -> int:
+    """The next distance at which the two do not meet."""
+    rest = least % period
+    if rest < first:
+        return least + first - rest
+    return least if rest <= period - second else least + period - rest + first
 
 
 def _memory_rows(
