@@ -211,7 +211,8 @@ def _weight(mask: int, steps: Sequence[int]) -> int:
     return total
 
 
-def _held(bits: Any, g: int) -> Any:
+def held(bits: Any, g: int) -> Any:
+    """Per row: 1 where it holds g, else 0."""
     import numpy as np
 
     return ((bits[:, g // WORD] >> np.uint64(g % WORD)) & np.uint64(1)).astype(np.uint8)
@@ -228,7 +229,7 @@ def _row(
     high = int(np.searchsorted(key, max(most[g] for g in pins), "right"))
     inside: Any = np.zeros(max(0, high - low), dtype=np.uint8 if len(pins) < 256 else np.uint32)
     for g in pins:
-        inside += _held(bits[low:high], g)
+        inside += held(bits[low:high], g)
     open_here = np.flatnonzero((inside > 0) & (inside < len(pins)))
     if not len(open_here):
         return Row(cost, part, len(pins), 0, 0, inside[:0])

@@ -44,6 +44,19 @@ class Layers(NamedTuple):
     """int64[degrees]: the one number of replicas (by its place) that a row of options is for; negative: for all"""
     most: int
     """no more micro-batches in flight than this"""
+    simple: Any
+    """bool[degrees]: no option gathers anything, so each layer has one fastest option, whatever the stage"""
+    prefix: Any
+    """float[degrees, 6, downsets], for `simple` ones: time, weight, memory per batch and fixed of the fastest options,
+    least memory of one batch, and how many layers have no option"""
+    border: Any
+    """float[downsets]: time of all edges that a downset cuts"""
+    octets: Any
+    """uint8[downsets, ..]: `bits` by bytes"""
+    from_layer: Any
+    to_layer: Any
+    """the two ends of each edge"""
+    time_of_edge: Any
 
 
 class Table(NamedTuple):
@@ -79,13 +92,22 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
     scratch = new_scratch(x, layers)
     for j in range(first, last):
         begun = used
+        left = False
+        for tau in range(degrees):
+            left = quick_stages(x, t, j, tau, used) or left if x.simple[tau] else True
+        if not left:
+            continue
         for p in range(t.pair_start[j], t.pair_start[j + 1]):
             i = t.pair_source[p]
-            for w in range(words):
-                mask[w] = x.bits[j, w] & ~x.bits[i, w]
-            count = held_layers(mask, layers, held)
+            count = -1
             for tau in range(degrees):
+                if x.simple[tau] and t.last[p, tau] >= 0:
+                    continue
                 t.base[p, tau] = np.inf
+                if count < 0:
+                    for w in range(words):
+                        mask[w] = x.bits[j, w] & ~x.bits[i, w]
+                    count = held_layers(mask, layers, held)
                 if not options_of(x, mask, held, count, tau, cost):
                     continue
                 base, weight, fastest = fastest_stage(x, held, count, tau, cost, scratch)
@@ -110,6 +132,67 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
                 if y == 1:
                     t.base[p, tau] = np.inf  # not even one micro-batch fits
     return last, used
+
+
+def quick_stages(x: Layers, t: Table, j: int, tau: int, used: int) -> bool:
+    """Stages that end in downset j by sums over downsets, where they need no knapsack; `last` is -1 where they do.
+
+    Edges that leave D_j into D_i pass by the stage; they are cut by both downsets and paid by neither here. One loop
+    without calls, because most of the time there are millions of such stages. True where some stage is left.
+    """
+    base, weight, fastest, last, extra_start = t.base, t.weight, t.fastest, t.last, t.extra_start
+    source, memory, most, weighs = t.pair_source, x.memory, x.most, x.only[tau] < 0
+    border, octets = x.border, x.octets
+    sums = x.prefix[tau]
+    left = False
+    table, active = passing_tables(x, j)
+    for p in range(t.pair_start[j], t.pair_start[j + 1]):
+        i = source[p]
+        base[p, tau] = np.inf
+        last[p, tau] = 0
+        if sums[5, j] - sums[5, i] > 0.5 or (sums[4, j] - sums[4, i]) * (1 - 1e-12) > memory:
+            continue
+        if (sums[3, j] - sums[3, i] + (sums[2, j] - sums[2, i]) * most) * (1 + 1e-12) > memory:
+            last[p, tau] = -1
+            left = True
+            continue
+        passing = 0.0
+        for o in active:
+            passing += table[o, octets[i, o]]
+        base[p, tau] = sums[0, j] - sums[0, i] + border[j] + border[i] - 2.0 * passing
+        weight[p, tau] = sums[1, j] - sums[1, i] if weighs else 0.0
+        fastest[p, tau] = last[p, tau] = most
+        extra_start[p, tau] = used
+    return left
+
+
+def passing_tables(x: Layers, j: int) -> tuple[Any, Any]:
+    """Time of the edges from outside D_j into a set, by each byte of the set; and which bytes matter."""
+    into = np.zeros(8 * x.octets.shape[1])
+    for e in range(x.from_layer.shape[0]):
+        u = x.from_layer[e]
+        if not (x.bits[j, u >> 6] >> np.uint64(u & 63)) & np.uint64(1):
+            into[x.to_layer[e]] += x.time_of_edge[e]
+    table = np.zeros((x.octets.shape[1], 256))
+    active = np.empty(x.octets.shape[1], dtype=np.int64)
+    count = 0
+    for o in range(x.octets.shape[1]):
+        # Layers outside D_j are in no smaller downset: what leads to them does not matter.
+        relevant = False
+        for b in range(8):
+            v = 8 * o + b
+            if into[v] > 0.0 and (x.bits[j, v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
+                relevant = True
+        if relevant:
+            active[count] = o
+            count += 1
+            for byte in range(1, 256):
+                low = byte & -byte
+                b = 0
+                while (low >> b) != 1:
+                    b += 1
+                table[o, byte] = table[o, byte ^ low] + into[8 * o + b]
+    return table, active[:count]
 
 
 def held_layers(mask: Any, layers: int, held: Any) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...instances.referee.staged import TRIPS
 from ...instances.staged_plan import PlannedStage, StagedPlan
+from ...instances.staging import Configuration
 from ..compiled import compiled
+from ..dp.lattice import held, sums
 from .model import ROUNDING, PiperModel
 
 STRICT = 1e-12
@@ -270,6 +273,8 @@ def build_tables(
         sync=np.array([0.0 if n < 0 else sync[n] for _, n in rows]),
         only=np.array([n for _, n in rows], dtype=np.int64),
         most=most,
+        **_prefixes(model, rows, sync),
+        **_borders(model),
     )
     shape = (len(sources), len(rows))
     room = FIRST_EXTRAS
@@ -294,6 +299,54 @@ def build_tables(
             table = table._replace(upper=np.concatenate([table.upper, more]), lower=np.concatenate([table.lower, more]))
         tick()
     return Tables(layers, table, used)
+
+
+def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict[str, Any]:
+    """Sums over downsets of what the fastest options take, where no option gathers anything."""
+    import numpy as np
+
+    simple = np.array([not any(_gathers(way) for row in model.ways[tau] for way in row) for tau, _ in rows])
+    prefix = np.zeros((len(rows), 6, model.downsets))
+    for r, (tau, n) in enumerate(rows):
+        if simple[r]:
+            price = 0.0 if n < 0 else float(sync[n])
+            columns = [_fastest(ways, price) for ways in model.ways[tau]]
+            for q, values in enumerate(zip(*columns, strict=True)):
+                prefix[r, q] = sums(model.bits, values)
+    return {"simple": simple, "prefix": prefix}
+
+
+def _gathers(way: Configuration) -> bool:
+    return any(way.gather_in.values()) or any(way.gather_out.values())
+
+
+def _fastest(ways: Sequence[Configuration], price: float) -> tuple[float, ...]:
+    if not ways:
+        return (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    best = min(ways, key=lambda way: way.time + price * way.weight_bytes)
+    least = min(way.memory_bytes(1) for way in ways)
+    cost = best.time + price * best.weight_bytes
+    return cost, best.weight_bytes, best.memory_per_batch, best.memory_fixed, least, 0.0
+
+
+def _borders(model: PiperModel) -> dict[str, Any]:
+    """What each downset cuts, and the edges that this is made of."""
+    import numpy as np
+
+    problem = model.problem
+    number = {i: v for v, i in enumerate(model.order)}
+    times = np.array([TRIPS * edge.bytes / problem.bandwidth for edge in problem.edges], dtype=float)
+    ends = np.array([(number[u], number[v]) for u, v in problem.arcs], dtype=np.int64).reshape(-1, 2)
+    border = np.zeros(model.downsets)
+    for (u, v), time in zip(ends, times, strict=True):
+        border += time * (held(model.bits, int(v)) > held(model.bits, int(u)))
+    return {
+        "border": border,
+        "octets": np.ascontiguousarray(model.bits).view(np.uint8).reshape(model.downsets, -1),
+        "from_layer": ends[:, 0].copy(),
+        "to_layer": ends[:, 1].copy(),
+        "time_of_edge": times,
+    }
 
 
 def function(model: PiperModel, name: str) -> Callable[..., Any]:
