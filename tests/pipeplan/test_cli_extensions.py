@@ -79,7 +79,7 @@ def test_verify_names_the_rule(plan: Plan, files: Any) -> None:
 def test_show_of_a_plan_that_means_nothing_says_why(plan: Plan, files: Any) -> None:
     said = plan("show", *files(CHAIN, NESTED_PLAN))
     assert said.code == 3
-    assert "the split cannot be drawn. Device 's0' has 2 replicas" in said.out
+    assert "the plan cannot be drawn. Device 's0' has 2 replicas" in said.out
 
 
 def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: Any) -> None:

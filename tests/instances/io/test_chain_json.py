@@ -87,7 +87,7 @@ def test_the_kind_of_problem_can_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_chain_has_no_published_format(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Only placement problems"):
+    with pytest.raises(UsageError, match="Only placement and staging problems"):
         save(CHAIN, tmp_path / "chain.json", format="published")
 
 

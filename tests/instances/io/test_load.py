@@ -93,6 +93,6 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     problem = placement_from_json(OWN)
     with pytest.raises(UsageError, match="'pipedream' cannot be written; give one of own, published"):
         save(problem, tmp_path / "a.txt", format="pipedream")
-    with pytest.raises(UsageError, match="Only placement problems have a published format"):
+    with pytest.raises(UsageError, match="Only placement and staging problems have a published format"):
         save(PlacementPlan.from_json(PLAN), tmp_path / "a.json", format="published")
     assert list(tmp_path.iterdir()) == []

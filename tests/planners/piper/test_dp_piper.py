@@ -209,9 +209,8 @@ def test_every_published_value_of_equal_stages(workloads: Path, workload: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.workloads
 def test_every_published_value_of_equal_stages_on_many_devices(workloads: Path) -> None:
-    assert reproduce(workloads, "bert32", {"equi", "equi-noTP"}, large=True) >= 0
+    assert reproduce(workloads, "bert32", {"equi", "equi-noTP"}, large=True) > 0
 
 
 @pytest.mark.workloads
