@@ -11,7 +11,7 @@ from ..formulations.contract import OptionSpec
 from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
 from ..instances.errors import InputError, UsageError
 from .options import SolveOptions
-from .registry import EXACT, PLANNERS, option_owners
+from .registry import BEST_PLANNER_FOR_KIND, EXACT, EXACT_PLANNERS, PLANNERS, option_owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,14 @@ class Method:
 
 
 def choose(kind: str, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]) -> Method:
-    """Resolve names; neither given: the best exact method for this kind of problem."""
+    """Resolve names; neither given: the best exact method for this kind of problem.
+
+    An exact planner that is more than one model may be named as a formulation, too.
+    """
+    if planner is None and formulation is None and solver == "auto":
+        planner = BEST_PLANNER_FOR_KIND.get(kind)
+    if formulation is not None and formulation in EXACT_PLANNERS and planner in (None, formulation):
+        formulation, planner = None, formulation
     if planner is not None and planner != EXACT:
         return _choose_planner(kind, formulation, planner, solver, options)
     return _choose_exact(kind, formulation, solver, options)

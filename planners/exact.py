@@ -94,7 +94,10 @@ class _Run:
     # ---- incumbents and bounds ------------------------------------------------------------------------
 
     def judge(self, plan: Plan) -> float | None:
-        return rule(self.request.problem, plan, self.rules).value
+        ruling = rule(self.request.problem, plan, self.rules)
+        if ruling.value is None:
+            self.messages.append(f"the referee rejected a plan: {ruling.violations[0]}")
+        return ruling.value
 
     def _take_plan(self, plan: Plan, value: float, claimed: float | None, source: str) -> None:
         if self.state.value is None or value < self.state.value:
