@@ -53,7 +53,7 @@ def test_golden_chains(known: KnownChain, method: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "known, method",
+    ("known", "method"),
     [
         pytest.param(known, method, id="-".join((known.name, *method)))
         for known in OTHERS
@@ -65,7 +65,7 @@ def test_chains_of_the_theory(known: KnownChain, method: tuple[str, str]) -> Non
     assert shortest(known.problem, *method) == known.answers["general"]
 
 
-@pytest.mark.parametrize("memory, period", [(6, 5), (7, 5), (8, 4)])
+@pytest.mark.parametrize(("memory", "period"), [(6, 5), (7, 5), (8, 4)])
 @pytest.mark.parametrize("method", METHODS, ids="-".join)
 def test_figure_5_needs_8_bytes_for_a_period_of_4(memory: int, period: int, method: tuple[str, str]) -> None:
     assert shortest(figure_5().problem.replace(memory_bytes=memory), *method) == period
@@ -77,7 +77,8 @@ def test_two_batches_per_period_beat_one(known: KnownChain) -> None:
     result = solve(known.problem, formulation="cp-beaumont", options={"batches_per_period": 2})
     assert result.stop == Stop.PROVEN
     assert result.objective == known.answers["two-batches"]
-    assert result.plan is not None and result.plan.kind == "pattern"
+    assert result.plan is not None
+    assert result.plan.kind == "pattern"
     assert result.plan.batches_per_period == 2
     assert verify_pattern(known.problem, result.plan) == ()
 
@@ -95,7 +96,8 @@ def test_an_overrun_slot_is_reported_and_can_be_forbidden(method: tuple[str, str
     problem = e5_overrun().problem
     result = solve(problem, formulation=method[0], solver=method[1])
     assert result.objective == 7
-    assert result.plan is not None and evaluate_pattern(problem, result.plan).overruns
+    assert result.plan is not None
+    assert evaluate_pattern(problem, result.plan).overruns
     exclusive = problem.replace(exclusive_buffers=True)
     result = solve(exclusive, formulation=method[0], solver=method[1])
     assert (result.stop, result.objective) == (Stop.PROVEN, 8)
@@ -121,14 +123,17 @@ def with_errata(problem: ChainProblem, *errata: str) -> tuple[float | None, list
 @pytest.mark.parametrize("known", [e1_overlap(), e1_load()], ids=lambda known: known.name)
 def test_e1_lets_tasks_of_one_gpu_overlap(known: KnownChain) -> None:
     value, broken = with_errata(known.problem, "E1")
-    assert value == known.printed and "exclusive-gpu" in broken
+    assert value == known.printed
+    assert "exclusive-gpu" in broken
     assert with_errata(known.problem) == (known.answers["general"], [])
 
 
 def test_e2_hides_memory_behind_negative_copies() -> None:
     known = e2_negative_shift()
     value, broken = with_errata(known.problem, "E2")
-    assert value == known.printed and broken and set(broken) == {"memory"}
+    assert value == known.printed
+    assert broken
+    assert set(broken) == {"memory"}
     assert with_errata(known.problem) == (known.answers["general"], [])
 
 
@@ -142,7 +147,8 @@ def test_e3_charges_transfers_that_do_not_happen() -> None:
 def test_e4_believes_a_plan_that_does_not_exist() -> None:
     known = e4_ties()
     value, broken = with_errata(known.problem, "E4")
-    assert value is not None and "memory" in broken
+    assert value is not None
+    assert "memory" in broken
     assert with_errata(known.problem) == (None, [])
 
 
