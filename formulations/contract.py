@@ -91,7 +91,7 @@ class Formulation(Protocol):
         """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain` (placements only)."""
         ...
 
-    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def solvers(self, problem: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Who races where the user names no solver; the last one gets the most threads (not asked for placements)."""
         ...
 

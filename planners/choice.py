@@ -11,7 +11,7 @@ from ..formulations.contract import OptionSpec, Problem
 from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
 from ..instances.errors import InputError, UsageError
 from .options import SolveOptions
-from .registry import EXACT, PLANNERS, all_methods, option_owners
+from .registry import BEST_PLANNER_FOR_KIND, EXACT, EXACT_PLANNERS, PLANNERS, all_methods, option_owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,17 @@ class Method:
 def choose(
     problem: Problem, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]
 ) -> Method:
-    """Resolve names; neither given: the best exact method for this kind of problem."""
-    if formulation is None and planner is None and problem.extensions:
-        planner = _first_able(problem)
+    """Resolve names; neither given: the best exact method for this kind of problem.
+
+    An exact planner that is more than one model may be named as a formulation, too.
+    """
+    if formulation is None and planner is None:
+        if problem.extensions:
+            planner = _first_able(problem)
+        elif solver == "auto":
+            planner = BEST_PLANNER_FOR_KIND.get(problem.kind)
+    if formulation is not None and formulation in EXACT_PLANNERS and planner in (None, formulation):
+        formulation, planner = None, formulation
     if planner is not None and planner != EXACT:
         return _choose_planner(problem, formulation, planner, solver, options)
     return _choose_exact(problem, formulation, solver, options)

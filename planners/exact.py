@@ -94,7 +94,10 @@ class _Run:
     # ---- incumbents and bounds ------------------------------------------------------------------------
 
     def judge(self, plan: Plan) -> float | None:
-        return rule(self.request.problem, plan, self.rules).value
+        ruling = rule(self.request.problem, plan, self.rules)
+        if ruling.value is None:
+            self.messages.append(f"the referee rejected a plan: {ruling.violations[0]}")
+        return ruling.value
 
     def _take_plan(self, plan: Plan, value: float, claimed: float | None, source: str) -> None:
         if self.state.value is None or value < self.state.value:
@@ -147,8 +150,10 @@ class _Run:
     def _stages(self, gap: float) -> tuple[Stage, ...]:
         reached = relative_gap(self.state.value, self.state.bound)
         near = reached is not None and reached <= NEAR * gap
-        search = self.state.plan is not None and self.request.problem.kind == "placement"
-        return lineup(self.formulation, self.solver, self.options, self.request.limits.threads, near, search)
+        search = self.state.plan is not None
+        placement = self.request.problem.kind == "placement"
+        preferred = None if placement else self.formulation.solvers(self.request.problem, self.options)
+        return lineup(preferred, self.solver, self.options, self.request.limits.threads, near, search and placement)
 
     def _close(self, gap: float) -> Stop | None:
         """Stages until the gap is reached (None) or something else ends the run."""

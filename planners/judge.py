@@ -31,7 +31,7 @@ class Ruling:
 def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     """Verify, then evaluate; what cannot even be read as a plan has that as its violation."""
     if not fits(problem, plan):
-        return Ruling(plan, None, (f"a plan of kind {plan.kind!r} says nothing about a {problem.kind}",))
+        return Ruling(plan, None, (f"a {type(plan).__name__} is no plan for a problem of kind {problem.kind!r}",))
     referee = referee_of(problem)
     try:
         violations = tuple(str(violation) for violation in referee.violations(problem, plan, rules))
@@ -63,7 +63,8 @@ def judge(problem: Problem, rules: Rules, outcome: Outcome, board: Board, limits
     refused = [ruling for ruling in rulings if ruling.value is None]
     bound = _bound(outcome, board, messages)
     if refused:
-        messages.append(f"the referee rejected a plan: {refused[0].violations[0]}")
+        text = f"the referee rejected a plan: {refused[0].violations[0]}"
+        messages += [] if text in messages else [text]
         bound = None  # who is wrong about plans is not believed about bounds
     if not accepted:
         return _without_plan(outcome, refused, bound, messages)

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..formulations.contract import Formulation
-
 SPRINT_S = 5.0
 """How long CP-SAT has the machine for itself on problems without stage order."""
 
@@ -45,14 +43,14 @@ class Stage:
 
 
 def lineup(
-    formulation: Formulation,
+    preferred: tuple[str, ...] | None,
     solver: str,
     options: Mapping[str, Any],
     threads: int | None,
     near: bool = False,
     search: bool = False,
 ) -> tuple[Stage, ...]:
-    """A named solver, several joined by commas, or `auto`: what the formulation prefers, or for placements a portfolio.
+    """A named solver, several joined by commas, or `auto`: `preferred` where there are such, or a portfolio.
 
     `near`: value and bound are within a small multiple of the gap, so that a slightly better plan ends the
     run; then plans come first, proofs later. `search`: local search is wanted.
@@ -61,8 +59,8 @@ def lineup(
     if solver != "auto":
         names = tuple(dict.fromkeys(name.strip() for name in solver.split(",")))
         return (Stage("decide", _share(names, available)),)
-    if formulation.problem_kind != "placement":
-        return (Stage("decide", _share(formulation.solvers(options), available)),)
+    if preferred is not None:
+        return (Stage("decide", _share(preferred, available)),)
     if options.get("variant") == "plain":
         return (Stage("decide", {"highs": available}),)
     if not options.get("non_contiguous"):

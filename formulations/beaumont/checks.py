@@ -10,6 +10,8 @@ def check_chain(problem: ChainProblem, name: str) -> None:
     """Raise where the problem is no chain, or counts memory in a way that no linear model follows."""
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"{name} plans chains, not problems of type {type(problem).__name__}.")
+    if not any(problem.durations):
+        raise InputError("forward", "and backward are all 0", "give at least one task a time")
     if problem.memory_mode == "strict":
         raise InputError(
             "memory_mode",

@@ -59,7 +59,7 @@ class BeaumontCp:
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "none"
 
-    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def solvers(self, problem: ChainProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("cp-sat",)
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:

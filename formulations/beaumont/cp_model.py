@@ -54,7 +54,8 @@ def build(data: Mapping[str, Any]) -> NativePattern:
     chain = IntegerChain(**data["chain"], steps=Fraction(1))
     builder = PatternModel(chain, data["batches"], data["floor"], data["ceiling"], data["slack"])
     builder.build()
-    return NativePattern(builder.model, builder.variables, data["scale"], loss=data["loss"])
+    offset = data["slack"] / data["scale"]  # what is held too long lengthens the period that a plan will have
+    return NativePattern(builder.model, builder.variables, data["scale"], offset, data["loss"] + offset)
 
 
 class PatternModel:

@@ -49,7 +49,7 @@ class TarnawskiThroughput:
             return "none"
         return "device" if options["variant"] == "plain" else "chain"
 
-    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def solvers(self, problem: PlacementProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("highs", "cp-sat")
 
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:

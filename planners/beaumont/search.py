@@ -1,15 +1,18 @@
 """The decomposition: allocations that may fit from the relaxation, their schedules by CP, and what both have refuted.
 
-Everything below `lower` is refuted; patterns are below `upper`. Each worker takes a level in between, asks the
-relaxation for an allocation that may reach it, and examines that one: its GPUs alone, in pairs, then the whole.
-Either the level is exhausted, which lifts the lower bound, or a core is learnt, or a better pattern is found.
+Everything up to `lower` is refuted; the plan is the best pattern so far. Each worker takes a level in between, asks
+the relaxation for an allocation that may reach it, and examines that one: its GPUs alone, in pairs, then the whole.
+Either the level is exhausted, which lifts the lower bound, or a core is learnt, or a better pattern is found. Steps
+that lift the bound and steps that look for better patterns take turns.
 """
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
@@ -20,8 +23,13 @@ from .refutation import Refuter
 from .schedule import best_schedule, longest_period
 from .solver import Solver
 
-LEVEL_SHARE = 0.3
-"""Where in the gap a level lies: low levels give the more promising allocations, and are sooner exhausted."""
+FIRST_SHARE = 0.3
+"""Where in the gap the level lies that is to be exhausted next."""
+PATIENCE = 8
+"""Allocations at a level before it is lowered: a low level is exhausted sooner."""
+LOWER_BY, RAISE_BY = 0.6, 1.5
+IMPROVING_SHARES = (0.15, 0.9)
+"""Where in the gap the allocations are sought that are to give better patterns."""
 CLOSE_SHARE = 0.01
 """In a gap this small, relative to the upper bound, the last level is taken at once."""
 SCHEDULE_LIMIT_S = 20.0
@@ -59,6 +67,10 @@ class Search:
         self.changed = threading.Condition()
         self.busy: set[tuple[int, ...]] = set()
         self.schedules = 0
+        self.steps = count()
+        self.rng = random.Random(self.solver.seed)
+        self.share = FIRST_SHARE
+        self.tried = 0
         self.floor = 0
         """Up to here only undecided allocations are left."""
         self.exhausted = False
@@ -101,7 +113,8 @@ class Search:
 
     def _step(self) -> None:
         with self.changed:
-            level = self._level()
+            improving = next(self.steps) % 2 == 1
+            level = self._level(improving)
             refuted = [item.known for item in self.refuted if item.period >= level]
             waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
         found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
@@ -113,20 +126,26 @@ class Search:
                     return
                 self.busy.add(found.allocation)
             try:
-                self._examine(found.allocation, level)
+                self._examine(found.allocation, self.ceiling if improving else level)
             finally:
                 with self.changed:
                     self.busy.discard(found.allocation)
                     self.changed.notify_all()
 
-    def _level(self) -> int:
+    def _level(self, improving: bool) -> int:
+        """The period that the next allocation shall reach: low to lift the bound, anywhere to find better patterns."""
         if self.plan is None:
             return self.ceiling  # first any pattern at all, or the proof that there is none
         floor = max(self.floor, self.lower)
         gap = self.ceiling - floor
         if gap <= CLOSE_SHARE * self.ceiling:
             return self.ceiling
-        return floor + max(1, int(LEVEL_SHARE * gap))
+        if improving:
+            return floor + max(1, int(self.rng.uniform(*IMPROVING_SHARES) * gap))
+        self.tried += 1
+        if self.tried > PATIENCE:
+            self.share, self.tried = self.share * LOWER_BY, 0
+        return floor + max(1, int(self.share * gap))
 
     def _exhausted(self, level: int, waiting: Sequence[tuple[int, ...]]) -> None:
         """Only allocations under examination, or postponed ones, can be at the level."""
@@ -155,6 +174,7 @@ class Search:
     def _lift(self, level: int) -> None:
         if level > self.lower:
             self.lower = level
+            self.share, self.tried = min(FIRST_SHARE, self.share * RAISE_BY), 0
             self.tell(None, self.chain.true_time(level))
 
     # ---- one allocation --------------------------------------------------------------------------------------
@@ -162,7 +182,7 @@ class Search:
     def _examine(self, allocation: tuple[int, ...], level: int) -> None:
         ceiling = self.ceiling
         for gpus in (1, 2):
-            for period in (ceiling, level):
+            for period in sorted({ceiling, level}, reverse=True):
                 cores = self.refuter.cores(allocation, period, gpus)
                 if cores:
                     with self.changed:

@@ -250,7 +250,7 @@ def test_quick_planners_that_fail_cost_the_start_only(
 
     result = run(act, planner=None)
     assert result.found == Found.OPTIMAL
-    assert len(result.messages) == len(start.QUICK_PLANNERS)
+    assert len(result.messages) == len(start.QUICK_PLANNERS["placement"])
 
 
 def test_no_warm_start_where_none_is_wanted(run: Callable[..., Result]) -> None:

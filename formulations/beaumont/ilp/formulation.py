@@ -40,8 +40,10 @@ class BeaumontIlp:
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "none"
 
-    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("highs",) if options["variant"] == "printed" else ("highs", "cp-sat")
+    def solvers(self, problem: ChainProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """With exclusive buffers no grid is good enough for an integer solver."""
+        real = options["variant"] == "printed" or problem.exclusive_buffers
+        return ("highs",) if real else ("highs", "cp-sat")
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
         return 0.0 if options["variant"] == "printed" else bounds.lower_bound(problem)

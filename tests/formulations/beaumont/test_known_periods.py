@@ -1,0 +1,174 @@
+"""Chains whose shortest period is known: every model finds it, with every solver, and proves it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from pipeplan.formulations.beaumont.ilp import build
+from pipeplan.formulations.contract import Refuted
+from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chains.golden import golden_chains
+from pipeplan.instances.chains.guards import (
+    e1_load,
+    e1_overlap,
+    e2_negative_shift,
+    e3_phantom_transfer,
+    e4_ties,
+    e5_overrun,
+    guard_chains,
+)
+from pipeplan.instances.chains.known import KnownChain
+from pipeplan.instances.chains.theory import figure_4, figure_5, lemma_2, theory_chains
+from pipeplan.instances.referee import evaluate_pattern, verify_pattern
+from pipeplan.instances.result import Found, Stop
+from pipeplan.planners.backends import compile_pyomo
+from pipeplan.planners.backends import solve as solve_matrix
+from pipeplan.planners.solve import solve
+
+METHODS = (("ilp-beaumont", "highs"), ("ilp-beaumont", "cp-sat"), ("cp-beaumont", "cp-sat"))
+SMALL = 6
+"""Layers up to which the integer program is asked as well."""
+
+GOLDEN = golden_chains()
+OTHERS = tuple(known for known in (*theory_chains(), *guard_chains()) if "general" in known.answers)
+
+
+def shortest(problem: ChainProblem, formulation: str, solver: str) -> float | None:
+    """The proven optimum; None where there is provably nothing."""
+    result = solve(problem, formulation=formulation, solver=solver)
+    if result.stop == Stop.INFEASIBLE:
+        assert result.plan is None
+        return None
+    assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), result.messages
+    return result.objective
+
+
+@pytest.mark.parametrize("method", METHODS, ids="-".join)
+@pytest.mark.parametrize("known", GOLDEN, ids=lambda known: known.name)
+def test_golden_chains(known: KnownChain, method: tuple[str, str]) -> None:
+    assert shortest(known.problem, *method) == known.answers["general"]
+    assert shortest(known.problem.replace(memory_bytes=None), *method) == known.answers["unlimited"]
+
+
+@pytest.mark.parametrize(
+    ("known", "method"),
+    [
+        pytest.param(known, method, id="-".join((known.name, *method)))
+        for known in OTHERS
+        for method in METHODS
+        if known.problem.layers <= SMALL or method[0] == "cp-beaumont"
+    ],
+)
+def test_chains_of_the_theory(known: KnownChain, method: tuple[str, str]) -> None:
+    assert shortest(known.problem, *method) == known.answers["general"]
+
+
+@pytest.mark.parametrize(("memory", "period"), [(6, 5), (7, 5), (8, 4)])
+@pytest.mark.parametrize("method", METHODS, ids="-".join)
+def test_figure_5_needs_8_bytes_for_a_period_of_4(memory: int, period: int, method: tuple[str, str]) -> None:
+    assert shortest(figure_5().problem.replace(memory_bytes=memory), *method) == period
+
+
+@pytest.mark.parametrize("known", [figure_4(), figure_5()], ids=lambda known: known.name)
+def test_two_batches_per_period_beat_one(known: KnownChain) -> None:
+    """2F2B: 12 and 8 for two batches, found and proved, where one batch needs 8 and 5."""
+    result = solve(known.problem, formulation="cp-beaumont", options={"batches_per_period": 2})
+    assert result.stop == Stop.PROVEN
+    assert result.objective == known.answers["two-batches"]
+    assert result.plan is not None
+    assert result.plan.kind == "pattern"
+    assert result.plan.batches_per_period == 2
+    assert verify_pattern(known.problem, result.plan) == ()
+
+
+def test_a_lone_batch_is_no_worse_than_several_where_loads_decide() -> None:
+    problem = lemma_2().problem
+    for batches in (1, 2, 3):
+        result = solve(problem, formulation="cp-beaumont", options={"batches_per_period": batches})
+        assert (result.stop, result.objective) == (Stop.PROVEN, 2)
+
+
+@pytest.mark.parametrize("method", [("ilp-beaumont", "highs"), ("cp-beaumont", "cp-sat")], ids="-".join)
+def test_an_overrun_slot_is_reported_and_can_be_forbidden(method: tuple[str, str]) -> None:
+    """E5: the shortest period needs a slot twice at once; with exclusive buffers the next one is proven."""
+    problem = e5_overrun().problem
+    result = solve(problem, formulation=method[0], solver=method[1])
+    assert result.objective == 7
+    assert result.plan is not None
+    assert evaluate_pattern(problem, result.plan).overruns
+    exclusive = problem.replace(exclusive_buffers=True)
+    result = solve(exclusive, formulation=method[0], solver=method[1])
+    assert (result.stop, result.objective) == (Stop.PROVEN, 8)
+    assert not evaluate_pattern(exclusive, result.plan).overruns
+
+
+# ---- the printed program, erratum by erratum ---------------------------------------------------------------
+
+
+def with_errata(problem: ChainProblem, *errata: str) -> tuple[float | None, list[str]]:
+    """The optimum of the program with these errata alone, and the rules that its plan breaks."""
+    built = build(problem, frozenset(errata))
+    if isinstance(built, Refuted):
+        return None, []
+    outcome = solve_matrix("highs", compile_pyomo(built.model))
+    if outcome.values is None:
+        return None, []
+    assert outcome.objective is not None
+    plan = built.decode(outcome.values)
+    return round(outcome.objective, 5), [violation.rule for violation in verify_pattern(problem, plan)]
+
+
+@pytest.mark.parametrize("known", [e1_overlap(), e1_load()], ids=lambda known: known.name)
+def test_e1_lets_tasks_of_one_gpu_overlap(known: KnownChain) -> None:
+    value, broken = with_errata(known.problem, "E1")
+    assert value == known.printed
+    assert "exclusive-gpu" in broken
+    assert with_errata(known.problem) == (known.answers["general"], [])
+
+
+def test_e2_hides_memory_behind_negative_copies() -> None:
+    known = e2_negative_shift()
+    value, broken = with_errata(known.problem, "E2")
+    assert value == known.printed
+    assert broken
+    assert set(broken) == {"memory"}
+    assert with_errata(known.problem) == (known.answers["general"], [])
+
+
+def test_e3_charges_transfers_that_do_not_happen() -> None:
+    """Its plan is valid, and far from the best."""
+    known = e3_phantom_transfer()
+    assert with_errata(known.problem, "E3") == (known.printed, [])
+    assert with_errata(known.problem) == (known.answers["general"], [])
+
+
+def test_e4_believes_a_plan_that_does_not_exist() -> None:
+    known = e4_ties()
+    value, broken = with_errata(known.problem, "E4")
+    assert value is not None
+    assert "memory" in broken
+    assert with_errata(known.problem) == (None, [])
+
+
+@pytest.mark.parametrize("known", [e1_overlap(), e1_load()], ids=lambda known: known.name)
+def test_the_printed_program_is_caught_on_the_way_to_the_user(known: KnownChain) -> None:
+    result = solve(known.problem, formulation="ilp-beaumont", options={"variant": "printed"})
+    assert (result.found, result.bound, result.verified) == (Found.REJECTED, None, False)
+    assert result.claimed == pytest.approx(known.printed)
+    assert any("overlap" in text for text in result.violations)
+    assert any("printed program is not right" in text for text in result.messages)
+
+
+def test_times_that_are_no_round_numbers_are_proven_as_well() -> None:
+    """Golden chain 5 in units of a seventh of a second: all models agree on 7 sevenths."""
+    known = GOLDEN[4]
+    seventh = [float(Fraction(time) / 7) for time in known.problem.durations]
+    problem = known.problem.replace(
+        forward=tuple(seventh[:3]),
+        backward=tuple(reversed(seventh[3:])),
+        transfer_times=tuple(time / 7 for time in known.problem.edge_times),
+    )
+    for method in METHODS:
+        assert shortest(problem, *method) == pytest.approx(known.answers["general"] / 7, rel=1e-6)
