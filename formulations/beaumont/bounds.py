@@ -20,7 +20,8 @@ def lower_bound(problem: ChainProblem) -> float:
     if area is not None:
         bounds.append(area)
     bound = max(bounds)
-    return float(bound) if bound.denominator == 1 else float(bound) * (1 - 1e-15)
+    nearest = float(bound)
+    return nearest if Fraction(nearest) <= bound else math.nextafter(nearest, 0.0)
 
 
 def sequential_period(problem: ChainProblem) -> Fraction:

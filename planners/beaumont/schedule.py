@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from ...formulations.beaumont import fixed_allocation
@@ -138,7 +139,28 @@ def pattern(
     """Orders and shifts of a solution, timed with the problem's own numbers."""
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
     orders = _orders(path, values)
-    shifts = _shifts(path, orders, values)
+    return _tightened(problem, allocation, path, orders, _shifts(path, orders, values))
+
+
+def pattern_at(
+    problem: ChainProblem,
+    chain: IntegerChain,
+    allocation: Sequence[int],
+    starts: Sequence[int],
+    sent: Sequence[int],
+    period: int,
+) -> PatternPlan | None:
+    """Orders and shifts of absolute starts in steps (of tasks, and by edge of transfers), with the true times."""
+    path = fixed_allocation.path_of(chain, Known.whole(allocation))
+    times = [starts[a.task] if a.task is not None else sent[a.edge or 0] for a in path.activities]
+    orders = [sorted(users, key=lambda i: times[i] % period) for users in path.resources()]
+    batches = [time // period for time in times]
+    return _tightened(problem, allocation, path, orders, [b - a for a, b in pairwise(batches)])
+
+
+def _tightened(
+    problem: ChainProblem, allocation: Sequence[int], path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]
+) -> PatternPlan | None:
     hops = [Fraction(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
     table = tightest(len(path.activities), _waits(problem, path, orders, shifts), max(hops, default=Fraction(0)))
     return None if table is None else _plan(problem, allocation, path, shifts, table)

@@ -13,12 +13,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from time import monotonic
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from .allocation import candidate
+from .annealing import Annealer
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
 from .solver import Solver
@@ -30,6 +32,12 @@ PATIENCE = 8
 LOWER_BY, RAISE_BY = 0.6, 1.5
 IMPROVING_SHARES = (0.15, 0.9)
 """Where in the gap the allocations are sought that are to give better patterns."""
+QUICK_S = 3.0
+"""Problems that take no longer are not worth the annealing loop, which has to be compiled or loaded."""
+ROUNDS_IN_TURN = 4
+"""After so many rounds that found nothing, annealing rests for one more step between two rounds,"""
+MOST_REST = 10
+"""... and for no more than this."""
 CLOSE_SHARE = 0.01
 """In a gap this small, relative to the upper bound, the last level is taken at once."""
 SCHEDULE_LIMIT_S = 20.0
@@ -69,6 +77,11 @@ class Search:
         self.schedules = 0
         self.steps = count()
         self.rng = random.Random(self.solver.seed)
+        self.started = monotonic()
+        self.annealer: Annealer | None = None
+        self.annealing = False
+        self.failed_rounds = self.rest = self.rested = 0
+        self.scheduled: set[tuple[int, ...]] = set()
         self.share = FIRST_SHARE
         self.tried = 0
         self.floor = 0
@@ -114,9 +127,14 @@ class Search:
     def _step(self) -> None:
         with self.changed:
             improving = next(self.steps) % 2 == 1
+            annealing = improving and self._may_anneal()
+            self.annealing = self.annealing or annealing
             level = self._level(improving)
             refuted = [item.known for item in self.refuted if item.period >= level]
             waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
+        if annealing:
+            self._anneal()
+            return
         found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
         if found.exhausted:
             self._exhausted(level, waiting)
@@ -179,6 +197,34 @@ class Search:
 
     # ---- one allocation --------------------------------------------------------------------------------------
 
+    def _may_anneal(self) -> bool:
+        """One worker at a time, on problems that are not over soon, and the more rarely the less it finds."""
+        chain = self.chain
+        if self.plan is None or chain.memory is None or chain.exclusive_buffers or self.annealing:
+            return False
+        if monotonic() - self.started < QUICK_S:
+            return False
+        self.rested += 1
+        return self.rested > self.rest
+
+    def _anneal(self) -> None:
+        """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""
+        plan = self.plan
+        assert plan is not None
+        try:
+            self.annealer = self.annealer or Annealer(self.problem, self.chain, self.solver.seed)
+            found = self.annealer.improve(plan, self.ceiling)
+            with self.changed:
+                self.failed_rounds = 0 if found is not None else self.failed_rounds + 1
+                self.rest, self.rested = min(MOST_REST, self.failed_rounds // ROUNDS_IN_TURN), 0
+                if found is not None and (self.plan is None or found.period < self.plan.period):
+                    self.plan = found
+                    self.tell(found, self.chain.true_time(self.lower))
+        finally:
+            self.annealing = False
+        if found is None and plan.allocation not in self.scheduled:
+            self._schedule(plan.allocation, self.lower)
+
     def _examine(self, allocation: tuple[int, ...], level: int) -> None:
         ceiling = self.ceiling
         for gpus in (1, 2):
@@ -192,6 +238,7 @@ class Search:
 
     def _schedule(self, allocation: tuple[int, ...], refuted: int) -> None:
         cutoff = None if self.plan is None else self.plan.period
+        self.scheduled.add(allocation)
         answer = best_schedule(
             self.problem, self.chain, allocation, cutoff, self.solver, self.schedule_limit_s, refuted
         )

@@ -1,0 +1,123 @@
+"""Better patterns by annealing: between the search and the compiled loop of `anneal_kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.referee.pattern import verify_pattern
+from . import anneal_kernel
+from .schedule import pattern_at
+
+STEPS = 100_000
+"""Steps of one round; they double when a few rounds found nothing."""
+ROUNDS = 4
+HOT, COLD = 0.05, 0.002
+"""Energies that are accepted now and then, at the begin and at the end of a round."""
+
+
+class Annealer:
+    """Rounds of annealing at the period that would be an improvement; not to be shared by threads."""
+
+    def __init__(self, problem: ChainProblem, chain: IntegerChain, seed: int) -> None:
+        self.problem, self.chain = problem, chain
+        self.tables = _tables(chain)
+        self.random = _array([2 * seed + 1], "uint64")
+        self.steps, self.failed = STEPS, 0
+
+    def improve(self, plan: PatternPlan, ceiling: int) -> PatternPlan | None:
+        """One round from the plan's allocation: a better plan, or None."""
+        loop = compiled_loop()
+        state = self._state(plan.allocation)
+        if not loop(self.tables, state, ceiling, self.steps, HOT, COLD):
+            self.failed += 1
+            if self.failed % ROUNDS == 0:
+                self.steps *= 2
+            return None
+        self.failed, self.steps = 0, STEPS
+        return self._plan(state, ceiling)
+
+    def _plan(self, state: anneal_kernel.State, period: int) -> PatternPlan | None:
+        """As a pattern of the true problem; what the referee rejects is none."""
+        allocation = canonical(state.gpu.tolist())
+        starts, sent = state.starts.tolist(), state.sent.tolist()
+        plan = pattern_at(self.problem, self.chain, allocation, starts, sent, period)
+        return None if plan is None or verify_pattern(self.problem, plan) else plan
+
+    def _state(self, allocation: Sequence[int]) -> anneal_kernel.State:
+        tasks = self.chain.tasks
+        resources = self.chain.gpus + self.chain.gpus**2
+        return anneal_kernel.State(
+            random=self.random,
+            gpu=_array(allocation),
+            passed=_zeros(tasks),
+            middle=_array([self.failed % 2]),
+            starts=_zeros(tasks),
+            sent=_zeros(tasks),
+            busy=_zeros(resources, 2 * tasks, 2),
+            counts=_zeros(resources),
+            saved_gpu=_zeros(len(allocation)),
+            saved_passed=_zeros(tasks),
+            saved_middle=_zeros(1),
+        )
+
+
+def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
+    """GPUs numbered by their first layers."""
+    numbers: dict[int, int] = {}
+    for gpu in allocation:
+        numbers.setdefault(gpu, len(numbers))
+    return tuple(numbers[gpu] for gpu in allocation)
+
+
+def _tables(chain: IntegerChain) -> anneal_kernel.Tables:
+    assert chain.memory is not None
+    return anneal_kernel.Tables(
+        durations=_array(chain.durations),
+        transfers=_array(chain.transfers),
+        activations=_array(chain.activations),
+        weights=_array(chain.weights),
+        own=_array([chain.own_size(task) for task in range(chain.tasks)]),
+        gpus=chain.gpus,
+        memory=chain.memory,
+        inputs_only=chain.inputs_only,
+        full_duplex=chain.full_duplex,
+    )
+
+
+def _array(values: Sequence[int], kind: str = "int64") -> Any:
+    import numpy as np
+
+    return np.array(values, dtype=kind)
+
+
+def _zeros(*shape: int) -> Any:
+    import numpy as np
+
+    return np.zeros(shape, dtype=np.int64)
+
+
+@cache
+def compiled_loop() -> Callable[..., bool]:
+    """The functions of the kernel, compiled in a scope of their own; the machine code is kept on disk."""
+    import numba
+
+    compiler: Any = numba.njit
+    scope: dict[str, Any] = dict(vars(anneal_kernel))
+    for name, function in _functions():
+        twin = FunctionType(function.__code__, scope, name)
+        twin.__module__ = anneal_kernel.__name__
+        # Only `anneal` is called from Python; wrappers for the others would double the time to compile.
+        inner = {} if name == "anneal" else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        scope[name] = compiler(cache=True, nogil=True, error_model="numpy", **inner)(twin)
+    loop: Callable[..., bool] = scope["anneal"]
+    return loop
+
+
+def _functions() -> Iterator[tuple[str, FunctionType]]:
+    return ((name, value) for name, value in vars(anneal_kernel).items() if isinstance(value, FunctionType))
