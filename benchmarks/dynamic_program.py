@@ -4,7 +4,7 @@
 
 Times are of the library in a warm process: machine code is loaded before, and that is reported apart. Each is the
 least of three runs (of one where it takes more than 5 s). `ip / dp` is how much longer `ip-tarnawski` takes for its
-proof, in the same run. The picture needs matplotlib (`pip install -e '.[notebooks]'`).
+proof, in the same run.
 """
 
 from __future__ import annotations

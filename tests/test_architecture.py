@@ -22,7 +22,7 @@ ALLOWED = {
     "pipeplan": {"pipeplan", "planners", "formulations", "instances"},
 }
 SOLVERS = {"highspy", "ortools", "gurobipy", "cplex", "xpress", "pyscipopt"}
-HEAVY = ("pyomo", "pandas", "highspy", "ortools", "numba", "numpy", "scipy", "networkx")
+HEAVY = ("pyomo", "pandas", "highspy", "ortools", "numba", "numpy", "scipy", "networkx", "matplotlib")
 
 
 def modules_of(room: str) -> list[Path]:

@@ -5,6 +5,7 @@ from .chain import chain_to_json as chain_to_json
 from .json_file import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .json_file import dump_json as dump_json
 from .json_file import read_json as read_json
+from .json_file import write_bytes_atomically as write_bytes_atomically
 from .json_file import write_json as write_json
 from .json_file import write_text_atomically as write_text_atomically
 from .load import FORMATS as FORMATS

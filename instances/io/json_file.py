@@ -156,15 +156,20 @@ def _dump_entry(value: Any) -> str:
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Replace the file in one step: a reader, or a crash, sees the old file or the new one, never a part."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
+    """The same for what is not text: pictures."""
     try:
         # A link is followed, so that it stays a link to the new content.
         target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file():
             # A terminal, a pipe or /dev/null cannot be replaced and is written to directly.
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(raw)
             return
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
-        _replace(target, text.encode("utf-8"), mode)
+        _replace(target, raw, mode)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(

@@ -1,0 +1,49 @@
+"""Where pictures are drawn and how they get into a file; matplotlib is imported here alone."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...instances.errors import InputError
+from ...instances.io import write_bytes_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png")
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222")
+"""Paul Tol's bright scheme: told apart by colour-blind readers as well."""
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """By the file's ending; refused before anything is computed."""
+    ending = Path(path).suffix.lstrip(".").lower()
+    if ending not in FORMATS:
+        raise InputError(
+            "picture", f"ends in {ending or 'nothing'!r}", "name a file that ends in .svg or .png", str(path)
+        )
+    return ending
+
+
+@contextmanager
+def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
+    """A figure of its own, without any global state or display."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    # Ids in SVG files come from this salt, so that unchanged pictures stay unchanged files; text stays text.
+    with matplotlib.rc_context({"svg.hashsalt": "pipeplan", "svg.fonttype": "none", "font.size": 9}):
+        yield Figure(figsize=(width_in, height_in), layout="constrained")
+
+
+def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """SVG or PNG by the file's ending, atomically, without a date in it. Call it inside `canvas`."""
+    ending = format_of(path)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else {"Software": None})
+    write_bytes_atomically(path, buffer.getvalue())
