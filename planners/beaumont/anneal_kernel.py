@@ -103,7 +103,7 @@ def place(state: State, resource: int, ready: int, length: int, period: int, pas
         if first + length <= limit:
             if passed == 0:
                 insert(state, resource, first % period, length)
-                return base + first
+                return int(base + first)
             passed -= 1
     return NOWHERE
 
@@ -135,7 +135,7 @@ def place_late(state: State, resource: int, due: int, length: int, period: int, 
         if last >= end:
             if passed == 0:
                 insert(state, resource, last % period, length)
-                return base + last
+                return int(base + last)
             passed -= 1
     return NOWHERE
 
@@ -267,7 +267,7 @@ def held(tables: Tables, state: State, at_task: int, period: int) -> int:
                 ended = state.starts[task] + tables.durations[task]
                 if state.starts[task + 1] > ended:
                     total += tables.activations[task + 1] * alive(ended, state.starts[task + 1], at, period)
-    return total
+    return int(total)
 
 
 def energy(tables: Tables, state: State, period: int) -> float:

@@ -1,4 +1,4 @@
-"""The baselines: what they promise about stages and memory, that the referee agrees, and that none beats the optimum."""
+"""The baselines: what they promise about stages and memory, the referee agrees, and none beats the optimum."""
 
 from __future__ import annotations
 

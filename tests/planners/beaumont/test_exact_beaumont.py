@@ -100,7 +100,9 @@ def random_chain(seed: int) -> ChainProblem:
         duplex=rng.choice(("half", "full")),
         memory_mode=rng.choice(("reserved", "inputs")),
     )
-    return problem.replace(memory_bytes=rng.randint(10, 30) if problem.memory_mode == "reserved" else rng.randint(6, 18))
+    return problem.replace(
+        memory_bytes=rng.randint(10, 30) if problem.memory_mode == "reserved" else rng.randint(6, 18)
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
