@@ -43,18 +43,22 @@ def candidate(
     return Candidate() if outcome.values is None else Candidate(_decode(chain, outcome.values))
 
 
-def period_bound(chain: IntegerChain, longest: int, solver: Solver, limit_s: float | None = None) -> int:
-    """ALB: the longest period, up to `longest`, that the relaxation alone refutes (0: none was refuted)."""
-    refuted, open_ = least_period(chain) - 1, longest
-    while refuted < open_:
-        middle = (refuted + open_ + 1) // 2
+def period_bound(
+    chain: IntegerChain, refuted: int, longest: int, resolution: int, solver: Solver, limit_s: float | None = None
+) -> int:
+    """ALB: a period that the relaxation alone refutes, by bisection between `refuted` and `longest`.
+
+    It ends when what is left to bisect is below the resolution, or when a question takes longer than the limit.
+    """
+    while longest - refuted > resolution:
+        middle = (refuted + longest + 1) // 2
         found = candidate(chain, middle, (), solver, limit_s)
         if found.exhausted:
             refuted = middle
-        elif found.allocation is None:
-            break
+        elif found.allocation is not None:
+            longest = middle - 1
         else:
-            open_ = middle - 1
+            break
     return refuted
 
 

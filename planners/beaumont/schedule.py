@@ -17,11 +17,11 @@ from typing import Any
 from ...formulations.beaumont import fixed_allocation
 from ...formulations.beaumont.fixed_allocation import Known, Path
 from ...formulations.beaumont.integer_chain import IntegerChain
+from ...formulations.beaumont.timetable import Timetable, Wait, tightest
 from ...formulations.contract import NativeModel
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.result import Stop
-from .polish import Timetable, Wait, tightest
 from .solver import Solver
 
 BUFFER_SLACK = 1

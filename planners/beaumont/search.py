@@ -19,7 +19,7 @@ from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
-from .allocation import candidate
+from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
@@ -40,6 +40,8 @@ MOST_REST = 10
 """... and for no more than this."""
 CLOSE_SHARE = 0.01
 """In a gap this small, relative to the upper bound, the last level is taken at once."""
+BOUND_LIMIT_S = 5.0
+"""For one question of the first bisection."""
 SCHEDULE_LIMIT_S = 20.0
 """For one schedule; those that take longer are kept for later, with twice as much each time."""
 
@@ -82,6 +84,7 @@ class Search:
         self.annealing = False
         self.failed_rounds = self.rest = self.rested = 0
         self.scheduled: set[tuple[int, ...]] = set()
+        self.bounded = False
         self.share = FIRST_SHARE
         self.tried = 0
         self.floor = 0
@@ -126,6 +129,11 @@ class Search:
 
     def _step(self) -> None:
         with self.changed:
+            first, self.bounded = not self.bounded and self.plan is not None, True
+        if first:
+            self._bound()
+            return
+        with self.changed:
             improving = next(self.steps) % 2 == 1
             annealing = improving and self._may_anneal()
             self.annealing = self.annealing or annealing
@@ -149,6 +157,13 @@ class Search:
                 with self.changed:
                     self.busy.discard(found.allocation)
                     self.changed.notify_all()
+
+    def _bound(self) -> None:
+        """What the relaxation alone refutes, roughly: a start for the levels."""
+        resolution = max(1, int(CLOSE_SHARE * self.ceiling))
+        refuted = period_bound(self.chain, self.lower, self.ceiling, resolution, self.solver, BOUND_LIMIT_S)
+        with self.changed:
+            self._lift(min(refuted, self.ceiling))
 
     def _level(self, improving: bool) -> int:
         """The period that the next allocation shall reach: low to lift the bound, anywhere to find better patterns."""
