@@ -264,6 +264,7 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
         "reused": comparison.reused,
         "interrupted": comparison.interrupted,
         "left_out": list(comparison.expanded.left_out),
+        "stand_ins": list(comparison.expanded.stand_ins),
         "files": paths,
         "rows": plain_rows(frame),
         "methods": plain_rows(summary(frame)) if not frame.empty else [],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .console import clean, out, styled
-from .progress import number
 
 if TYPE_CHECKING:
     from ..planners.compare.comparison import Comparison
@@ -22,9 +21,28 @@ def draw(comparison: Comparison) -> None:
         return
     head, rows = case_cells(frame)
     _table("values, recomputed by the referee", head, rows)
-    methods = plain_rows(summary(frame))
-    titles = [name.replace("_", " ") for name in methods[0]]
-    _table("methods", titles, [list(map(_text, row.values())) for row in methods])
+    methods = [_method(row) for row in plain_rows(summary(frame))]
+    _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
+
+
+METHOD_HEAD = ["method", "plans", "proven", "best in", "mean", "worst", "seconds"]
+
+
+def _method(row: dict[str, Any]) -> list[str]:
+    """How many runs have a plan, in how many cases it is the best; ratios where there is a value; median seconds."""
+    return [
+        str(row["method"]),
+        f"{row['verified']} of {row['runs']}",
+        str(row["proven"]),
+        f"{row['best_in_cases']} of {row['cases']}",
+        _ratio(row["mean_ratio_to_best"]),
+        _ratio(row["worst_ratio_to_best"]),
+        "-" if row["median_total_s"] is None else f"{row['median_total_s']:.2f}",
+    ]
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
@@ -38,7 +56,3 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*map(styled, row))
     out().print(table)
-
-
-def _text(value: Any) -> str:
-    return number(value) if isinstance(value, float) else "-" if value is None else str(value)

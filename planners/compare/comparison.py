@@ -57,7 +57,7 @@ class Comparison:
 
     def table(self) -> pandas.DataFrame:
         """One row a finished run; see `compare.table`."""
-        return tidy(self.expanded.runs, self.records, self.suite.published)
+        return tidy(self.expanded.runs, self.records, self.expanded.published)
 
 
 def compare(

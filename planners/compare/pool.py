@@ -51,7 +51,7 @@ def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: st
             job = {"run": run.to_json(), "problem": problems[run.problem_hash]}
             # The key must be this comparison's own: dask would answer a known key from its memory.
             futures[client.submit(execute_job, job, pure=False)] = run
-        for future in distributed.as_completed(futures):
+        for future in distributed.as_completed(futures, loop=client.loop):
             error = future.exception()
             run = futures[future]
             tell(

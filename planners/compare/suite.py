@@ -12,6 +12,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
+from ..choice import resolve_options
 from ..registry import EXACT_PLANNERS, PLANNERS
 from .run import Run
 
@@ -72,6 +73,7 @@ class Published:
     method: str
     value: float
     source: str
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,11 @@ class Expanded:
     runs: tuple[Run, ...]
     problems: Mapping[str, Problem]
     left_out: tuple[str, ...] = ()
-    """Instances that are published ones and were not given."""
+    """Published instances that were not at hand and that no packaged one stands in for."""
+    stand_ins: tuple[str, ...] = ()
+    """Published instances that were not at hand: a packaged one of the same kind was taken."""
+    published: tuple[Published, ...] = ()
+    """Values that were printed about these very inputs: a stand-in has none."""
 
 
 # ---- from a suite to its runs --------------------------------------------------------------------------
@@ -107,17 +113,21 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
     runs: list[Run] = []
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
+    stand_ins: list[str] = []
     for instance in suite.instances:
         address = instance.address(workloads)
         if address is None:
             left_out.append(instance.label)
             continue
+        if instance.published is not None and workloads is None:
+            stand_ins.append(instance.label)
         for setting in suite.settings:
             problem = load_instance(address, _cluster({**instance.cluster, **setting.cluster}))
             problems[problem.hash] = problem
             runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
     _refuse_idle(suite, runs, problems, left_out)
-    return Expanded(tuple(runs), problems, tuple(left_out))
+    printed = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
+    return Expanded(tuple(runs), problems, tuple(left_out), tuple(stand_ins), printed)
 
 
 def _runs(suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem) -> Iterable[Run]:
@@ -190,15 +200,12 @@ def competitor(text: str) -> Competitor:
 
 
 def of_name(name: str, method: Competitor) -> Competitor:
+    """The competitor with its formulation or planner, and with options that it has."""
     if name in FORMULATIONS and name not in EXACT_PLANNERS:
         method = replace(method, formulation=name)
     else:
         method = replace(method, planner=name)
-    known = {spec.name: spec for spec in method.entry.options}
-    for option in method.options:
-        if option not in known:
-            listed = ", ".join(known) or "none"
-            raise UsageError(f"{name} has no option {option!r}; it has: {listed}.")
+    resolve_options(method.entry, method.options)  # refused before any run
     return method
 
 

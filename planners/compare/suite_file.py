@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ...instances.errors import InputError, UsageError, show
+from ...instances.errors import InputError, PipeplanError, UsageError, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
 from ...instances.quantities import duration, rate, size, size_or_none
 from ..options import SolveOptions
@@ -104,7 +104,7 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
     )
     try:
         method = of_name(name, method)
-    except UsageError as error:
+    except PipeplanError as error:
         raise InputError(where, f"cannot be used: {str(error).rstrip('.')}", "mend the method") from None
     paths = {spec.name for spec in method.entry.options if spec.type == "path"} & set(options)
     beside = {name: str(folder / options[name]) for name in paths if folder is not None}
@@ -112,13 +112,12 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
 
 
 def _published(where: str, entry: Mapping[str, Any]) -> Published:
-    refuse_unknown(where, entry, ("instance", "method", "value", "source"))
+    refuse_unknown(where, entry, ("instance", "setting", "method", "value", "source"))
     value = require(where, entry, "value")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(join(where, "value"), f"is {show(value)}", "give a number")
-    texts = (str(require(where, entry, key)) for key in ("instance", "method"))
-    instance, method = texts
-    return Published(instance, method, float(value), str(require(where, entry, "source")))
+    instance, method, source = (str(require(where, entry, key)) for key in ("instance", "method", "source"))
+    return Published(instance, method, float(value), source, str(entry.get("setting", "")))
 
 
 def _seeds(where: str, value: object) -> tuple[int, ...]:

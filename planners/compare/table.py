@@ -32,8 +32,12 @@ def tidy(runs: Sequence[Run], records: Mapping[str, Record], published: Sequence
     """One row a run, in the order of the runs; those that have not finished are left out."""
     import pandas
 
-    printed = {(entry.instance, entry.method): entry for entry in published}
-    rows = [_row(records[run.key], printed.get((run.instance, run.method))) for run in runs if run.key in records]
+    printed = {(entry.instance, entry.setting, entry.method): entry for entry in published}
+    rows = [
+        _row(records[run.key], printed.get((run.instance, run.setting, run.method)))
+        for run in runs
+        if run.key in records
+    ]
     frame = pandas.DataFrame(rows, columns=[*DETERMINISTIC, *MEASURED, *OTHER])
     numbers = ["value", "bound", "gap", "published", *MEASURED]
     frame[numbers] = frame[numbers].astype("Float64")

@@ -61,7 +61,12 @@ def _state(comparison: Comparison) -> str:
     total, done = len(comparison.expanded.runs), len(comparison.records)
     words = f"{done} of {total} runs finished."
     if comparison.expanded.left_out:
-        words += f" Published instances that were not at hand: {', '.join(map(clean, comparison.expanded.left_out))}."
+        words += f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
+    if comparison.expanded.stand_ins:
+        words += (
+            " Packaged networks of the same kind stand in for the published inputs of "
+            f"{'; '.join(map(clean, comparison.expanded.stand_ins))}."
+        )
     return words
 
 
@@ -87,8 +92,14 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
     for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
         found = [absent_as_none(value) for value in row]
         cells = [cell(frame, case, method, value) for method, value in zip(methods, found, strict=True)]
-        rows.append([str(case[0]), *([str(case[1])] if settings else []), *cells])
+        rows.append([_with_unit(frame, str(case[0])), *([str(case[1])] if settings else []), *cells])
     return head, rows
+
+
+def _with_unit(frame: pandas.DataFrame, instance: str) -> str:
+    """The instance and, in brackets, the time unit of its values."""
+    units = frame[frame[CASE[0]] == instance]["time_unit"].dropna()
+    return f"{instance} ({units.iloc[0]})" if len(units) and units.iloc[0] else instance
 
 
 def _ratio_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None) -> str:
