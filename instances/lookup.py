@@ -67,3 +67,17 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 def _looks_like_a_path(text: str) -> bool:
     return os.sep in text or text.endswith((".json", ".txt"))
+
+
+def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
+    """The packaged instance that a result is about, told by its hash."""
+    from .packaged_any import all_packaged_names, load_any_packaged
+
+    name = problem.get("name")
+    if name in all_packaged_names():
+        found = load_any_packaged(str(name))
+        if found.hash == problem.get("hash"):
+            return found
+    raise UsageError(
+        "The result is about no packaged instance as it is; name the instance, and the cluster if the run changed it."
+    )

@@ -258,7 +258,7 @@ def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
     frame = comparison.table()
     return {
         "schema": "pipeplan.comparison/1",
-        "suite": comparison.suite.name,
+        "suite": comparison.expanded.name,
         "runs": len(comparison.expanded.runs),
         "finished": len(comparison.records),
         "reused": comparison.reused,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...instances.errors import InputError, UsageError
-from ...instances.io import problem_to_text
+from ...instances.io import problem_to_text, read_json, write_json
 from .journal import Journal
 from .pool import run_here, run_on_cluster
 from .run import Record, Run, Status
@@ -19,7 +19,7 @@ from .table import tidy
 if TYPE_CHECKING:
     import pandas
 
-JOURNAL = "runs.jsonl"
+JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,6 @@ class Progress:
 class Comparison:
     """What there is to show. `records` are the finished runs by key."""
 
-    suite: Suite
     expanded: Expanded
     records: Mapping[str, Record]
     reused: int
@@ -75,6 +74,7 @@ def compare(
     journal = Journal(_prepared(folder) / JOURNAL)
     if journal.exists() and not resume:
         raise UsageError(f"{folder} holds a comparison already; go on with it by --resume, or name another folder.")
+    write_json(folder / CONTENTS, expanded.to_json())
     wanted = {run.key: run for run in expanded.runs}
     records = {key: record for key, record in journal.read().items() if key in wanted}
     if retry_failed:
@@ -89,7 +89,24 @@ def compare(
 
     todo = [run for key, run in wanted.items() if key not in records]
     interrupted = _run(todo, expanded, where or Where(), keep)
-    return Comparison(suite, expanded, records, reused, interrupted)
+    return Comparison(expanded, records, reused, interrupted)
+
+
+def load_comparison(folder: Path) -> Comparison:
+    """What lies in a folder, finished or not."""
+    contents = folder / CONTENTS
+    if not contents.is_file():
+        raise UsageError(
+            f"{folder} holds no comparison ({CONTENTS} is missing); name the folder that `plan compare` wrote."
+        )
+    try:
+        expanded = Expanded.from_json(read_json(contents))
+    except (KeyError, TypeError, ValueError) as reason:
+        problem = f"is no list of runs ({type(reason).__name__}: {reason})"
+        raise InputError("content", problem, "compare again into another folder", str(contents)) from None
+    wanted = {run.key for run in expanded.runs}
+    records = {key: record for key, record in Journal(folder / JOURNAL).read().items() if key in wanted}
+    return Comparison(expanded, records, len(records))
 
 
 def _prepared(folder: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..registry import EXACT_PLANNERS, PLANNERS
 from .run import Run
 
 MOST_RUNS = 100_000
+SCHEMA = "pipeplan.comparison/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +95,42 @@ class Suite:
 class Expanded:
     """Runs in the order of the tables, and the problems by hash that they are about."""
 
+    name: str
+    title: str
     runs: tuple[Run, ...]
-    problems: Mapping[str, Problem]
+    problems: Mapping[str, Problem] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     """Published instances that were not at hand and that no packaged one stands in for."""
     stand_ins: tuple[str, ...] = ()
     """Published instances that were not at hand: a packaged one of the same kind was taken."""
     published: tuple[Published, ...] = ()
     """Values that were printed about these very inputs: a stand-in has none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the problems: what tables and reports are made from, beside the records."""
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "title": self.title,
+            "runs": [run.to_json() for run in self.runs],
+            "left_out": list(self.left_out),
+            "stand_ins": list(self.stand_ins),
+            "published": [asdict(entry) for entry in self.published],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Expanded:
+        """What `to_json` wrote; KeyError, TypeError or ValueError where it did not."""
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"the schema is {data['schema']!r}, not {SCHEMA!r}")
+        return cls(
+            name=data["name"],
+            title=data["title"],
+            runs=tuple(Run(**run) for run in data["runs"]),
+            left_out=tuple(data["left_out"]),
+            stand_ins=tuple(data["stand_ins"]),
+            published=tuple(Published(**entry) for entry in data["published"]),
+        )
 
 
 # ---- from a suite to its runs --------------------------------------------------------------------------
@@ -127,7 +156,8 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
             runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
     _refuse_idle(suite, runs, problems, left_out)
     printed = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
-    return Expanded(tuple(runs), problems, tuple(left_out), tuple(stand_ins), printed)
+    title = suite.title or suite.name
+    return Expanded(suite.name, title, tuple(runs), problems, tuple(left_out), tuple(stand_ins), printed)
 
 
 def _runs(suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem) -> Iterable[Run]:

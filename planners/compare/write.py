@@ -45,8 +45,7 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
 
 def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     """Values, ratios to the best and the summary of methods, ready for a paper."""
-    suite = comparison.suite
-    lines = [f"# {clean(suite.title or suite.name)}", "", _state(comparison), ""]
+    lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
     if frame.empty:
         return "\n".join(lines)
     lines += ["## Values", "", "Recomputed by the referee; *proven* marks a proven optimum, a percentage the gap.", ""]
@@ -57,7 +56,8 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _state(comparison: Comparison) -> str:
+def state(comparison: Comparison) -> str:
+    """How much of it has finished, and on what."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
     words = f"{done} of {total} runs finished."
     if comparison.expanded.left_out:

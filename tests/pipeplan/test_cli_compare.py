@@ -19,7 +19,13 @@ def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path
     assert "[4/4] " in said.err
     for words in ("2 devices", "3 devices", "proven", "runs.csv", "tables.md", "profile.svg"):
         assert words in said.out
-    assert {path.name for path in folder.iterdir()} == {"runs.jsonl", "runs.csv", "tables.md", "profile.svg"}
+    assert {path.name for path in folder.iterdir()} == {
+        "comparison.json",
+        "runs.jsonl",
+        "runs.csv",
+        "tables.md",
+        "profile.svg",
+    }
 
 
 def test_for_machines_it_is_one_object_with_a_row_a_run(plan: Plan, tmp_path: Path) -> None:

@@ -1,0 +1,151 @@
+"""What a report shows of a plan, by kind of problem: a table of devices or stages, bars, the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.placement import PlacementProblem
+from ...instances.plan import PlacementPlan
+from ...instances.referee import evaluate
+from ...instances.referee.pattern import evaluate_pattern, memory_profiles
+from ...instances.referee.staged import evaluate_stages
+from ...instances.staged_plan import StagedPlan
+from ...instances.staging import StagingProblem
+from ..referees import Rules
+from .charts import Line, bars, line_chart, number
+from .graph import Coloured, graph, numbered
+from .page import section, table
+
+MIB = 2.0**20
+
+
+def sections(problem: Any, plan: Any, rules: Rules) -> list[Element]:
+    """The sections about the plan itself, recomputed by the referee."""
+    make = _SECTIONS.get(problem.kind)
+    return [] if make is None else [part for part in make(problem, plan, rules) if part is not None]
+
+
+def _placement(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> list[Element | None]:
+    evaluation, unit = evaluate(problem, plan), problem.time_unit or ""
+    used = [device for device in evaluation.devices if device.load > 0 or device.size_bytes > 0]
+    held = {device.name: len(device.nodes) for device in plan.devices}
+    head = ["device", "nodes", f"load {unit}", "work", "in", "out", "memory MiB"]
+    rows = [
+        [
+            d.name,
+            str(held[d.name]),
+            *map(number, (d.load, d.compute, d.transfer_in, d.transfer_out)),
+            _mib(d.size_bytes),
+        ]
+        for d in used
+    ]
+    loads = [
+        (d.name, (("work", d.compute), ("transfers in", d.transfer_in), ("transfers out", d.transfer_out)))
+        for d in used
+    ]
+    limit = None if problem.memory_bytes is None else problem.memory_bytes / MIB
+    memory = [(d.name, (("held", d.size_bytes / MIB),)) for d in used if d.type == "accelerator"]
+    return [
+        section("Devices", table(head, rows, "Recomputed by the referee")),
+        section("Loads", bars(loads, "Load of each device", unit)),
+        section("Memory", bars(memory, "Memory of each accelerator", "MiB", limit)) if memory else None,
+        _placement_graph(problem, plan),
+    ]
+
+
+def _placement_graph(problem: PlacementProblem, plan: PlacementPlan) -> Element | None:
+    device_of = {node: d for d, device in enumerate(plan.devices) for node in device.nodes}
+    ids = [node.id for node in problem.nodes]
+    labels = [str(node.name or node.id) for node in problem.nodes]
+    groups = [device_of[node] for node in ids]
+    names = [device.name for device in plan.devices]
+    return _graph(Coloured(labels, numbered(ids, problem.edges), groups, names), "Nodes by device")
+
+
+def _staging(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> list[Element | None]:
+    evaluation, unit = evaluate_stages(problem, plan, rules.semantics), problem.time_unit or ""
+    head = ["stage", "layers", "data", "tensor", "devices", f"load {unit}", "memory MiB", "in flight"]
+    names = [f"stage {i}" for i in range(len(plan.stages))]
+    costs = list(zip(names, plan.stages, evaluation.stages, strict=True))
+    rows = [
+        [
+            name,
+            *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.devices)),
+            number(cost.load),
+            _mib(cost.memory_bytes),
+            str(cost.in_flight),
+        ]
+        for name, stage, cost in costs
+    ]
+    loads = [
+        (n, (("compute", c.compute), ("transfers", c.transfers), ("synchronisation", c.synchronisation)))
+        for n, _, c in costs
+    ]
+    memory = [(name, (("memory", cost.memory_bytes / MIB),)) for name, _, cost in costs]
+    limit = None if problem.memory_bytes is None else problem.memory_bytes / MIB
+    return [
+        section("Stages", table(head, rows, "Recomputed by the referee; data and tensor: degrees of parallelism")),
+        section("Loads", bars(loads, "Load of each stage", unit)),
+        section("Memory", bars(memory, "Memory of a device of each stage", "MiB", limit)),
+        _staging_graph(problem, plan, names),
+    ]
+
+
+def _staging_graph(problem: StagingProblem, plan: StagedPlan, names: list[str]) -> Element | None:
+    stage_of = {node: i for i, stage in enumerate(plan.stages) for node in stage.nodes}
+    ids = [layer.id for layer in problem.layers]
+    edges = numbered(ids, [(edge.source, edge.target) for edge in problem.edges])
+    return _graph(Coloured(list(map(str, ids)), edges, [stage_of[node] for node in ids], names), "Layers by stage")
+
+
+def _chain(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> list[Element | None]:
+    evaluation, unit = evaluate_pattern(problem, plan), problem.time_unit or ""
+    head = ["GPU", "layers", f"busy {unit}", "idle", "in flight", "peak MiB", "at its peak"]
+    rows = [
+        [
+            str(use.gpu),
+            ", ".join(map(str, use.layers)),
+            number(use.busy),
+            number(use.idle),
+            str(use.in_flight),
+            _mib(use.peak_bytes),
+            use.peak_task or "",
+        ]
+        for use in evaluation.devices
+    ]
+    terms = [(f"gpu {use.gpu}", [(name, size / MIB) for name, size in _terms(use.terms)]) for use in evaluation.devices]
+    limit = None if problem.memory_bytes is None else problem.memory_bytes / MIB
+    lines = [
+        Line(f"gpu {profile.gpu}", tuple((i.time, i.bytes / MIB) for i in profile.instants), steps=True)
+        for profile in memory_profiles(problem, plan)
+    ]
+    return [
+        section("GPUs", table(head, rows, "Recomputed by the referee")),
+        section("Memory at the peak", bars(terms, "Memory of each GPU at its peak", "MiB", limit)),
+        section("Memory over time", line_chart(lines, "Memory of each GPU over one period", f"time {unit}", "MiB")),
+    ]
+
+
+def _terms(terms: Any) -> list[tuple[str, float]]:
+    return [(name.replace("_", " "), float(size)) for name, size in asdict(terms).items()]
+
+
+def _graph(picture: Coloured, label: str) -> Element | None:
+    drawn = graph(picture, label)
+    return None if drawn is None else section("Graph", drawn)
+
+
+def _mib(size: float) -> str:
+    return f"{size / MIB:.1f}"
+
+
+_SECTIONS: Mapping[str, Callable[[Any, Any, Rules], list[Element | None]]] = {
+    "placement": _placement,
+    "staging": _staging,
+    "chain": _chain,
+}
