@@ -70,6 +70,8 @@ def state(comparison: Comparison) -> str:
     return words
 
 
+PROVEN = "proven"
+
 Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None], str]
 
 
@@ -80,7 +82,7 @@ def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 def _case_table(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> list[str]:
     head, rows = _cells(frame, table, cell)
-    return lines_of(head, [[clean(text) for text in row] for row in rows])
+    return lines_of(head, [[clean(text).replace(PROVEN, f"*{PROVEN}*") for text in row] for row in rows])
 
 
 def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tuple[list[str], list[list[str]]]:
@@ -113,7 +115,7 @@ def _value_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, val
     words = [number(value, 6) if value is not None else _failure(own)]
     gaps = own["gap"].dropna()
     if value is not None and (own["stop"] == "proven").all():
-        words.append("*proven*")
+        words.append(PROVEN)
     elif value is not None and len(gaps):
         words.append(f"({100 * float(gaps.max()):.2f} %)")
     printed = own["published"].dropna()

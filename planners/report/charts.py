@@ -12,8 +12,11 @@ from ..pictures.canvas import COLOURS
 from .markup import tag
 
 WIDTH, HEIGHT = 760.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 10.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 28.0, 10.0, 40.0
 TICKS = 5
+ROOM_FOR_VALUE = 84.0
+READABLE = 0.6
+"""A picture that is wider than the page is not shrunk below this; it scrolls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ def chart(picture: Element, label: str, zoom: bool = False, *extra: Element) -> 
 
 def svg(width: float, height: float, label: str, *children: Element) -> Element:
     attributes = {"viewBox": f"0 0 {width:g} {height:g}", "role": "group", "aria-label": label}
+    if width > WIDTH:
+        attributes["style"] = f"min-width: {READABLE * width:.0f}px"
     return tag("svg", {**attributes, "xmlns": "http://www.w3.org/2000/svg"}, *children)
 
 
@@ -126,7 +131,7 @@ def bars(rows: Sequence[Bar], label: str, unit: str, limit: float | None = None)
     names = list(dict.fromkeys(name for _, parts in rows for name, _ in parts))
     lengths = [math.fsum(size for _, size in parts) for _, parts in rows]
     left = min(220.0, 16.0 + 7.0 * max((len(name) for name, _ in rows), default=0))
-    x = Scale(0.0, max([*lengths, limit or 0.0]) or 1.0, left, WIDTH - RIGHT)
+    x = Scale(0.0, max([*lengths, limit or 0.0]) or 1.0, left, WIDTH - ROOM_FOR_VALUE)
     drawn: list[Element] = []
     for i, (row, parts) in enumerate(rows):
         top, at = 4.0 + 22.0 * i, 0.0
@@ -137,6 +142,7 @@ def bars(rows: Sequence[Bar], label: str, unit: str, limit: float | None = None)
                 title = f"{row}: {name} {number(size)} {unit}".rstrip()
                 drawn.append(mark("rect", {**shape, "fill": colour(names.index(name))}, title))
                 at += size
+        drawn.append(tag("text", {"x": x(at) + 4, "y": top + 13}, f"{number(at)} {unit}".rstrip()))
     height = 8.0 + 22.0 * len(rows)
     if limit:
         drawn.append(tag("line", {"class": "limit", "x1": x(limit), "x2": x(limit), "y1": 0, "y2": height}))

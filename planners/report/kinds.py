@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -21,7 +22,27 @@ from .charts import Line, bars, line_chart, number
 from .graph import Coloured, graph, numbered
 from .page import section, table
 
-MIB = 2.0**20
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One unit for all sizes of a plan, so that they can be compared."""
+
+    name: str
+    bytes: float
+
+    @classmethod
+    def for_sizes(cls, sizes: Iterable[float | None]) -> Size:
+        most = max((size for size in sizes if size is not None), default=0.0)
+        power = min(len(UNITS) - 1, int(math.log(most, 1024)) if most >= 1 else 0)
+        return cls(UNITS[power], 1024.0**power)
+
+    def of(self, size: float) -> float:
+        return size / self.bytes
+
+    def of_or_none(self, size: float | None) -> float | None:
+        return None if size is None else size / self.bytes
 
 
 def sections(problem: Any, plan: Any, rules: Rules) -> list[Element]:
@@ -34,13 +55,14 @@ def _placement(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> 
     evaluation, unit = evaluate(problem, plan), problem.time_unit or ""
     used = [device for device in evaluation.devices if device.load > 0 or device.size_bytes > 0]
     held = {device.name: len(device.nodes) for device in plan.devices}
-    head = ["device", "nodes", f"load {unit}", "work", "in", "out", "memory MiB"]
+    size = Size.for_sizes([*(d.size_bytes for d in used), problem.memory_bytes])
+    head = ["device", "nodes", f"load {unit}", "work", "in", "out", "memory"]
     rows = [
         [
             d.name,
             str(held[d.name]),
             *map(number, (d.load, d.compute, d.transfer_in, d.transfer_out)),
-            _mib(d.size_bytes),
+            _bytes(size, d.size_bytes),
         ]
         for d in used
     ]
@@ -48,12 +70,12 @@ def _placement(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> 
         (d.name, (("work", d.compute), ("transfers in", d.transfer_in), ("transfers out", d.transfer_out)))
         for d in used
     ]
-    limit = None if problem.memory_bytes is None else problem.memory_bytes / MIB
-    memory = [(d.name, (("held", d.size_bytes / MIB),)) for d in used if d.type == "accelerator"]
+    limit = size.of_or_none(problem.memory_bytes)
+    memory = [(d.name, (("held", size.of(d.size_bytes)),)) for d in used if d.type == "accelerator"]
     return [
         section("Devices", table(head, rows, "Recomputed by the referee")),
         section("Loads", bars(loads, "Load of each device", unit)),
-        section("Memory", bars(memory, "Memory of each accelerator", "MiB", limit)) if memory else None,
+        section("Memory", bars(memory, "Memory of each accelerator", size.name, limit)) if memory else None,
         _placement_graph(problem, plan),
     ]
 
@@ -69,15 +91,16 @@ def _placement_graph(problem: PlacementProblem, plan: PlacementPlan) -> Element 
 
 def _staging(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> list[Element | None]:
     evaluation, unit = evaluate_stages(problem, plan, rules.semantics), problem.time_unit or ""
-    head = ["stage", "layers", "data", "tensor", "devices", f"load {unit}", "memory MiB", "in flight"]
+    head = ["stage", "layers", "data", "tensor", "devices", f"load {unit}", "memory", "in flight"]
     names = [f"stage {i}" for i in range(len(plan.stages))]
+    size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.stages), problem.memory_bytes])
     costs = list(zip(names, plan.stages, evaluation.stages, strict=True))
     rows = [
         [
             name,
             *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.devices)),
             number(cost.load),
-            _mib(cost.memory_bytes),
+            _bytes(size, cost.memory_bytes),
             str(cost.in_flight),
         ]
         for name, stage, cost in costs
@@ -86,12 +109,12 @@ def _staging(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> list[El
         (n, (("compute", c.compute), ("transfers", c.transfers), ("synchronisation", c.synchronisation)))
         for n, _, c in costs
     ]
-    memory = [(name, (("memory", cost.memory_bytes / MIB),)) for name, _, cost in costs]
-    limit = None if problem.memory_bytes is None else problem.memory_bytes / MIB
+    memory = [(name, (("memory", size.of(cost.memory_bytes)),)) for name, _, cost in costs]
+    limit = size.of_or_none(problem.memory_bytes)
     return [
         section("Stages", table(head, rows, "Recomputed by the referee; data and tensor: degrees of parallelism")),
         section("Loads", bars(loads, "Load of each stage", unit)),
-        section("Memory", bars(memory, "Memory of a device of each stage", "MiB", limit)),
+        section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
         _staging_graph(problem, plan, names),
     ]
 
@@ -105,7 +128,8 @@ def _staging_graph(problem: StagingProblem, plan: StagedPlan, names: list[str]) 
 
 def _chain(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> list[Element | None]:
     evaluation, unit = evaluate_pattern(problem, plan), problem.time_unit or ""
-    head = ["GPU", "layers", f"busy {unit}", "idle", "in flight", "peak MiB", "at its peak"]
+    size = Size.for_sizes([evaluation.peak_bytes, problem.memory_bytes])
+    head = ["GPU", "layers", f"busy {unit}", "idle", "in flight", "peak", "at its peak"]
     rows = [
         [
             str(use.gpu),
@@ -113,21 +137,21 @@ def _chain(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> list[Eleme
             number(use.busy),
             number(use.idle),
             str(use.in_flight),
-            _mib(use.peak_bytes),
+            _bytes(size, use.peak_bytes),
             use.peak_task or "",
         ]
         for use in evaluation.devices
     ]
-    terms = [(f"gpu {use.gpu}", [(name, size / MIB) for name, size in _terms(use.terms)]) for use in evaluation.devices]
-    limit = None if problem.memory_bytes is None else problem.memory_bytes / MIB
-    lines = [
-        Line(f"gpu {profile.gpu}", tuple((i.time, i.bytes / MIB) for i in profile.instants), steps=True)
-        for profile in memory_profiles(problem, plan)
-    ]
+    terms = [(f"gpu {use.gpu}", [(n, size.of(held)) for n, held in _terms(use.terms)]) for use in evaluation.devices]
+    limit = size.of_or_none(problem.memory_bytes)
+    lines = []
+    for profile in memory_profiles(problem, plan):
+        points = [(instant.time, size.of(instant.bytes)) for instant in profile.instants]
+        lines.append(Line(f"gpu {profile.gpu}", (*points, (evaluation.period, points[0][1])), steps=True))
     return [
         section("GPUs", table(head, rows, "Recomputed by the referee")),
-        section("Memory at the peak", bars(terms, "Memory of each GPU at its peak", "MiB", limit)),
-        section("Memory over time", line_chart(lines, "Memory of each GPU over one period", f"time {unit}", "MiB")),
+        section("Memory at the peak", bars(terms, "Memory of each GPU at its peak", size.name, limit)),
+        section("Memory over time", line_chart(lines, "Memory of each GPU over one period", f"time {unit}", size.name)),
     ]
 
 
@@ -140,8 +164,8 @@ def _graph(picture: Coloured, label: str) -> Element | None:
     return None if drawn is None else section("Graph", drawn)
 
 
-def _mib(size: float) -> str:
-    return f"{size / MIB:.1f}"
+def _bytes(size: Size, amount: float) -> str:
+    return f"{number(size.of(amount))} {size.name}"
 
 
 _SECTIONS: Mapping[str, Callable[[Any, Any, Rules], list[Element | None]]] = {

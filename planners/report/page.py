@@ -14,7 +14,7 @@ from .markup import Node, tag, to_html
 def page(title: str, sections: Iterable[Element]) -> str:
     """The whole page as text. Nothing may be loaded or run but our own style and script."""
     style, script = _asset("report.css"), _asset("report.js")
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
     head = tag(
         "head",
         None,
