@@ -71,17 +71,27 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -
         found, bound = _search(sizes, gpus, allocation, limits or SolveOptions())
         allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
+    if _need(sizes, allocation).total - lower < unit_of(sizes):
+        return memory_of(problem, allocation)
+    return _report(problem, sizes, allocation, lower)
+
+
+def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> SmallestMemory:
+    """The smallest memory for which this allocation has a pattern."""
+    return _report(problem, sizes_of(problem), allocation, None)
+
+
+def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> SmallestMemory:
+    """Of an allocation's pattern; lower: None where nothing smaller is possible."""
     need = _need(sizes, allocation)
-    lower = need.total if need.total - lower < unit_of(sizes) else lower
-    terms = Terms(plain(need.weights), plain(need.kept), plain(need.current), 0, plain(need.slots))
     return SmallestMemory(
         memory_bytes=plain(need.total),
-        lower_bytes=plain(lower),
-        proven=lower == need.total,
+        lower_bytes=plain(need.total if lower is None else lower),
+        proven=lower is None,
         plan=one_by_one(problem, allocation),
         gpu=need.gpu,
         task=task_name(problem, need.task),
-        terms=terms,
+        terms=Terms(plain(need.weights), plain(need.kept), plain(need.current), 0, plain(need.slots)),
     )
 
 
