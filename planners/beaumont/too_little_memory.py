@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...formulations.beaumont.given_allocation import given_allocation
 from ...instances.chain import ChainProblem
 from ..options import SolveOptions
 from .smallest_memory import SmallestMemory, memory_of, smallest_memory
@@ -28,6 +29,9 @@ def explain(problem: ChainProblem, options: Mapping[str, Any], limits: SolveOpti
         return ()
     if limits.time_limit_s is not None:
         limits = replace(limits, time_limit_s=limits.time_limit_s / MOST_QUESTIONS)
+    allocation = given_allocation(problem, options)
+    if allocation is not None:
+        return tuple(_of_allocation(problem, allocation))
     found = smallest_memory(problem, limits)
     if found.memory_bytes <= memory:
         return (
@@ -102,7 +106,7 @@ def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
     yield f"more GPUs alone do not: even {gpus}, one per layer, would need {amount(needed)}"
 
 
-def of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterator[str]:
+def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterator[str]:
     """For a given allocation: nothing but more memory helps."""
     found = memory_of(problem, allocation)
     assert problem.memory_bytes is not None
