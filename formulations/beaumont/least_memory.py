@@ -72,8 +72,11 @@ def unit_of(sizes: Sizes) -> Fraction:
     return max(exact, sizes.total / MOST_UNITS)
 
 
-def payload(sizes: Sizes, gpus: int, start: Sequence[int]) -> dict[str, Any]:
-    """Plain data for `build`; sizes are rounded down to units, so its bound holds for the true sizes too."""
+def payload(sizes: Sizes, gpus: int, start: Sequence[int], least: int = 0) -> dict[str, Any]:
+    """Plain data for `build`; sizes are rounded down to units, so its bound holds for the true sizes too.
+
+    `least`: units that are known to be needed.
+    """
     unit = unit_of(sizes)
 
     def units(amounts: Sequence[Fraction]) -> list[int]:
@@ -86,6 +89,7 @@ def payload(sizes: Sizes, gpus: int, start: Sequence[int]) -> dict[str, Any]:
         "own": units([sizes.own(layer) for layer in sizes.layers]),
         "slots": units(sizes.slots),
         "start": list(start),
+        "least": least,
     }
 
 
@@ -110,15 +114,14 @@ def build(data: Mapping[str, Any]) -> NativeLeastMemory:
     layers, gpus = range(len(data["weights"])), range(data["gpus"])
     on = _allocation(model, layers, gpus)
     most = sum(data["weights"]) + sum(data["kept"]) + max(data["own"]) + sum(data["slots"])
-    memory = model.new_int_var(0, most, "memory")
+    memory = model.new_int_var(data["least"], most, "memory")
     for g in gpus:
         here = [on[i][g] for i in layers]
         standing = sum(w * x for w, x in zip(data["weights"], here, strict=True))
         standing += sum(size * _ends(model, here[b], here[b + 1]) for b, size in enumerate(data["slots"]) if size)
         kept = [size * x for size, x in zip(data["kept"], here, strict=True)]
-        model.add(standing + sum(kept) <= memory)  # implied, and strong in the relaxation
-        for i in layers:
-            model.add(standing + sum(kept[: i + 1]) + data["own"][i] <= memory).only_enforce_if(here[i])
+        for i in layers:  # where layer i is elsewhere, the row says less than that of the last layer before it
+            model.add(standing + sum(kept[: i + 1]) + data["own"][i] * here[i] <= memory)
     model.minimize(memory)
     for layer, gpu in enumerate(data["start"]):
         for g in gpus:

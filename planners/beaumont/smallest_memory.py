@@ -6,8 +6,9 @@ tasks it holds the least that any pattern holds there. So only the allocation is
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from time import monotonic
@@ -21,6 +22,7 @@ from ...instances.pattern import PatternPlan
 from ...instances.referee.layout import plain, task_name
 from ...instances.referee.pattern_memory import Terms
 from ..options import SolveOptions
+from .memory_sweep import Answer, sweep
 from .solver import Solver
 
 MOST_LAYERS = 1000
@@ -68,7 +70,7 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -
     allocation = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
     lower = _without_search(sizes, gpus)
     if _need(sizes, allocation).total > lower:
-        found, bound = _search(sizes, gpus, allocation, limits or SolveOptions())
+        found, bound = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
         allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
     if _need(sizes, allocation).total - lower < unit_of(sizes):
@@ -160,17 +162,64 @@ def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
     return tuple(allocation)
 
 
-def _search(sizes: Sizes, gpus: int, start: Sequence[int], limits: SolveOptions) -> tuple[tuple[int, ...], Fraction]:
-    """The best allocation that CP-SAT finds, and its bound."""
-    deadline = None if limits.time_limit_s is None else monotonic() + limits.time_limit_s
-    solver = Solver(deadline, limits.seed)
-    native = NativeModel(model.BUILDER, model.payload(sizes, gpus, start))
-    outcome = solver.run(native, threads=limits.threads or os.cpu_count() or 1)
-    bound = None if outcome is None else outcome.bound
-    lower = Fraction(0) if bound is None else unit_of(sizes) * round(bound)
-    if outcome is None or outcome.values is None:
-        return tuple(start), lower
-    return _decoded(outcome.values, len(sizes.weights), gpus), lower
+def _search(
+    sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
+) -> tuple[tuple[int, ...], Fraction]:
+    """The best allocation, and what none needs less than: by sweeps, and where those have too many states by CP-SAT."""
+    solver = Solver(None if limits.time_limit_s is None else monotonic() + limits.time_limit_s, limits.seed)
+    data = model.payload(sizes, gpus, start)
+    unit = unit_of(sizes)
+    bracket = _Bracket(math.floor(lower / unit) - 1, _units(data, start), start)
+    bracket.narrow(lambda limit: sweep(data, limit, solver.over))
+    if bracket.refuted + 1 < bracket.needed and not solver.over():
+        _ask_solver(sizes, gpus, bracket, solver, limits.threads or os.cpu_count() or 1)
+    return bracket.allocation, unit * (bracket.refuted + 1)
+
+
+@dataclass
+class _Bracket:
+    """In units: nothing fits `refuted`, and `allocation` needs `needed`."""
+
+    refuted: int
+    needed: int
+    allocation: tuple[int, ...]
+
+    def narrow(self, ask: Callable[[int], Answer]) -> None:
+        """Bisection; limits that are too hard to decide bound it from above."""
+        hard = self.needed
+        while self.refuted + 1 < hard:
+            middle = (self.refuted + hard) // 2
+            answer = ask(middle)
+            if answer.allocation is not None:
+                self.needed, self.allocation, hard = middle, answer.allocation, middle
+            elif answer.fits is False:
+                self.refuted = middle
+            else:
+                hard = middle
+
+
+def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, threads: int) -> None:
+    data = model.payload(sizes, gpus, bracket.allocation, bracket.refuted + 1)
+    outcome = solver.run(NativeModel(model.BUILDER, data), threads=threads)
+    if outcome is None:
+        return
+    if outcome.bound is not None:
+        bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
+    if outcome.values is not None:
+        found = _decoded(outcome.values, len(sizes.weights), gpus)
+        bracket.allocation = min(bracket.allocation, found, key=lambda at: _need(sizes, at).total)
+
+
+def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
+    """What an allocation needs in sizes that are rounded down to units."""
+    rounded = Sizes(
+        weights=tuple(map(Fraction, data["weights"])),
+        kept=tuple(map(Fraction, data["kept"])),
+        forward=tuple(map(Fraction, data["own"])),
+        backward=(Fraction(0),) * len(data["own"]),
+        slots=tuple(map(Fraction, data["slots"])),
+    )
+    return int(_need(rounded, allocation).total)
 
 
 def _decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, ...]:
