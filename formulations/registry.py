@@ -36,6 +36,12 @@ CHAIN_VARIANT = OptionSpec(
     "corrected: with the errata mended, bounds and cuts; printed: the paper's own rows, for teaching.",
     ("corrected", "printed"),
 )
+ALLOCATION = OptionSpec(
+    "allocation",
+    "text",
+    None,
+    "The GPU of each layer, as 0,1,1,0, or a file with a list, plan or result: only the schedule is sought.",
+)
 BATCHES_PER_PERIOD = OptionSpec(
     "batches_per_period",
     "int",
@@ -128,7 +134,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Periodic 1F1B patterns of chains, with exact memory, as an integer program",
             "chain",
             "pipeplan.formulations.beaumont.ilp:FORMULATION",
-            (CHAIN_VARIANT,),
+            (CHAIN_VARIANT, ALLOCATION),
             paper=_BEAUMONT,
             takes_start=True,
         ),
@@ -137,7 +143,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Periodic patterns of chains, one or more batches per period, as a CP-SAT model",
             "chain",
             "pipeplan.formulations.beaumont.cp:FORMULATION",
-            (BATCHES_PER_PERIOD,),
+            (BATCHES_PER_PERIOD, ALLOCATION),
             paper=_BEAUMONT,
             takes_start=True,
         ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..formulations.beaumont.given_allocation import canonical, given_allocation
 from ..formulations.contract import Plan, Problem
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
@@ -22,6 +23,8 @@ class Rules:
     contiguity: str = "chain"
     semantics: str = "paper"
     """Of staging problems: when weights are synchronised."""
+    allocation: str | None = None
+    """Of chains: which layers share a GPU, where the user has given that."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
@@ -30,6 +33,7 @@ class Rules:
             options.get("objective", "max-load"),
             "none" if options.get("non_contiguous") else contiguity,
             options.get("semantics", "paper"),
+            options.get("allocation"),
         )
 
 
@@ -81,7 +85,11 @@ def _cluster_facts(problem: Any) -> dict[str, Any]:
 
 
 def _pattern_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
-    return verify_pattern(problem, plan)
+    given = given_allocation(problem, asdict(rules))
+    found = verify_pattern(problem, plan)
+    if given is None or len(plan.allocation) != len(given) or canonical(plan.allocation) == canonical(given):
+        return found
+    return (*found, Violation("allocation", f"Layers share GPUs as {plan.allocation} says, not as {given}."))
 
 
 def _pattern_value(problem: Any, plan: Any, rules: Rules) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..formulations.contract import OptionSpec
-from ..formulations.registry import FORMULATIONS, Entry
+from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .heuristics.options import OPTIONS
@@ -69,7 +69,13 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "The same without recomputation", "NO_RECOMPUTATION"),
         _equal("equi", "Equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
-        Entry("exact-beaumont", "Allocations, schedules and no-goods in turn", "chain", f"{_CHAINS}.exact:PLANNER"),
+        Entry(
+            "exact-beaumont",
+            "Allocations, schedules and no-goods in turn",
+            "chain",
+            f"{_CHAINS}.exact:PLANNER",
+            (ALLOCATION,),
+        ),
         _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
         _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 from ...instances.chain import ChainProblem
 from .decimals import decimal
+from .given_allocation import load_bound
 
 
 def lower_bound(problem: ChainProblem) -> float:
@@ -19,7 +21,16 @@ def lower_bound(problem: ChainProblem) -> float:
     area = _area_bound(problem, gpus)
     if area is not None:
         bounds.append(area)
-    bound = max(bounds)
+    return _below(max(bounds))
+
+
+def lower_bound_of(problem: ChainProblem, allocation: Sequence[int] | None) -> float:
+    """The same for a given allocation, whose loads are known."""
+    bound = lower_bound(problem)
+    return bound if allocation is None else max(bound, _below(load_bound(problem, allocation)))
+
+
+def _below(bound: Fraction) -> float:
     nearest = float(bound)
     return nearest if Fraction(nearest) <= bound else math.nextafter(nearest, 0.0)
 

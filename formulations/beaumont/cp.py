@@ -18,11 +18,12 @@ from ...instances.chain import ChainProblem
 from ...instances.errors import InputError, UsageError
 from ...instances.pattern import PatternPlan
 from ..contract import BuiltModel, NativeModel, Refuted, Values
-from ..registry import BATCHES_PER_PERIOD
+from ..registry import ALLOCATION, BATCHES_PER_PERIOD
 from . import bounds, cp_model
 from .checks import check_chain
 from .decimals import Grid, decimal, grid_below
 from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
+from .given_allocation import canonical, given_allocation
 from .integer_chain import IntegerChain, integer_chain
 
 MOST_BATCHES = 16
@@ -41,10 +42,11 @@ class BeaumontCp:
         "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations"
     )
     problem_kind = "chain"
-    options = (BATCHES_PER_PERIOD,)
+    options = (BATCHES_PER_PERIOD, ALLOCATION)
 
     def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
         check_chain(problem, self.name)
+        given_allocation(problem, options)
         batches = options["batches_per_period"]
         if not 1 <= batches <= MOST_BATCHES:
             raise InputError(
@@ -63,7 +65,7 @@ class BeaumontCp:
         return ("cp-sat",)
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
-        return bounds.lower_bound(problem)
+        return bounds.lower_bound_of(problem, given_allocation(problem, options))
 
     def build(
         self,
@@ -79,7 +81,8 @@ class BeaumontCp:
                 f"{self.name} is a model for CP-SAT alone; choose --solver cp-sat, or --formulation ilp-beaumont."
             )
         batches = options["batches_per_period"]
-        least = decimal(bounds.lower_bound(problem)) * batches
+        allocation = given_allocation(problem, options)
+        least = decimal(bounds.lower_bound_of(problem, allocation)) * batches
         limit = None if cutoff is None else decimal(cutoff) * batches
         if limit is not None and least > limit * (1 + Fraction(1, 10**9)):
             return Refuted("the GPUs together have too little time or memory for the work")
@@ -95,10 +98,12 @@ class BeaumontCp:
             slack=int(problem.exclusive_buffers),
             scale=scale,
             loss=float(grid.loss) / scale,
+            allocation=None if allocation is None else canonical(allocation),
         )
 
         def decode_values(values: Values) -> PatternPlan:
-            return decode(problem, grid, batches, values)
+            plan = decode(problem, grid, batches, values)
+            return plan if allocation is None else replace(plan, allocation=allocation)
 
         def encode_plan(plan: PatternPlan) -> Values | None:
             return encode(problem, batches, limit, plan)

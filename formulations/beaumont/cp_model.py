@@ -7,7 +7,7 @@ the constraints stand for; with literals none of its large constants is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -34,9 +34,20 @@ class NativePattern:
 
 
 def payload(
-    chain: IntegerChain, *, batches: int, floor: int, ceiling: int, slack: int, scale: float, loss: float
+    chain: IntegerChain,
+    *,
+    batches: int,
+    floor: int,
+    ceiling: int,
+    slack: int,
+    scale: float,
+    loss: float,
+    allocation: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """Plain data for `build`: periods from `floor` to `ceiling` steps; see there for the rest."""
+    """Plain data for `build`: periods from `floor` to `ceiling` steps; see there for the rest.
+
+    `allocation`: the GPU of each layer where it is given, GPUs numbered by their first layers.
+    """
     facts = {name: getattr(chain, name) for name in IntegerChain.__dataclass_fields__ if name != "steps"}
     return {
         "chain": facts,
@@ -46,6 +57,7 @@ def payload(
         "slack": slack,
         "scale": scale,
         "loss": loss,
+        "allocation": None if allocation is None else list(allocation),
     }
 
 
@@ -54,6 +66,8 @@ def build(data: Mapping[str, Any]) -> NativePattern:
     chain = IntegerChain(**data["chain"], steps=Fraction(1))
     builder = PatternModel(chain, data["batches"], data["floor"], data["ceiling"], data["slack"])
     builder.build()
+    for layer, gpu in enumerate(data["allocation"] or ()):
+        builder.model.add(builder.on[layer][gpu] == 1)
     offset = data["slack"] / data["scale"]  # what is held too long lengthens the period that a plan will have
     return NativePattern(builder.model, builder.variables, data["scale"], offset, data["loss"] + offset)
 

@@ -33,9 +33,14 @@ def view_of(kind: str) -> View:
     }[kind]
 
 
+def draw_instance(problem: Problem, more: Mapping[str, Any]) -> None:
+    """What the instance is, and whatever else is known about it."""
+    _block("instance", {"name": problem.name, **view_of(problem.kind).facts(problem), **more})
+
+
 def draw_result(problem: Problem, result: Result) -> None:
     """Instance, model, run, plan; the last line is the referee's."""
-    _block("instance", {"name": problem.name, **view_of(problem.kind).facts(problem)})
+    draw_instance(problem, {})
     if result.model_size:
         _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
     _block("run", _run_facts(result, problem))

@@ -11,6 +11,7 @@ from ..instances.referee.pattern import GpuUse, PatternEvaluation, evaluate_patt
 from ..planners.referees import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
+from .drawing_unrolled import draw_memory
 from .progress import number
 
 GANTT_WIDTH = 64
@@ -44,6 +45,7 @@ def draw(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> None:
         console.print(styled(_peak(use)))
     for line in gantt(problem, plan):
         console.print(styled(line), soft_wrap=True)
+    draw_memory(problem, plan)
     for overrun in evaluation.overruns:
         console.print(
             styled(

@@ -1,4 +1,4 @@
-"""`plan generate`: random problems by seed, and known networks on named hardware."""
+"""`plan generate`: random problems by seed, chains of the theory, and known networks on named hardware."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ..instances.chains.generators import CHAIN_GENERATORS
 from ..instances.errors import UsageError
 from ..instances.generators import GENERATORS, Parameter
 from ..instances.placement import PlacementProblem
 from . import quantities
 from .arguments import Json, check_output
 from .console import out, print_json, styled
+from .generate_chains import build_chain, known_facts, parameters_of, remarks
 from .lists import print_table
 from .signatures import option, with_options
 
@@ -64,7 +66,9 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
 
 def _parameters() -> Mapping[str, tuple[Parameter, ...]]:
     """Of every generator, and of the networks together."""
-    return {**{name: generator.parameters for name, generator in GENERATORS.items()}, "a network": NETWORK_PARAMETERS}
+    placements = {name: generator.parameters for name, generator in GENERATORS.items()}
+    chains = {name: parameters_of(name) for name in CHAIN_GENERATORS}
+    return {**placements, **chains, "a network": NETWORK_PARAMETERS}
 
 
 @_with_parameters
@@ -82,11 +86,14 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a placement problem: random by seed, or a known network on named hardware."""
+    """Make a problem: random by seed, a chain of the theory, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
         return
     check_output("--output", output)
+    if name in CHAIN_GENERATORS:
+        _make_chain(name, given, output, json)
+        return
     problem = _build(name, given)
     if output is None:
         _print(problem)
@@ -100,6 +107,24 @@ def command(
         out().print(styled(f"wrote {output} ({len(problem.nodes)} nodes, {len(problem.edges)} edges)"))
 
 
+def _make_chain(name: str, given: Mapping[str, Any], output: str | None, json: bool) -> None:
+    """Besides the file: what is known of the chain."""
+    from ..instances.io import chain_to_json, dump_json, save
+
+    known = build_chain(name, _own(name, given, parameters_of(name)))
+    problem = known.problem
+    if output is None:
+        sys.stdout.write(dump_json(chain_to_json(problem)))
+        return
+    save(problem, output)
+    if json:
+        facts = {"name": problem.name, "hash": problem.hash, **known_facts(known)}
+        print_json({"file": output, "problem": facts})
+        return
+    for line in (f"wrote {output} ({problem.layers} layers, {problem.gpus} GPUs)", *remarks(known)):
+        out().print(styled(line), soft_wrap=True)
+
+
 def _build(name: str, given: Mapping[str, Any]) -> PlacementProblem:
     from ..instances.workloads import WORKLOADS
 
@@ -110,7 +135,7 @@ def _build(name: str, given: Mapping[str, Any]) -> PlacementProblem:
         return GENERATORS[name](**arguments)
     if name in WORKLOADS:
         return _network(name, _own(name, given, NETWORK_PARAMETERS))
-    choices = ", ".join([*GENERATORS, *WORKLOADS])
+    choices = ", ".join([*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS])
     raise UsageError(f"There is no generator and no network named {name!r}; choose one of {choices}.")
 
 
@@ -119,7 +144,8 @@ def _own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -
     own = [parameter.name for parameter in parameters]
     foreign = next((key for key in given if key not in own), None)
     if foreign is not None:
-        raise UsageError(f"{name!r} has no parameter {_option(foreign)}; it has {', '.join(map(_option, own))}.")
+        has = ", ".join(map(_option, own)) or "none"
+        raise UsageError(f"{name!r} has no parameter {_option(foreign)}; it has {has}.")
     for key, value in given.items():
         if isinstance(value, float) and not math.isfinite(value) and key != "memory_bytes":
             raise UsageError(f"{_option(key)} is {value}; give a finite number.")
@@ -159,6 +185,10 @@ def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
     rows: list[dict[str, Any]] = [
         {"name": name, "title": generator.title, "parameters": [_option(p.name) for p in generator.parameters]}
         for name, generator in GENERATORS.items()
+    ]
+    rows += [
+        {"name": name, "title": generator.title, "parameters": [_option(p.name) for p in parameters_of(name)]}
+        for name, generator in CHAIN_GENERATORS.items()
     ]
     network = [_option(parameter.name) for parameter in NETWORK_PARAMETERS]
     if json:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import typer
 
-from ..instances.errors import PipeplanError
+from ..instances.chain import ChainProblem
+from ..instances.errors import PipeplanError, UsageError
+from ..instances.kinds import Problem
+from ..instances.pattern import PatternPlan
 from ..instances.placement import PlacementProblem
 from ..instances.plan import PlacementPlan
 from ..instances.referee import NotAnAssignmentError, evaluate_latency
@@ -18,19 +23,36 @@ from .arguments import (
     InstanceArgument,
     Json,
     Memory,
+    check_output,
     cluster,
     load_instance,
 )
 from .console import out, print_json, styled
 from .exits import OK, REJECTED
+from .picture_options import Picture, check_picture, draw_picture
 from .progress import number
-from .referee_options import Case, Contiguity, Objective, PlanArgument, Semantics, read_case
+from .referee_options import Case, Contiguity, Objective, Semantics, read_case
 from .verify import report
+
+ENOUGH_S = 20.0
+"""For the smallest memory of a chain."""
+
+_Plan = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PLAN",
+        help="A plan, a result of `plan solve`, or an expert split; without it the instance alone is shown.",
+        show_default=False,
+    ),
+]
+_Unrolled = Annotated[
+    bool, typer.Option("--unrolled", help="Patterns: the pipeline from the first batch on, by batch number.")
+]
 
 
 def command(
     instance: InstanceArgument,
-    plan: PlanArgument,
+    plan: _Plan = None,
     contiguity: Contiguity = None,
     objective: Objective = None,
     semantics: Semantics = None,
@@ -41,17 +63,58 @@ def command(
     cpu_slowdown: CpuSlowdown = None,
     inference: Inference = False,
     batch: Batch = None,
+    unrolled: _Unrolled = False,
+    picture: Picture = None,
     json: Json = False,
 ) -> None:
-    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; a pattern's Gantt."""
+    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; a pattern's Gantt.
+
+    Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan.
+    """
+    check_output("--picture", picture)
     problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    check_picture(problem, picture)
+    if unrolled and problem.kind != "chain":
+        raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
+    if plan is None:
+        if picture is not None or unrolled:
+            raise UsageError(f"There is no plan to draw; name its file after {instance}.")
+        _show_instance(problem, json)
+        raise typer.Exit(OK)
     case = read_case(problem, plan, contiguity, objective, semantics)
     violations = case.violations()
     if json:
         print_json({**report(case, violations), **_latency(case)})
     else:
-        _draw(case, [str(violation) for violation in violations])
+        _draw(case, [str(violation) for violation in violations], unrolled)
+    if picture is not None:
+        draw_picture(problem, case.plan, case.rules, picture)
     raise typer.Exit(REJECTED if violations else OK)
+
+
+def _show_instance(problem: Problem, json: bool) -> None:
+    """Of a chain, what it needs at least; other kinds have their facts alone."""
+    from ..planners.solve import describe
+    from .drawing import draw_instance
+
+    needed = _smallest_memory(problem) if isinstance(problem, ChainProblem) else None
+    if json:
+        print_json({"problem": describe(problem), **({"smallest_memory": needed.to_json()} if needed else {})})
+        return
+    draw_instance(problem, _said(needed) if needed else {})
+
+
+def _smallest_memory(problem: ChainProblem) -> Any:
+    from ..planners.beaumont.smallest_memory import smallest_memory
+    from ..planners.options import SolveOptions
+
+    return smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))
+
+
+def _said(needed: Any) -> dict[str, str]:
+    from ..planners.beaumont.too_little_memory import binding, said
+
+    return {"smallest": f"{said(needed)} per GPU, one batch at a time", "binding": binding(needed)}
 
 
 def _latency(case: Case) -> dict[str, float | None]:
@@ -64,12 +127,16 @@ def _latency(case: Case) -> dict[str, float | None]:
         return {"latency": None}
 
 
-def _draw(case: Case, violations: list[str]) -> None:
+def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
     from .drawing import draw_plan, say_verdict
 
     problem, plan = case.problem, case.plan
     try:
         draw_plan(problem, plan, case.rules)
+        if unrolled and isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
+            from .drawing_unrolled import draw_unrolled
+
+            draw_unrolled(problem, plan)
     except PipeplanError as error:
         out().print(styled(f"the plan cannot be drawn. {error}"))
     else:

@@ -12,6 +12,7 @@ from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
 from ..planners import export
+from ..planners.referees import Rules
 from ..planners.registry import PLANNERS
 from . import limits as limit_options
 from .arguments import (
@@ -31,6 +32,7 @@ from .console import print_json, say_note
 from .exits import exit_code
 from .interrupt import graceful
 from .method_options import with_method_options
+from .picture_options import Picture, check_picture, draw_picture
 from .progress import reporter
 
 METHOD, OUTPUT = "Method", "Output"
@@ -130,6 +132,7 @@ def command(
     batch: Batch = None,
     json: Json = False,
     output: _Output = None,
+    picture: Picture = None,
     log: limit_options.Log = None,
     progress: _Progress = None,
     export_model: _Export = None,
@@ -139,12 +142,14 @@ def command(
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     check_output("--output", output)
     check_output("--log", log)
+    check_output("--picture", picture)
     if export_model is not None:
         check_output("--export-model", export_model)
         export.check_export(export_model)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, log, native)
     on = cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch)
     problem = load_instance(instance or _example(formulation, planner), on)
+    check_picture(problem, picture)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
         export.export_model(problem, export_model, **method)
@@ -154,6 +159,8 @@ def command(
     with graceful(), reporter(progress) as watch:
         result = solve(problem, **method, limits=limits, warm_start=start, on_progress=watch, cross_check=cross_check)
     _tell(problem, result, json, output)
+    if picture is not None and result.plan is not None and result.verified:
+        draw_picture(problem, result.plan, Rules.of(result.options), picture)
     raise typer.Exit(exit_code(result))
 
 

@@ -8,7 +8,9 @@ import threading
 from fractions import Fraction
 from time import monotonic
 
+from ...formulations.beaumont.given_allocation import given_allocation
 from ...formulations.beaumont.integer_chain import integer_chain
+from ...formulations.registry import ALLOCATION
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
 from ...instances.pattern import PatternPlan
@@ -17,15 +19,12 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .contiguous import best_contiguous
+from .given import GivenAllocation
+from .grids import coarse_steps, fine_steps
 from .search import Refuted, Search
 from .solver import Solver
 
 NAME = "exact-beaumont"
-COARSE_STEPS = 2_000
-"""Steps in the least period on the first grid, where the times do not give a grid themselves."""
-MOST_COARSE_STEPS = 100_000
-FINE_SHARE = 0.5 * PROVEN_TOLERANCE
-"""A step of the last grid relative to the period: what is refuted up to the step below the plan proves it."""
 
 
 class ExactBeaumont:
@@ -35,12 +34,15 @@ class ExactBeaumont:
     title = "Allocations from a relaxation, schedules by constraint programming, no-goods on single GPUs"
     problem_kind = "chain"
     exact = True
-    options = ()
+    options = (ALLOCATION,)
 
     def plan(self, request: Request) -> Outcome:
         problem = request.problem
         assert isinstance(problem, ChainProblem)
         check(problem)
+        allocation = given_allocation(problem, request.options)
+        if allocation is not None:
+            return GivenAllocation(problem, request, allocation).outcome()
         run = _Run(problem, request)
         loads_decide = problem.memory_bytes is None and not problem.exclusive_buffers
         return run.without_memory() if loads_decide else run.with_memory()
@@ -101,7 +103,7 @@ class _Run:
         start = best_contiguous(self.problem)
         assert start is not None
         self._tell(packed_pattern(self.problem, start.allocation), 0.0)
-        chain = integer_chain(self.problem, _fine(self.problem, self.best))
+        chain = integer_chain(self.problem, fine_steps(self.problem, self.best))
         found = balanced(chain, self.solver, self.workers, start.allocation)
         plan = None if found.allocation is None else packed_pattern(self.problem, found.allocation)
         self._tell(plan, chain.true_time(found.bound))
@@ -114,13 +116,13 @@ class _Run:
         if start is not None and not verify_pattern(self.problem, start):
             self._tell(start, 0.0)
         try:
-            search = self._search(_coarse(self.problem))
+            search = self._search(coarse_steps(self.problem))
             search.run(self.workers)
             if self.best is None:
                 stop = Stop.INFEASIBLE if search.done() and not search.exhausted else Stop.TIME
                 return self._outcome(False, stop)
             if search.done() and not self.solver.over():
-                search = self._search(_fine(self.problem, self.best), search)
+                search = self._search(fine_steps(self.problem, self.best), search)
                 search.run(self.workers)
                 self._settle(search)
         except KeyboardInterrupt:
@@ -131,7 +133,7 @@ class _Run:
     def _settle(self, search: Search) -> None:
         """Below the plan there is no ratio left that could be a least period."""
         chain = search.chain
-        ratios = chain.exact and chain.steps >= chain.most_shifts * _coarse(self.problem)
+        ratios = chain.exact and chain.steps >= chain.most_shifts * coarse_steps(self.problem)
         decided = search.lower >= search.ceiling and not self.problem.exclusive_buffers
         if ratios and decided and self.best is not None:
             self._tell(None, self.best.period)
@@ -162,28 +164,3 @@ class _Run:
             None if stop == Stop.INFEASIBLE else self.bound,
             backend={"name": "cp-sat", "models": self.solver.solved},
         )
-
-
-def _coarse(problem: ChainProblem) -> Fraction:
-    """The grid of the times themselves where that is a manageable one, else a rounded one."""
-    times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
-    exact = math.lcm(*(time.denominator for time in times))
-    span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
-    if exact * span <= MOST_COARSE_STEPS:
-        return Fraction(exact)
-    return Fraction(COARSE_STEPS) / span
-
-
-def _fine(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
-    """So fine that what is refuted up to the step below the plan proves it.
-
-    On an exact grid the least period is a ratio with a bounded denominator, so no finer one can tell more.
-    """
-    assert plan is not None
-    coarse = integer_chain(problem, _coarse(problem))
-    wanted: Fraction = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
-    if not coarse.exact:
-        wanted *= 2 * problem.tasks
-    elif not problem.exclusive_buffers:
-        wanted = min(wanted, coarse.steps * coarse.most_shifts)
-    return coarse.steps * max(1, math.ceil(wanted / coarse.steps))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import InputError
 from ...instances.io import write_bytes_atomically
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222")
 """Paul Tol's bright scheme: told apart by colour-blind readers as well."""
+
+LONGEST_NAME = 48
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -30,14 +32,27 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return ending
 
 
+def legible(name: object) -> str:
+    """A name from a file as text for a picture: no control characters, which SVG could not hold, and not too long."""
+    text = "".join(char if char.isprintable() else "?" for char in str(name))
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
+
+
 @contextmanager
 def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
     """A figure of its own, without any global state or display."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    # Ids in SVG files come from this salt, so that unchanged pictures stay unchanged files; text stays text.
-    with matplotlib.rc_context({"svg.hashsalt": "pipeplan", "svg.fonttype": "none", "font.size": 9}):
+    # Ids in SVG files come from this salt, so that unchanged pictures stay unchanged files; text stays text, and a
+    # dollar in a name is no formula.
+    style: dict[Any, Any] = {
+        "svg.hashsalt": "pipeplan",
+        "svg.fonttype": "none",
+        "font.size": 9,
+        "text.parse_math": False,
+    }
+    with matplotlib.rc_context(style):
         yield Figure(figsize=(width_in, height_in), layout="constrained")
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ....instances.chain import ChainProblem
 from ....instances.errors import UsageError
 from ....instances.pattern import PatternPlan
 from ...contract import BuiltModel, Refuted, Values
-from ...registry import CHAIN_VARIANT
+from ...registry import ALLOCATION, CHAIN_VARIANT
 from .. import bounds
 from ..checks import check_chain
 from ..decimals import FINE, decimal, grid_below, most_periods
+from ..given_allocation import given_allocation
 from . import cuts, memory, order, period, resources, shifts, translate
 from .errata import CORRECTED, PRINTED
 from .facts import Facts, facts_of
@@ -30,10 +32,11 @@ class BeaumontIlp:
         "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations"
     )
     problem_kind = "chain"
-    options = (CHAIN_VARIANT,)
+    options = (CHAIN_VARIANT, ALLOCATION)
 
     def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
         check_chain(problem, self.name)
+        given_allocation(problem, options)
         if options["variant"] == "printed" and problem.exclusive_buffers:
             raise UsageError("The printed program knows no exclusive buffers; choose --variant corrected.")
 
@@ -46,7 +49,9 @@ class BeaumontIlp:
         return ("highs",) if real else ("highs", "cp-sat")
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
-        return 0.0 if options["variant"] == "printed" else bounds.lower_bound(problem)
+        if options["variant"] == "printed":
+            return 0.0
+        return bounds.lower_bound_of(problem, given_allocation(problem, options))
 
     def build(
         self,
@@ -57,25 +62,35 @@ class BeaumontIlp:
         cutoff: float | None = None,
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
-        return build(problem, PRINTED if options["variant"] == "printed" else CORRECTED, cutoff)
+        errata = PRINTED if options["variant"] == "printed" else CORRECTED
+        return build(problem, errata, cutoff, given_allocation(problem, options))
 
 
 FORMULATION = BeaumontIlp()
 
 
 def build(
-    problem: ChainProblem, errata: frozenset[str] = CORRECTED, cutoff: float | None = None
+    problem: ChainProblem,
+    errata: frozenset[str] = CORRECTED,
+    cutoff: float | None = None,
+    allocation: tuple[int, ...] | None = None,
 ) -> BuiltModel | Refuted:
-    """The program with some errata of the printed one put back; such a one takes no start and proves nothing."""
+    """The program with some errata of the printed one put back; such a one takes no start and proves nothing.
+
+    `allocation`: which layers share a GPU is given.
+    """
     facts = facts_of(problem, cutoff)
     if not errata and facts.lower > facts.upper * (1 + 1e-9):
         return Refuted("the GPUs together have too little time or memory for the work")
     frame = assemble(facts, errata)
+    if allocation is not None:
+        resources.fix(frame, allocation)
     if frame.contradictions:
         return Refuted(f"rows {', '.join(frame.contradictions)} cannot hold whatever the allocation is")
 
     def decode(values: Values) -> PatternPlan:
-        return translate.decode(facts, values, as_it_is=bool(errata))
+        plan = translate.decode(facts, values, as_it_is=bool(errata))
+        return plan if allocation is None else replace(plan, allocation=allocation)
 
     def encode(plan: PatternPlan) -> Values | None:
         return None if errata else translate.encode(facts, plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from .errata import TRANSITIVITY
@@ -23,3 +24,12 @@ def add(frame: Frame) -> None:
     frame.rows("eq_3", {0: sum(first[i] for i in holders) <= frame.facts.gpus})
     if TRANSITIVITY in frame.errata:
         frame.rows("eq_4", {i: z(i, frame.facts.backward(i)) == 1 for i in frame.layers})
+
+
+def fix(frame: Frame, allocation: Sequence[int]) -> None:
+    """Which layers share a GPU is given: Z is no longer free, and presolve settles what hangs on it."""
+    gpu = [allocation[frame.facts.layer(task) - 1] for task in frame.tasks]
+    for (i, j), variable in frame.model.Z.items():
+        together = int(gpu[i - 1] == gpu[j - 1])
+        variable.setlb(together)
+        variable.setub(together)

@@ -1,0 +1,82 @@
+"""An allocation that the user gives: the schedule alone is sought then."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from ...instances.chain import ChainProblem
+from ...instances.errors import InputError, show
+from .decimals import decimal
+
+FIELD = "option allocation"
+REMEDY = "give the GPU (from 0) of each layer, as 0,1,1,0, or a file with such a list, a plan or a result"
+
+_NUMBERS = re.compile(r"\[?[\s0-9,]*\]?")
+
+
+def given_allocation(problem: ChainProblem, options: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """What the option `allocation` says; None where it is not given."""
+    text = options.get("allocation")
+    if text is None:
+        return None
+    values = _listed(text) if _NUMBERS.fullmatch(text) else _from_file(text)
+    return _checked(problem, values)
+
+
+def _listed(text: str) -> list[Any]:
+    parts = [part.strip() for part in text.strip("[] \t\n").split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise InputError(FIELD, f"is {show(text)}", REMEDY)
+    return [int(part) for part in parts]
+
+
+def _from_file(path: str) -> list[Any]:
+    """A list, or the `allocation` of a plan, or of the plan in a result."""
+    from ...instances.io import read_json
+
+    if not os.path.exists(path):
+        raise InputError(FIELD, f"is {show(path)}, which is neither a list nor a file", REMEDY)
+    data = read_json(path)
+    if isinstance(data, dict) and isinstance(data.get("plan"), dict):
+        data = data["plan"]
+    if isinstance(data, dict):
+        data = data.get("allocation")
+    if not isinstance(data, list):
+        raise InputError(FIELD, "holds no allocation", REMEDY, path)
+    return data
+
+
+def _checked(problem: ChainProblem, values: Sequence[Any]) -> tuple[int, ...]:
+    if len(values) != problem.layers:
+        raise InputError(FIELD, f"has {len(values)} entries for {problem.layers} layers", REMEDY)
+    for i, gpu in enumerate(values):
+        whole = isinstance(gpu, int) and not isinstance(gpu, bool)
+        if not whole or not 0 <= gpu < problem.gpus:
+            raise InputError(
+                FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", f"give whole numbers from 0 to {problem.gpus - 1}"
+            )
+    return tuple(values)
+
+
+def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
+    """GPUs numbered by their first layers, as the models number them."""
+    label: dict[int, int] = {}
+    return tuple(label.setdefault(gpu, len(label)) for gpu in allocation)
+
+
+def load_bound(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
+    """The largest load of a GPU or link: no schedule of this allocation has a shorter period per batch."""
+    loads: dict[tuple[int, ...], Fraction] = {}
+    for task, time in enumerate(problem.durations):
+        here = (allocation[problem.layer_of[task]],)
+        loads[here] = loads.get(here, Fraction(0)) + decimal(time)
+    for edge in problem.remote_edges:
+        ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
+        if ends[0] != ends[1]:
+            link = ends if problem.duplex == "full" else tuple(sorted(ends))
+            loads[link] = loads.get(link, Fraction(0)) + decimal(problem.edge_times[edge - 1])
+    return max(loads.values())

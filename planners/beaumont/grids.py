@@ -1,0 +1,42 @@
+"""The grids of whole steps on which the decomposition works: the times' own, or a rounded one, then a fine one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ...formulations.beaumont.integer_chain import integer_chain
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.result import PROVEN_TOLERANCE
+
+COARSE_STEPS = 2_000
+"""Steps in the least period on the first grid, where the times do not give a grid themselves."""
+MOST_COARSE_STEPS = 100_000
+FINE_SHARE = 0.5 * PROVEN_TOLERANCE
+"""A step of the last grid relative to the period: what is refuted up to the step below the plan proves it."""
+
+
+def coarse_steps(problem: ChainProblem) -> Fraction:
+    """The grid of the times themselves where that is a manageable one, else a rounded one."""
+    times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
+    exact = math.lcm(*(time.denominator for time in times))
+    span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
+    if exact * span <= MOST_COARSE_STEPS:
+        return Fraction(exact)
+    return Fraction(COARSE_STEPS) / span
+
+
+def fine_steps(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
+    """So fine that what is refuted up to the step below the plan proves it.
+
+    On an exact grid the least period is a ratio with a bounded denominator, so no finer one can tell more.
+    """
+    assert plan is not None
+    coarse = integer_chain(problem, coarse_steps(problem))
+    wanted: Fraction = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
+    if not coarse.exact:
+        wanted *= 2 * problem.tasks
+    elif not problem.exclusive_buffers:
+        wanted = min(wanted, coarse.steps * coarse.most_shifts)
+    return coarse.steps * max(1, math.ceil(wanted / coarse.steps))

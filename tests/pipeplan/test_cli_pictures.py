@@ -1,0 +1,72 @@
+"""Pictures, memory over time and the unrolled pipeline on the command line; what an instance needs at least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Plan = Callable[..., Any]
+
+
+@pytest.fixture
+def result(plan: Plan, tmp_path: Path) -> Path:
+    path = tmp_path / "result.json"
+    said = plan("solve", "golden-4", "--output", path, "--picture", tmp_path / "solved.svg")
+    assert said.code == 0
+    return path
+
+
+def test_solve_and_show_draw_the_same_picture(plan: Plan, result: Path, tmp_path: Path) -> None:
+    assert plan("show", "golden-4", result, "--picture", tmp_path / "shown.svg").code == 0
+    assert (tmp_path / "shown.svg").read_bytes() == (tmp_path / "solved.svg").read_bytes()
+
+
+def test_a_pattern_shows_its_memory_over_the_period(plan: Plan, result: Path) -> None:
+    said = plan("show", "golden-4", result).out
+    assert "memory over the same period; a full block is the limit, 34 B" in said
+    assert "everything repeats" not in said
+
+
+def test_the_pipeline_is_unrolled_on_demand(plan: Plan, result: Path) -> None:
+    said = plan("show", "golden-4", result, "--unrolled").out
+    assert "gpu0 |00" in said
+    assert "^ from here on everything repeats" in said
+
+
+def test_what_cannot_be_drawn_is_refused_before_the_work(plan: Plan, tmp_path: Path) -> None:
+    for arguments, words in (
+        (("solve", "golden-4", "--picture", tmp_path / "plan.pdf"), "name a file that ends in .svg or .png"),
+        (("solve", "golden-4", "--picture", tmp_path / "no" / "plan.svg"), "a folder that does not exist"),
+        (("show", "golden-4", "--picture", tmp_path / "plan.svg"), "There is no plan to draw"),
+        (("show", "tiny-stages", "plan.json", "--unrolled"), "--unrolled is for patterns of chains"),
+    ):
+        said = plan(*arguments)
+        assert said.code == 2
+        assert words in said.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_plan_no_picture(plan: Plan, tmp_path: Path) -> None:
+    said = plan("solve", "golden-4", "--memory", 8, "--picture", tmp_path / "plan.svg")
+    assert said.code == 1
+    assert not (tmp_path / "plan.svg").exists()
+
+
+def test_why_there_is_no_plan_is_said_to_people_and_machines(plan: Plan) -> None:
+    said = plan("solve", "golden-4", "--memory", 8)
+    told = plan("solve", "golden-4", "--memory", 8, "--json").json["messages"]
+    assert any("takes 29 B (proven to be the least)" in message for message in told)
+    assert all(f"Note: {message}" in said.err for message in told)
+
+
+def test_an_instance_alone_is_shown_with_what_it_needs_at_least(plan: Plan) -> None:
+    said = plan("show", "golden-4")
+    assert said.code == 0
+    assert "29 B (proven to be the least) per GPU" in said.out
+    facts = plan("show", "golden-4", "--json").json
+    assert facts["smallest_memory"]["memory_bytes"] == 29
+    assert facts["smallest_memory"]["terms"]["weights"] == 12
+    assert "smallest_memory" not in plan("show", "tiny-stages", "--json").json

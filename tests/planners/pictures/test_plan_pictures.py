@@ -1,0 +1,91 @@
+"""Every kind of plan has a picture, which shows the referee's numbers and is the same for the same plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chains import theory
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.pattern import PatternPlan
+from pipeplan.instances.referee.pattern import evaluate_pattern
+from pipeplan.planners.pictures.plans import PICTURES, check_picture, draw_plan
+from pipeplan.planners.referees import _REFEREES
+from pipeplan.planners.solve import solve
+
+QUICK = {"placement": ("bert-large-training", "greedy"), "chain": ("golden-4", None), "staging": ("tiny-stages", None)}
+
+CHAIN = ChainProblem(
+    (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
+)
+PLAN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))
+"""F1 0-1, sent 1-2, F2 2-3, B2 3-4, sent 4-5, B1 5-6."""
+
+
+def svg(problem: Any, plan: Any, folder: Path) -> str:
+    path = folder / "plan.svg"
+    draw_plan(problem, plan, path)
+    return path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", sorted(PICTURES))
+def test_every_kind_has_a_picture(kind: str, tmp_path: Path) -> None:
+    name, planner = QUICK[kind]
+    problem = load_any_packaged(name)
+    plan = solve(problem, planner=planner).plan
+    text = svg(problem, plan, tmp_path)
+    assert text.startswith("<?xml")
+    assert problem.name in text
+    assert "memory (" in text
+    assert svg(problem, plan, tmp_path) == text
+    draw_plan(problem, plan, tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_kind_that_has_a_referee_is_forgotten() -> None:
+    assert set(PICTURES) == set(_REFEREES)
+
+
+def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(UsageError, match="kinds with pictures: placement, chain, staging"):
+        check_picture("poem", "poem.svg")
+
+
+def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
+    text = svg(CHAIN, PLAN, tmp_path)
+    for words in ("F1", "B2", "gpu0", "gpu1", "link0-1", "kept activations", "buffers", "limit", "time (ms)"):
+        assert f">{words}</text>" in text
+    for use in evaluate_pattern(CHAIN, PLAN).devices:
+        assert f"gpu{use.gpu}: peak {use.peak_bytes:.4g}" in text
+
+
+def test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend(tmp_path: Path) -> None:
+    text = svg(CHAIN.replace(memory_mode="weights", memory_bytes=None), PLAN, tmp_path)
+    assert ">weights</text>" in text
+    assert ">kept activations</text>" not in text
+    assert ">limit</text>" not in text
+
+
+def test_several_batches_per_period_have_their_own_labels(tmp_path: Path) -> None:
+    plan = PatternPlan(8, (0, 1), ((0, 2, 3, 5), (4, 6, 7, 9)), ({1: 1, 3: 4}, {1: 5, 3: 8}))
+    text = svg(CHAIN, plan, tmp_path)
+    assert "for 2 batches" in text
+    assert ">3</text>" in text
+
+
+def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    """No formula, no markup, no control character, no end."""
+    text = svg(CHAIN.replace(name="a$^{$<b>\x07" + "x" * 99), PLAN, tmp_path)
+    assert "a$^{$&lt;b&gt;?xxx" in text
+    assert "x" * 60 not in text
+
+
+def test_a_wide_pattern_is_drawn(tmp_path: Path) -> None:
+    """C_4 has 37 layers on 9 GPUs, all of them with links."""
+    problem = theory.family(4).problem
+    plan = solve(problem).plan
+    assert ">gpu8</text>" in svg(problem, plan, tmp_path)
