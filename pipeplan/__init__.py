@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from .instances.result import Stop as Stop
     from .instances.result import WarmStart as WarmStart
     from .instances.result import Warmth as Warmth
+    from .planners.beaumont.smallest_memory import SmallestMemory as SmallestMemory
+    from .planners.beaumont.smallest_memory import smallest_memory as smallest_memory
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
@@ -57,6 +59,7 @@ _HOMES = {
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
     "instances.referee": ("evaluate", "verify"),
     "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
+    "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
     "planners.solve": ("solve",),

@@ -15,6 +15,7 @@ from .choice import Method, check_native, choose
 from .contract import Board, Outcome, Request
 from .cross_check import cross_check as check
 from .cross_check import other_method
+from .infeasible import reasons
 from .judge import Rules, judge
 from .options import Progress, SolveOptions
 from .referees import referee_of
@@ -56,6 +57,7 @@ def solve(
         verdict = judge(problem, rules, outcome, board, limits)
     except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
         verdict = judge(problem, rules, outcome, board, limits)
+    why = () if verdict.plan is not None else reasons(problem, method, verdict.stop, limits, board)
     result = Result(
         problem=describe(problem),
         stop=verdict.stop,
@@ -73,7 +75,7 @@ def solve(
         options=_echo(problem, method, rules, limits, start),
         seconds=_seconds(outcome, planned, board.seconds),
         model_size=outcome.model_size,
-        messages=(*start.messages, *verdict.messages),
+        messages=(*start.messages, *verdict.messages, *why),
     )
     return _cross_checked(problem, method, rules, result, limits) if cross_check else result
 

@@ -1,0 +1,145 @@
+"""The least memory for which an allocation of a chain has any pattern at all, as a native CP-SAT model.
+
+The longer the period, the less waits: one batch at a time holds the least that any pattern of its allocation holds.
+So periods and schedules play no part. While a task of layer l runs, its GPU holds its weights and slots, the kept
+inputs of its layers up to l, and what the task itself reads and writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...instances.chain import ChainProblem
+
+BUILDER = f"{__name__}:build"
+
+MOST_UNITS = 2**36
+"""Sizes whose exact sum has more units than this are rounded down to this many."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What counts in the problem's memory mode, exactly; layers from 0, border b between layers b - 1 and b."""
+
+    weights: tuple[Fraction, ...]
+    """Of each layer, all copies."""
+    kept: tuple[Fraction, ...]
+    forward: tuple[Fraction, ...]
+    """Held only while the forward task of a layer runs."""
+    backward: tuple[Fraction, ...]
+    slots: tuple[Fraction, ...]
+    """Of border b at position b - 1: reserved on both GPUs where it is cut."""
+
+    @property
+    def layers(self) -> range:
+        return range(len(self.weights))
+
+    def own(self, layer: int) -> Fraction:
+        """The more of the two tasks."""
+        return max(self.forward[layer], self.backward[layer])
+
+    @property
+    def total(self) -> Fraction:
+        return sum((*self.weights, *self.kept, *self.forward, *self.backward, *self.slots, *self.slots), Fraction(0))
+
+
+def sizes_of(problem: ChainProblem) -> Sizes:
+    """The sizes of a chain in its memory mode. Tasks without duration count like the others, as in all models."""
+    mode, tasks = problem.memory_mode, problem.tasks
+    a = [Fraction(0 if mode == "weights" else size) for size in problem.activations]
+    layers = range(problem.layers)
+    current = mode in ("reserved", "strict")
+    copies = Fraction(problem.weight_copies)
+    return Sizes(
+        weights=tuple(copies * Fraction(weight) for weight in problem.weights),
+        kept=tuple(a[: problem.layers]),
+        forward=tuple(a[i + 1] if current else Fraction(0) for i in layers),
+        backward=tuple(a[tasks - 1 - i] + a[tasks - i] if current else Fraction(0) for i in layers),
+        slots=tuple(a[b] + a[tasks - b] if mode == "reserved" else Fraction(0) for b in layers if b),
+    )
+
+
+def unit_of(sizes: Sizes) -> Fraction:
+    """Bytes per unit: exact where that takes few units, else so that what is rounded down hardly matters."""
+    every = [*sizes.weights, *sizes.kept, *sizes.forward, *sizes.backward, *sizes.slots]
+    per_byte = math.lcm(*(size.denominator for size in every))
+    exact = Fraction(math.gcd(*(int(size * per_byte) for size in every)) or 1, per_byte)
+    return max(exact, sizes.total / MOST_UNITS)
+
+
+def payload(sizes: Sizes, gpus: int, start: Sequence[int]) -> dict[str, Any]:
+    """Plain data for `build`; sizes are rounded down to units, so its bound holds for the true sizes too."""
+    unit = unit_of(sizes)
+
+    def units(amounts: Sequence[Fraction]) -> list[int]:
+        return [math.floor(amount / unit) for amount in amounts]
+
+    return {
+        "gpus": gpus,
+        "weights": units(sizes.weights),
+        "kept": units(sizes.kept),
+        "own": units([sizes.own(layer) for layer in sizes.layers]),
+        "slots": units(sizes.slots),
+        "start": list(start),
+    }
+
+
+# ---- inside the worker -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NativeLeastMemory:
+    """What the cp-sat backend expects of a native builder: x<layer>_<gpu>, and the memory as objective."""
+
+    model: Any
+    variables: Mapping[str, Any]
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+def build(data: Mapping[str, Any]) -> NativeLeastMemory:
+    """The CP-SAT model."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    layers, gpus = range(len(data["weights"])), range(data["gpus"])
+    on = _allocation(model, layers, gpus)
+    most = sum(data["weights"]) + sum(data["kept"]) + max(data["own"]) + sum(data["slots"])
+    memory = model.new_int_var(0, most, "memory")
+    for g in gpus:
+        here = [on[i][g] for i in layers]
+        standing = sum(w * x for w, x in zip(data["weights"], here, strict=True))
+        standing += sum(size * _ends(model, here[b], here[b + 1]) for b, size in enumerate(data["slots"]) if size)
+        kept = [size * x for size, x in zip(data["kept"], here, strict=True)]
+        model.add(standing + sum(kept) <= memory)  # implied, and strong in the relaxation
+        for i in layers:
+            model.add(standing + sum(kept[: i + 1]) + data["own"][i] <= memory).only_enforce_if(here[i])
+    model.minimize(memory)
+    for layer, gpu in enumerate(data["start"]):
+        for g in gpus:
+            model.add_hint(on[layer][g], g == gpu)
+    names = {f"x{i}_{g}": on[i][g] for i in layers for g in gpus}
+    return NativeLeastMemory(model, {**names, "memory": memory})
+
+
+def _allocation(model: Any, layers: range, gpus: range) -> list[list[Any]]:
+    """on[layer][gpu]; GPUs are numbered by their first layers, so each partition has one form."""
+    on = [[model.new_bool_var(f"x{i}_{g}") for g in gpus] for i in layers]
+    for i, row in enumerate(on):
+        model.add_exactly_one(row)
+        for g in gpus[1:]:
+            model.add_bool_or([*(on[k][g - 1] for k in range(i)), row[g].negated()])
+    return on
+
+
+def _ends(model: Any, left: Any, right: Any) -> Any:
+    """Is exactly one of two neighbours on the GPU? Only pushed down, so two clauses are enough."""
+    end = model.new_bool_var("")
+    model.add_bool_or([left.negated(), right, end])
+    model.add_bool_or([left, right.negated(), end])
+    return end

@@ -1,0 +1,197 @@
+"""The smallest memory of a GPU for which a chain has any pattern, and what that memory is made of.
+
+If any pattern fits, then the one of the same allocation that runs one batch after the other does: at each of its
+tasks it holds the least that any pattern holds there. So only the allocation is sought.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from time import monotonic
+from typing import Any
+
+from ...formulations.beaumont import least_memory as model
+from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
+from ...formulations.contract import NativeModel
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ...instances.referee.layout import plain, task_name
+from ...instances.referee.pattern_memory import Terms
+from ..options import SolveOptions
+from .solver import Solver
+
+MOST_LAYERS = 1000
+"""Beyond, the best runs of layers (quadratic work) are not what the search starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestMemory:
+    """With `memory_bytes` a pattern exists (`plan` is one), with less than `lower_bytes` none does."""
+
+    memory_bytes: float
+    lower_bytes: float
+    proven: bool
+    """Do the two meet?"""
+    plan: PatternPlan
+    """One batch after the other."""
+    gpu: int
+    """The GPU of `plan` that holds the most."""
+    task: str
+    """What it does then, as F3 or B3."""
+    terms: Terms
+    """What it holds then: these add up to `memory_bytes`."""
+
+    @property
+    def largest_term(self) -> str:
+        """The name of the kind that takes the most."""
+        terms = self.terms.to_json()
+        return max(terms, key=lambda name: terms[name])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "memory_bytes": self.memory_bytes,
+            "lower_bytes": self.lower_bytes,
+            "proven": self.proven,
+            "allocation": list(self.plan.allocation),
+            "gpu": self.gpu,
+            "task": self.task,
+            "terms": self.terms.to_json(),
+        }
+
+
+def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> SmallestMemory:
+    """The smallest memory in the problem's memory mode, whatever its own limit; anytime, with a proven lower value."""
+    sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
+    allocation = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
+    lower = _without_search(sizes, gpus)
+    if _need(sizes, allocation).total > lower:
+        found, bound = _search(sizes, gpus, allocation, limits or SolveOptions())
+        allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
+        lower = max(lower, bound)
+    if _need(sizes, allocation).total - lower < unit_of(sizes):
+        return memory_of(problem, allocation)
+    return _report(problem, sizes, allocation, lower)
+
+
+def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> SmallestMemory:
+    """The smallest memory for which this allocation has a pattern."""
+    return _report(problem, sizes_of(problem), allocation, None)
+
+
+def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> SmallestMemory:
+    """Of an allocation's pattern; lower: None where nothing smaller is possible."""
+    need = _need(sizes, allocation)
+    return SmallestMemory(
+        memory_bytes=plain(need.total),
+        lower_bytes=plain(need.total if lower is None else lower),
+        proven=lower is None,
+        plan=one_by_one(problem, allocation),
+        gpu=need.gpu,
+        task=task_name(problem, need.task),
+        terms=Terms(plain(need.weights), plain(need.kept), plain(need.current), 0, plain(need.slots)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What the fullest GPU holds at its worst task (from 0)."""
+
+    gpu: int
+    task: int
+    weights: Fraction
+    kept: Fraction
+    current: Fraction
+    slots: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        return self.weights + self.kept + self.current + self.slots
+
+
+def _need(sizes: Sizes, allocation: Sequence[int]) -> _Need:
+    needs = (_need_of(sizes, [at == gpu for at in allocation], gpu) for gpu in sorted(set(allocation)))
+    return max(needs, key=lambda need: need.total)
+
+
+def _need_of(sizes: Sizes, here: Sequence[bool], gpu: int) -> _Need:
+    weights = sum((sizes.weights[i] for i in sizes.layers if here[i]), Fraction(0))
+    slots = sum((slot for b, slot in enumerate(sizes.slots) if here[b] != here[b + 1]), Fraction(0))
+    kept, worst = Fraction(0), (Fraction(-1), Fraction(0), 0)
+    for i in sizes.layers:
+        if here[i]:
+            kept += sizes.kept[i]
+            if kept + sizes.own(i) > sum(worst[:2]):
+                forward = sizes.forward[i] >= sizes.backward[i]
+                worst = (kept, sizes.own(i), i if forward else 2 * len(sizes.weights) - 1 - i)
+    return _Need(gpu, worst[2], weights, worst[0], worst[1], slots)
+
+
+def _without_search(sizes: Sizes, gpus: int) -> Fraction:
+    """No allocation needs less: each layer's own, and an even share of weights and kept inputs."""
+    shared = sum((*sizes.weights, *sizes.kept), Fraction(0)) / gpus
+    return max(shared, *(sizes.weights[i] + sizes.kept[i] + sizes.own(i) for i in sizes.layers))
+
+
+def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
+    """The best allocation in which each GPU has a run of layers."""
+    layers = len(sizes.weights)
+    ends = [Fraction(0), *sizes.slots, Fraction(0)]
+    best: list[dict[int, tuple[Fraction, int]]] = [{0: (Fraction(0), 0)}, *({} for _ in range(layers))]
+    for first in range(layers):
+        weights, kept, worst = Fraction(0), Fraction(0), Fraction(0)
+        for end in range(first + 1, layers + 1):
+            weights += sizes.weights[end - 1]
+            kept += sizes.kept[end - 1]
+            worst = max(worst, kept + sizes.own(end - 1))
+            peak = weights + worst + ends[first] + ends[end]
+            for used, (before, _) in best[first].items():
+                reached = max(peak, before)
+                if used < gpus and (used + 1 not in best[end] or reached < best[end][used + 1][0]):
+                    best[end][used + 1] = (reached, first)
+    used = min(best[layers], key=lambda count: best[layers][count][0])
+    allocation, end = [0] * layers, layers
+    while end:
+        first = best[end][used][1]
+        allocation[first:end] = [used - 1] * (end - first)
+        end, used = first, used - 1
+    return tuple(allocation)
+
+
+def _search(sizes: Sizes, gpus: int, start: Sequence[int], limits: SolveOptions) -> tuple[tuple[int, ...], Fraction]:
+    """The best allocation that CP-SAT finds, and its bound."""
+    deadline = None if limits.time_limit_s is None else monotonic() + limits.time_limit_s
+    solver = Solver(deadline, limits.seed)
+    native = NativeModel(model.BUILDER, model.payload(sizes, gpus, start))
+    outcome = solver.run(native, threads=limits.threads or os.cpu_count() or 1)
+    bound = None if outcome is None else outcome.bound
+    lower = Fraction(0) if bound is None else unit_of(sizes) * round(bound)
+    if outcome is None or outcome.values is None:
+        return tuple(start), lower
+    return _decoded(outcome.values, len(sizes.weights), gpus), lower
+
+
+def _decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, ...]:
+    return tuple(next(g for g in range(gpus) if values[f"x{i}_{g}"] > 0.5) for i in range(layers))
+
+
+def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
+    """The pattern of an allocation in which a batch starts when the one before has ended."""
+    now = Fraction(0)
+    starts: list[Fraction] = []
+    transfers: dict[int, Fraction] = {}
+    for task, duration in enumerate(problem.durations):
+        starts.append(now)
+        now += Fraction(duration)
+        edge = task + 1
+        if edge < problem.tasks and allocation[problem.layer_of[task]] != allocation[problem.layer_of[edge]]:
+            transfers[edge] = now
+            now += Fraction(problem.edge_times[task])
+    return PatternPlan(
+        period=plain(now or Fraction(1)),
+        allocation=tuple(allocation),
+        starts=(tuple(map(plain, starts)),),
+        transfers=({edge: plain(start) for edge, start in transfers.items()},),
+    )

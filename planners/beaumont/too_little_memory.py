@@ -1,0 +1,128 @@
+"""A chain without a pattern, explained: the smallest memory with one, what fills it, and what would need less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...instances.chain import ChainProblem
+from ..options import SolveOptions
+from .smallest_memory import SmallestMemory, memory_of, smallest_memory
+
+TERMS: Mapping[str, str] = {
+    "weights": "weights",
+    "kept": "kept activations",
+    "current": "tensors of the running task",
+    "direct": "tensors between two tasks",
+    "buffers": "slots for transfers",
+}
+MOST_QUESTIONS = 6
+"""The time is shared by so many searches: the memory itself and each remedy."""
+
+
+def explain(problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+    """Sentences; none where memory is not what is missing. `proven`: is it known that no pattern fits?"""
+    memory = problem.memory_bytes
+    if memory is None:
+        return ()
+    if limits.time_limit_s is not None:
+        limits = replace(limits, time_limit_s=limits.time_limit_s / MOST_QUESTIONS)
+    found = smallest_memory(problem, limits)
+    if found.memory_bytes <= memory:
+        return (
+            f"patterns exist from {amount(found.memory_bytes)} of memory per GPU on, so {amount(memory)} would do, "
+            "but none that this method can make; --planner exact-beaumont finds them",
+        )
+    return tuple(_sentences(problem, found, limits, proven or found.lower_bytes > memory))
+
+
+def _sentences(problem: ChainProblem, found: SmallestMemory, limits: SolveOptions, proven: bool) -> Iterator[str]:
+    assert problem.memory_bytes is not None
+    fits = "no pattern fits" if proven else "perhaps no pattern fits"
+    yield (
+        f"{fits} {amount(problem.memory_bytes)} of memory per GPU: one batch at a time on the best allocation "
+        f"takes {said(found)} in memory mode {problem.memory_mode}, and 1F1B never less"
+    )
+    yield binding(found)
+    helping = list(_remedies(problem, found, limits))
+    yield f"what would help: {'; '.join(helping)}. Recomputation, which trades time for memory, is not modelled"
+
+
+def said(found: SmallestMemory) -> str:
+    """The value, with what is known about smaller ones."""
+    if found.proven:
+        return f"{amount(found.memory_bytes)} (proven to be the least)"
+    return f"{amount(found.memory_bytes)} (the least lies between {amount(found.lower_bytes)} and that)"
+
+
+def binding(found: SmallestMemory) -> str:
+    """Which GPU and which term."""
+    held = {TERMS[name]: size for name, size in found.terms.to_json().items() if size}
+    layers = ", ".join(str(i + 1) for i, gpu in enumerate(found.plan.allocation) if gpu == found.gpu)
+    parts = ", ".join(f"{name} {amount(size)}" for name, size in held.items()) or "nothing"
+    return (
+        f"gpu{found.gpu} with layers {layers} needs it during {found.task}: {parts}; "
+        f"the most are {TERMS[found.largest_term]}"
+    )
+
+
+def _remedies(problem: ChainProblem, found: SmallestMemory, limits: SolveOptions) -> Iterator[str]:
+    """Each with the memory that it needs."""
+    yield f"--memory {_bytes(found.memory_bytes)}"
+    yield from _more_gpus(problem, limits)
+    if problem.weight_copies > 1 and any(problem.weights):
+        once = smallest_memory(problem.replace(weight_copies=1), limits)
+        yield (
+            f"fewer copies of the weights: with weight_copies 1 in place of {problem.weight_copies:g} "
+            f"{amount(once.memory_bytes)} do"
+        )
+    if problem.memory_mode == "reserved" and not problem.exclusive_buffers:
+        inputs = smallest_memory(problem.replace(memory_mode="inputs"), limits)
+        if inputs.memory_bytes < found.memory_bytes:
+            yield (
+                "memory mode inputs, if slots and the tensors of running tasks have memory of their own: "
+                f"{amount(inputs.memory_bytes)} do"
+            )
+
+
+def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
+    """The first doubling that is enough; else what one GPU per layer needs."""
+    assert problem.memory_bytes is not None
+    gpus = problem.gpus
+    if gpus >= problem.layers:
+        yield "more GPUs do not: each layer could have one already"
+        return
+    while gpus < problem.layers:
+        gpus = min(2 * gpus, problem.layers)
+        needed = smallest_memory(problem.replace(gpus=gpus), limits).memory_bytes
+        if needed <= problem.memory_bytes:
+            yield f"--devices {gpus}, with which {amount(needed)} do"
+            return
+    yield f"more GPUs alone do not: even {gpus}, one per layer, would need {amount(needed)}"
+
+
+def of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterator[str]:
+    """For a given allocation: nothing but more memory helps."""
+    found = memory_of(problem, allocation)
+    assert problem.memory_bytes is not None
+    if found.memory_bytes > problem.memory_bytes:
+        yield (
+            f"no pattern of this allocation fits {amount(problem.memory_bytes)} of memory per GPU: "
+            f"one batch at a time takes {said(found)} in memory mode {problem.memory_mode}"
+        )
+        yield binding(found)
+
+
+def amount(count: float) -> str:
+    """Bytes, exactly where there are few, else in a larger unit as well."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count:g} B"
+
+
+def _bytes(count: float) -> str:
+    """As the command line takes it, never less than needed."""
+    whole = int(count)
+    return f"{whole if whole == count else whole + 1}"
