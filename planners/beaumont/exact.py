@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
 
@@ -13,9 +14,10 @@ from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
-from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
+from .annealing import canonical
 from .contiguous import best_contiguous
 from .search import Refuted, Search
 from .solver import Solver
@@ -71,6 +73,7 @@ class _Run:
         self.solver = Solver(None if left is None else monotonic() + left, request.limits.seed)
         self.workers = request.limits.threads or os.cpu_count() or 1
         self.best: PatternPlan | None = None
+        self.warmth = Warmth.NONE
         self.bound = float(Fraction(sum(map(Fraction, problem.durations))) / min(problem.gpus, problem.layers))
         self._lock = threading.Lock()
 
@@ -110,11 +113,11 @@ class _Run:
     # ---- with a memory limit ------------------------------------------------------------------------------
 
     def with_memory(self) -> Outcome:
-        start = best_contiguous(self.problem)
-        if start is not None and not verify_pattern(self.problem, start):
-            self._tell(start, 0.0)
+        for start in (best_contiguous(self.problem), self._given()):
+            if start is not None and not verify_pattern(self.problem, start):
+                self._tell(start, 0.0)
         try:
-            search = self._search(_coarse(self.problem))
+            search = self._search(coarse_steps(self.problem))
             search.run(self.workers)
             if self.best is None:
                 stop = Stop.INFEASIBLE if search.done() and not search.exhausted else Stop.TIME
@@ -128,10 +131,21 @@ class _Run:
             return self._outcome(False, Stop.INTERRUPTED)
         return self._outcome(search.done())
 
+    def _given(self) -> PatternPlan | None:
+        """The warm start, its GPUs numbered by their first layers; of several batches per period nothing is used."""
+        plan = self.request.warm_start
+        if plan is None:
+            return None
+        if plan.batches_per_period != 1:
+            self.warmth = Warmth.REJECTED
+            return None
+        self.warmth = Warmth.ACCEPTED
+        return replace(plan, allocation=canonical(plan.allocation))
+
     def _settle(self, search: Search) -> None:
         """Below the plan there is no ratio left that could be a least period."""
         chain = search.chain
-        ratios = chain.exact and chain.steps >= chain.most_shifts * _coarse(self.problem)
+        ratios = chain.exact and chain.steps >= chain.most_shifts * coarse_steps(self.problem)
         decided = search.lower >= search.ceiling and not self.problem.exclusive_buffers
         if ratios and decided and self.best is not None:
             self._tell(None, self.best.period)
@@ -160,12 +174,13 @@ class _Run:
             plan,
             None if plan is None else plan.period,
             None if stop == Stop.INFEASIBLE else self.bound,
+            warm_start=WarmStart(self.warmth),
             backend={"name": "cp-sat", "models": self.solver.solved},
         )
 
 
-def _coarse(problem: ChainProblem) -> Fraction:
-    """The grid of the times themselves where that is a manageable one, else a rounded one."""
+def coarse_steps(problem: ChainProblem) -> Fraction:
+    """Steps per time unit of the first grid: of the times themselves where those are manageable, else rounded."""
     times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
     exact = math.lcm(*(time.denominator for time in times))
     span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
@@ -180,7 +195,7 @@ def _fine(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
     On an exact grid the least period is a ratio with a bounded denominator, so no finer one can tell more.
     """
     assert plan is not None
-    coarse = integer_chain(problem, _coarse(problem))
+    coarse = integer_chain(problem, coarse_steps(problem))
     wanted: Fraction = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
     if not coarse.exact:
         wanted *= 2 * problem.tasks
