@@ -133,7 +133,7 @@ class _Run:
 
     def _given(self) -> PatternPlan | None:
         """The warm start, its GPUs numbered by their first layers; of several batches per period nothing is used."""
-        plan = self.request.warm_start
+        plan: PatternPlan | None = self.request.warm_start
         if plan is None:
             return None
         if plan.batches_per_period != 1:

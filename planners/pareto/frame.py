@@ -63,10 +63,14 @@ def build_frame(
 
 
 def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
-    """At equal distances in whole bytes, both ends among them."""
-    step = (unlimited - smallest) / max(1, count - 1)
-    inner = (math.ceil(smallest + i * step) for i in range(1, count - 1))
-    return tuple(sorted({smallest, unlimited, *(float(level) for level in inner)}))
+    """In equal ratios, because curves are steep where memory is short; in whole bytes, both ends among them."""
+    shares = [i / (count - 1) for i in range(1, count - 1)]
+    if smallest > 0:
+        inner = [smallest * (unlimited / smallest) ** share for share in shares]
+    else:
+        inner = [share * unlimited for share in shares]
+    ends = {float(smallest), float(unlimited)}
+    return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
 
 
 def _compact(

@@ -1,13 +1,12 @@
 """The sweep: every method at every memory limit, each point from what is known already.
 
-Plans that fit a memory fit every larger one, and what is proven at a memory holds at every smaller one. So memory
-grows from point to point, each exact search starts from the best plan that fits, and where that plan meets a bound
-nothing is searched.
+Plans that fit a memory fit every larger one, and what is proven at a memory holds at every smaller one. So each exact
+search starts from the best plan that fits, and where that plan meets a bound nothing is searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -59,6 +58,18 @@ def sweep(
     return Pareto(run.problem, settings, run.frame, points, complete and not run.interrupted)
 
 
+def halving(levels: Sequence[float]) -> list[float]:
+    """Both ends, then always the middle between two: plans come from below and bounds from above."""
+    order = [*levels[:1], *levels[1:][-1:]]
+    spans = [(0, len(levels) - 1)]
+    for low, high in spans:
+        middle = (low + high) // 2
+        if high - low > 1:
+            order.append(levels[middle])
+            spans += [(low, middle), (middle, high)]
+    return order
+
+
 def check(problem: ChainProblem, settings: Settings) -> None:
     """Wishes that make no sense are refused before any work is done."""
     unknown = [name for name in settings.methods if name not in METHODS]
@@ -105,7 +116,7 @@ class _Sweep:
         assert self.frame is not None
         methods = sorted(dict.fromkeys(self.settings.methods), key=lambda name: name in EXACT_METHODS)
         for method in methods:
-            for memory in sorted(self.frame.levels):
+            for memory in halving(sorted(self.frame.levels)):
                 if (method, memory) in self.points:
                     continue
                 point = self._point(method, memory, self.frame)
@@ -133,10 +144,11 @@ class _Sweep:
         return replace(point, seconds=monotonic() - begun)
 
     def _solve(self, problem: ChainProblem, method: str, start: Candidate | None) -> Result:
-        name = "formulation" if method in FORMULATIONS else "planner"
+        is_model = method in FORMULATIONS
         return solve(
             problem,
-            **{name: method},
+            formulation=method if is_model else None,
+            planner=None if is_model else method,
             limits=self.settings.limits,
             warm_start="none" if start is None else renumbered(start.plan),
             on_progress=self._watcher(f"{method} at {problem.memory_bytes:.6g} B"),
