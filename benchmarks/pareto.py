@@ -77,10 +77,12 @@ def summary(curves: dict[str, Pareto]) -> str:
     both = [(p[EXACT].period, p[PIPEDREAM].period) for p in pairs if p[PIPEDREAM].period is not None]
     worse = sum(mine is None or mine > theirs for mine, theirs in both if theirs is not None)
     better = sum(mine is not None and mine < theirs * (1 - 1e-9) for mine, theirs in both if theirs is not None)
+    planned, proven = sum(p.plan is not None for p in exact), sum(p.certified for p in exact)
+    slowest = max(p.seconds for p in exact)
     return (
-        f"Of {len(exact)} points, {EXACT} has a verified plan at {sum(p.plan is not None for p in exact)} and a proof at "
-        f"{sum(p.certified for p in exact)}; the slowest took {max(p.seconds for p in exact):.0f} s. PipeDream has a plan "
-        f"at {len(both)} of them: {EXACT} is better at {better} and worse at {worse}."
+        f"Of {len(exact)} points, {EXACT} has a verified plan at {planned} and a proof at {proven}; the slowest took "
+        f"{slowest:.0f} s. PipeDream has a plan at {len(both)} of them: {EXACT} is better at {better} "
+        f"and worse at {worse}."
     )
 
 

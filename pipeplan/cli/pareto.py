@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .progress import reporter
 from .solve import PROGRESS_MODES
+
+if TYPE_CHECKING:
+    from ..planners.pareto.records import Settings
 
 CURVES, OUTPUT = "Curves", "Output"
 EXAMPLE = "golden-4"
@@ -48,10 +51,9 @@ _Levels = Annotated[
     ),
 ]
 _Memory = Annotated[
-    list[float] | None,
+    list[str] | None,  # a parser would meet each element twice
     typer.Option(
         "--memory",
-        parser=quantities.size,
         metavar="SIZE",
         help="A memory limit in place of --levels: 8GiB; repeatable.",
         rich_help_panel=CURVES,
@@ -164,7 +166,9 @@ def _check_files(output: str | None, csv: str | None, picture: str | None) -> No
         format_of(picture)
 
 
-def _settings(methods: list[str] | None, levels: int | None, memory: list[float] | None, limits: SolveOptions):  # type: ignore[no-untyped-def]
+def _settings(
+    methods: list[str] | None, levels: int | None, memory: list[str] | None, limits: SolveOptions
+) -> Settings:
     from ..planners.pareto.records import DEFAULT_METHODS, LEVELS, Settings
 
     if memory and levels is not None:
@@ -172,6 +176,6 @@ def _settings(methods: list[str] | None, levels: int | None, memory: list[float]
     return Settings(
         methods=tuple(dict.fromkeys(methods or DEFAULT_METHODS)),
         levels=LEVELS if levels is None else levels,
-        memory_bytes=tuple(sorted(set(memory or ()))),
+        memory_bytes=tuple(sorted({quantities.size(text) for text in memory or ()})),
         limits=limits,
     )
