@@ -103,7 +103,7 @@ def command(
     memory: _Memory = None,
     gap: limit_options.Gap = 0.0,
     abs_gap: limit_options.AbsGap = 0.0,
-    time_limit: limit_options.TimeLimit = TIME_LIMIT_S,
+    time_limit: limit_options.TimeLimit = None,
     threads: limit_options.Threads = None,
     seed: limit_options.Seed = 0,
     devices: Devices = None,
@@ -128,7 +128,8 @@ def command(
     from ..planners.pareto.journal import open_journal
     from ..planners.pareto.sweep import check, sweep
 
-    limits = SolveOptions(time_limit_s=time_limit, rel_gap=gap, abs_gap=abs_gap, threads=threads, seed=seed)
+    limit_s = TIME_LIMIT_S if time_limit is None else time_limit
+    limits = SolveOptions(time_limit_s=limit_s, rel_gap=gap, abs_gap=abs_gap, threads=threads, seed=seed)
     settings = _settings(method, levels, memory, limits)
     check(problem, settings)
     journal = open_journal(output, problem, settings, resume)
