@@ -25,8 +25,10 @@ from .records import Candidate, Frame, Settings
 UNLIMITED = "unlimited"
 RESOLUTION = 0.01
 """Of the memory between both ends: how closely the least memory of the unlimited optimum is sought."""
+COMPACT_S = 30.0
+"""At most so long the least memory of the unlimited optimum is sought,"""
 QUESTION_SHARE = 0.1
-"""Of the time limit, for one question whether the unlimited optimum fits a memory."""
+"""... with this share of the time for each question whether it fits a memory."""
 SAME = 1e-9
 """Relative difference of periods that count as the same."""
 
@@ -49,7 +51,8 @@ def build_frame(
         )
     best = measured(free, result.plan, UNLIMITED)
     assert best is not None
-    best = _compact(free, best, least, candidates, settings.limits)
+    if not settings.memory_bytes:
+        best = _compact(free, best, least, candidates, settings.limits)
     return Frame(
         levels=settings.memory_bytes or _levels(least.memory_bytes, best.peak_bytes, settings.levels),
         smallest_bytes=least.memory_bytes,
@@ -88,10 +91,9 @@ def _compact(
     offered = None if stages is None else measured(problem, stages, UNLIMITED)
     rivals = [best, *single(candidates), *([] if offered is None else [offered])]
     best = min((r for r in rivals if r.period <= best.period * (1 + SAME)), key=lambda rival: rival.peak_bytes)
-    limit = limits.time_limit_s
-    deadline = None if limit is None else monotonic() + limit
-    solver = Solver(deadline, limits.seed)
-    low, question = least.memory_bytes, None if limit is None else QUESTION_SHARE * limit
+    limit = COMPACT_S if limits.time_limit_s is None else min(COMPACT_S, limits.time_limit_s)
+    solver = Solver(monotonic() + limit, limits.seed)
+    low, question = least.memory_bytes, QUESTION_SHARE * limit
     closeness = RESOLUTION * (best.peak_bytes - low)
     while best.peak_bytes - low > closeness and not solver.over():
         middle = (low + best.peak_bytes) / 2

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 Plan = Callable[..., Any]
+PATIENCE_S = 60.0
 
 
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
@@ -73,3 +80,55 @@ def test_the_file_of_another_sweep_is_refused_or_begun_anew(plan: Plan, tmp_path
     assert said.code == 2
     assert "settings.memory_bytes is [34.0] there and [35.0] now" in said.err
     assert plan(*common, "--memory", "35B", "--no-resume").code == 0
+
+
+# ---- as a process of its own: killed, and interrupted --------------------------------------------------------
+
+MEMORIES = tuple(word for size in range(400, 1000, 100) for word in ("--memory", f"{size}MiB"))
+ENDLESS = ("resnet50-chain", *MEMORIES, "--time-limit", "10min", "--method", "contiguous", "--method", "exact-beaumont")
+
+
+@contextlib.contextmanager
+def started(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A sweep that would take an hour."""
+    command = [sys.executable, "-m", "pipeplan", "pareto", *ENDLESS, "--output", str(path), "--progress", "json"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def points(path: Path) -> list[tuple[str, float]]:
+    """The finished points of a journal."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    records = [json.loads(line) for line in lines if line.endswith("}")]
+    return [(record["method"], record["memory_bytes"]) for record in records if record.get("record") == "point"]
+
+
+def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    with started(path) as process:
+        deadline = time.monotonic() + PATIENCE_S
+        while not points(path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = points(path)
+    assert done
+    with started(path) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "exact-beaumont at" in line and json.loads(line)["incumbent"] is not None:
+                break
+        process.send_signal(signal.SIGINT)
+        shown, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert points(path)[: len(done)] == done
+    assert len(set(points(path))) == len(points(path)) >= 6  # the quick method came first, and nothing came twice
+    assert "interrupted: the curves are not complete; the same command goes on from" in said
+    assert "contiguous" in shown
