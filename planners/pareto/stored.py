@@ -8,7 +8,6 @@ from typing import Any
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
 from ...instances.fields import as_list, require, require_list, require_object
-from ...instances.io.json_file import MAX_FILE_BYTES as MAX_FILE_BYTES
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
 from ...instances.result import Stop

@@ -15,6 +15,7 @@ from ...instances.chain import ChainProblem
 from ...instances.errors import InputError, UsageError
 from ...instances.pattern import PatternPlan
 from ...instances.result import Result, Stop
+from ..beaumont import exact
 from ..beaumont.eager import WITHIN
 from ..options import Progress
 from ..solve import solve
@@ -85,6 +86,7 @@ def check(problem: ChainProblem, settings: Settings) -> None:
             'is "strict", which the exact methods have no model for',
             'take "reserved" with exclusive buffers: such plans never need more than strict memory allows',
         )
+    exact.check(problem.replace(memory_bytes=None))
 
 
 class _Sweep:
@@ -112,7 +114,7 @@ class _Sweep:
         self.frame = frame
 
     def run(self) -> None:
-        """Quick methods first, so that their plans can be starts; then the exact ones by growing memory."""
+        """Quick methods first, so that their plans can be starts."""
         assert self.frame is not None
         methods = sorted(dict.fromkeys(self.settings.methods), key=lambda name: name in EXACT_METHODS)
         for method in methods:
@@ -124,7 +126,8 @@ class _Sweep:
                 if point.stop == Stop.INTERRUPTED:
                     self.interrupted = True
                     return
-                self.journal.append(POINT, point.to_json())
+                if point.stop != Stop.ERROR:  # else the next run may do better
+                    self.journal.append(POINT, point.to_json())
 
     def _point(self, method: str, memory: float, frame: Frame) -> Point:
         begun = monotonic()
