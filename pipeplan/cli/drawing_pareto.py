@@ -8,6 +8,9 @@ from .console import clean, out
 from .drawing_shapes import columns, new_table, size
 from .progress import number
 
+DIGITS = 6
+"""One fewer than elsewhere, so that the usual methods fit into 80 columns."""
+
 
 def draw_curves(pareto: Pareto) -> None:
     """Periods per batch with their verdicts, and what the ends of the curves are."""
@@ -20,7 +23,7 @@ def draw_curves(pareto: Pareto) -> None:
         cells = [cell for method in methods for cell in _cells(points.get(method), method)]
         table.add_row(size(level), *cells)
     page.print(table)
-    page.print("*: proven; %: gap to the bound; -: no plan; 2x: the plan repeats itself after 2 batches")
+    page.print("*: proven; %: gap to the bound; -: no plan; 2x: repeats itself after 2 batches")
     if pareto.frame is not None:
         for sentence in _ends(pareto.frame, problem.time_unit):
             page.print(sentence, soft_wrap=True)
@@ -37,7 +40,7 @@ def _cells(point: Point | None, method: str) -> list[str]:
         text = "-*" if point.certified else "-"
     else:
         several = point.batches_per_period if (point.batches_per_period or 1) > 1 else None
-        text = f"{several}x " * (several is not None) + number(point.period)
+        text = f"{several}x " * (several is not None) + f"{point.period:.{DIGITS}g}"
     return [text, verdict(point)] if method in EXACT_METHODS else [text]
 
 

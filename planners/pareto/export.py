@@ -49,4 +49,4 @@ def verdict(point: Point | None) -> str:
         return ""
     if point.certified:
         return "*"
-    return "" if point.gap is None else f"{100 * point.gap:.1f} %"
+    return "" if point.gap is None else f"{100 * point.gap:.1f}%"
