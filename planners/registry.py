@@ -75,6 +75,7 @@ PLANNERS: Mapping[str, Entry] = {
             "chain",
             f"{_CHAINS}.exact:PLANNER",
             (ALLOCATION,),
+            takes_start=True,
         ),
         _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),

@@ -67,6 +67,8 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
         _check_takes_start(method)
         if method.planner.name == DP:
             raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
+        if PLANNERS[DP].problem_kind != problem.kind:
+            raise UsageError(f"--warm-start {DP} is for {PLANNERS[DP].problem_kind} problems; drop it.")
     quick = QUICK_PLANNERS.get(problem.kind, ()) if wish == "auto" and method.formulation is not None else ()
     for name in (DP,) if wish == DP else quick:
         if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -20,6 +21,8 @@ from .known import KnownChain, Variant
 FOLDER = "packaged/chains"
 MIB = 2**20
 RESNET18_MEMORY = 220 * MIB
+UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
+"""Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,23 @@ def chain_recipes() -> Iterable[ChainRecipe]:
         "resnet18 in blocks, batch 32, on v100-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",
         _resnet18,
     )
+    for depth, (batch, image) in UNLIMITED_RESNETS.items():
+        yield ChainRecipe(
+            f"resnet{depth}-chain",
+            f"resnet{depth} in blocks, batch {batch}, image {image}, on v100-16gb over pcie3-x16 (analytic costs)",
+            partial(_unlimited_resnet, depth, batch, image),
+        )
+
+
+def _unlimited_resnet(depth: int, batch: int, image: int) -> ChainProblem:
+    """Without a memory limit, in whole microseconds."""
+    from ..workloads import DEVICES, LINKS
+    from ..workloads.cnn import resnet
+
+    problem = workload_to_chain(
+        resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"], gpus=4, memory_bytes=math.inf
+    )
+    return in_whole_microseconds(problem).replace(name=f"resnet{depth}-chain")
 
 
 def _resnet18() -> ChainProblem:

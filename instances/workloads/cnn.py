@@ -88,11 +88,11 @@ class _Net:
         return Workload(name, tuple(self.layers), batch)
 
 
-def resnet(depth: int, batch: int = 32) -> Workload:
-    """ResNet-18/34 with basic blocks, 50/101 with bottlenecks; 224 x 224 pixels, 1000 classes."""
+def resnet(depth: int, batch: int = 32, image: int = 224) -> Workload:
+    """ResNet-18/34 with basic blocks, 50/101 with bottlenecks; `image` x `image` pixels, 1000 classes."""
     blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}[depth]
     bottleneck = depth >= 50
-    net = _Net(224)
+    net = _Net(image)
     x = net.unit("stem", "input", 64, 7, 2, 3)
     x = net.pool("stem.pool", x, 3, 2, 1)
     for stage, count in enumerate(blocks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
 
@@ -15,9 +16,10 @@ from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
-from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
+from .annealing import canonical
 from .contiguous import best_contiguous
 from .given import GivenAllocation
 from .grids import coarse_steps, fine_steps
@@ -73,6 +75,7 @@ class _Run:
         self.solver = Solver(None if left is None else monotonic() + left, request.limits.seed)
         self.workers = request.limits.threads or os.cpu_count() or 1
         self.best: PatternPlan | None = None
+        self.warmth = Warmth.NONE
         self.bound = float(Fraction(sum(map(Fraction, problem.durations))) / min(problem.gpus, problem.layers))
         self._lock = threading.Lock()
 
@@ -112,9 +115,9 @@ class _Run:
     # ---- with a memory limit ------------------------------------------------------------------------------
 
     def with_memory(self) -> Outcome:
-        start = best_contiguous(self.problem)
-        if start is not None and not verify_pattern(self.problem, start):
-            self._tell(start, 0.0)
+        for start in (best_contiguous(self.problem), self._given()):
+            if start is not None and not verify_pattern(self.problem, start):
+                self._tell(start, 0.0)
         try:
             search = self._search(coarse_steps(self.problem))
             search.run(self.workers)
@@ -129,6 +132,17 @@ class _Run:
             self.solver.stopped.set()
             return self._outcome(False, Stop.INTERRUPTED)
         return self._outcome(search.done())
+
+    def _given(self) -> PatternPlan | None:
+        """The warm start, its GPUs numbered by their first layers; of several batches per period nothing is used."""
+        plan: PatternPlan | None = self.request.warm_start
+        if plan is None:
+            return None
+        if plan.batches_per_period != 1:
+            self.warmth = Warmth.REJECTED
+            return None
+        self.warmth = Warmth.ACCEPTED
+        return replace(plan, allocation=canonical(plan.allocation))
 
     def _settle(self, search: Search) -> None:
         """Below the plan there is no ratio left that could be a least period."""
@@ -162,5 +176,6 @@ class _Run:
             plan,
             None if plan is None else plan.period,
             None if stop == Stop.INFEASIBLE else self.bound,
+            warm_start=WarmStart(self.warmth),
             backend={"name": "cp-sat", "models": self.solver.solved},
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -12,14 +13,16 @@ from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.instances.chain import ChainProblem
 from pipeplan.instances.chains import golden, recipe, theory
 from pipeplan.instances.chains.known import KnownChain
-from pipeplan.instances.errors import InputError
-from pipeplan.instances.referee.pattern import verify_pattern
-from pipeplan.instances.result import Stop
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
+from pipeplan.instances.result import Stop, Warmth
+from pipeplan.planners.beaumont.allocation import packed_pattern
 from pipeplan.planners.beaumont.exact import PLANNER
 from pipeplan.planners.beaumont.schedule import best_schedule
 from pipeplan.planners.beaumont.solver import Solver
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
+from pipeplan.planners.solve import solve
 
 KNOWN = [*golden.golden_chains(), *theory.theory_chains()]
 
@@ -168,3 +171,40 @@ def test_strict_memory_is_refused_with_a_remedy() -> None:
     problem = golden.golden_chains()[0].problem.replace(memory_mode="strict")
     with pytest.raises(InputError, match="exclusive buffers"):
         answer(problem)
+
+
+def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
+    """With no time at all, that plan is the answer; a better one replaces it where there is time."""
+    problem = recipe.resnet_like(8, 4, seed=1)
+    start = packed_pattern(problem, (0,) * 8)  # everything on one GPU
+    problem = problem.replace(memory_bytes=0.7 * evaluate_pattern(problem, start).peak_bytes)
+    assert verify_pattern(problem, start)
+    best = answer(problem, time_limit_s=5.0).plan
+    assert best is not None
+    turned = replace(best, allocation=tuple(3 - gpu for gpu in best.allocation))
+    result = solve(problem, planner="exact-beaumont", warm_start=turned, limits=SolveOptions(time_limit_s=0.0))
+    assert (result.warm_start.outcome, result.warm_start.source) == (Warmth.ACCEPTED, "user")
+    assert result.objective == best.period
+    refused = solve(problem, planner="exact-beaumont", warm_start=start, limits=SolveOptions(time_limit_s=0.0))
+    assert refused.warm_start.outcome == Warmth.REJECTED
+
+
+def test_a_plan_of_several_batches_is_no_start() -> None:
+    known = theory.figure_5().problem
+    best = answer(known).plan
+    assert best is not None
+    twice = replace(
+        best,
+        period=2 * best.period,
+        starts=(best.starts[0], tuple(time + best.period for time in best.starts[0])),
+        transfers=(best.transfers[0], {edge: time + best.period for edge, time in best.transfers[0].items()}),
+    )
+    assert verify_pattern(known, twice) == ()
+    result = solve(known, planner="exact-beaumont", warm_start=twice)
+    assert result.warm_start.outcome == Warmth.REJECTED
+    assert result.objective == 5
+
+
+def test_the_dynamic_program_for_placements_is_no_start_for_chains() -> None:
+    with pytest.raises(UsageError, match="--warm-start dp is for placement problems"):
+        solve(theory.figure_5().problem, planner="exact-beaumont", warm_start="dp")

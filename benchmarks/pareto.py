@@ -1,0 +1,113 @@
+"""Period against memory for residual networks on 4 and 8 GPUs: pictures, points, and the page that shows them.
+
+    python benchmarks/pareto.py --output docs [--chains resnet18-4,...] [--levels 8] [--time-limit 20] [--keep DIR]
+
+With --keep, finished points are kept in files of that folder and an interrupted run goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from pipeplan.instances.chains.catalogue import load_packaged_chain
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.pareto.export import by_memory, verdict
+from pipeplan.planners.pareto.journal import open_journal
+from pipeplan.planners.pareto.records import DEFAULT_METHODS, Pareto, Point, Settings
+from pipeplan.planners.pareto.sweep import sweep
+from pipeplan.planners.pictures.pareto import draw_pareto
+
+CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"
+MIB = 2.0**20
+EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
+
+
+def run(chain: str, settings: Settings, keep: Path | None) -> Pareto:
+    network, gpus = chain.rsplit("-", 1)
+    problem = load_packaged_chain(f"{network}-chain").replace(gpus=int(gpus))
+    begun = time.monotonic()
+    journal = open_journal(None if keep is None else keep / f"{chain}.jsonl", problem, settings)
+    pareto = sweep(problem, settings, journal)
+    sys.stderr.write(f"{chain}: {time.monotonic() - begun:.0f} s\n")
+    return pareto
+
+
+def cell(point: Point | None) -> str:
+    if point is None or point.period is None:
+        return "-"
+    several = point.batches_per_period or 1
+    return " ".join(filter(None, [f"{point.period:.6g}", verdict(point), f"({several}x)" if several > 1 else ""]))
+
+
+def bound(point: Point | None) -> str:
+    return "-" if point is None or point.bound is None else f"{point.bound:.6g}"
+
+
+def section(chain: str, pareto: Pareto, picture: str) -> str:
+    frame = pareto.frame
+    assert frame is not None
+    network, gpus = chain.rsplit("-", 1)
+    head = ["memory (MiB)", "bound", *DEFAULT_METHODS, "s"]
+    lines = [
+        f"## {network}, {gpus} GPUs",
+        "",
+        f"![period against memory]({picture})",
+        "",
+        f"Smallest memory with any pattern: {frame.smallest_bytes / MIB:.1f} MiB"
+        f" ({'proven' if frame.smallest_proven else 'not proven'}); without a limit: {frame.unlimited_period:.6g}"
+        f" ({'proven' if frame.unlimited_proven else f'bound {frame.unlimited_bound:.6g}'}).",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|---" * len(head) + "|",
+    ]
+    for level, points in by_memory(pareto):
+        periods = [cell(points.get(method)) for method in DEFAULT_METHODS]
+        seconds = f"{points[EXACT].seconds:.1f}"
+        lines.append(f"| {level / MIB:.1f} | " + " | ".join([bound(points[EXACT]), *periods, seconds]) + " |")
+    return "\n".join([*lines, ""])
+
+
+def summary(curves: dict[str, Pareto]) -> str:
+    """The claims of the page, counted and not assumed."""
+    pairs = [points for pareto in curves.values() for _, points in by_memory(pareto)]
+    exact = [points[EXACT] for points in pairs]
+    both = [(p[EXACT].period, p[PIPEDREAM].period) for p in pairs if p[PIPEDREAM].period is not None]
+    worse = sum(mine is None or mine > theirs for mine, theirs in both if theirs is not None)
+    better = sum(mine is not None and mine < theirs * (1 - 1e-9) for mine, theirs in both if theirs is not None)
+    planned, proven = sum(p.plan is not None for p in exact), sum(p.certified for p in exact)
+    slowest = max(p.seconds for p in exact)
+    return (
+        f"Of {len(exact)} points, {EXACT} has a verified plan at {planned} and a proof at {proven}; the slowest took "
+        f"{slowest:.0f} s. PipeDream has a plan at {len(both)} of them: {EXACT} is better at {better} "
+        f"and worse at {worse}."
+    )
+
+
+def page(curves: dict[str, Pareto], limit_s: float, introduction: str) -> str:
+    sections = [section(chain, pareto, f"pareto-{chain}.svg") for chain, pareto in curves.items()]
+    measured = f"Here each point had {limit_s:g} s. {summary(curves)}"
+    return "\n".join([introduction, "## Measured", "", measured, "", *sections])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--chains", default=CHAINS)
+    parser.add_argument("--levels", type=int, default=8)
+    parser.add_argument("--time-limit", type=float, default=20.0)
+    parser.add_argument("--keep", type=Path)
+    wishes = parser.parse_args()
+    settings = Settings(levels=wishes.levels, limits=SolveOptions(time_limit_s=wishes.time_limit))
+    curves: dict[str, Pareto] = {}
+    for chain in wishes.chains.split(","):
+        curves[chain] = run(chain, settings, wishes.keep)
+        draw_pareto(curves[chain], wishes.output / f"pareto-{chain}.svg")
+    introduction = Path(__file__).with_name("pareto_introduction.md").read_text("utf-8")
+    (wishes.output / "pareto.md").write_text(page(curves, wishes.time_limit, introduction), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Period against memory: one chain, many memory limits, many methods."""

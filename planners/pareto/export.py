@@ -1,0 +1,52 @@
+"""The points of a sweep as CSV, and as rows by memory limit."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+
+from ...instances.io.json_file import write_text_atomically
+from .records import Pareto, Point
+
+COLUMNS = (
+    "method",
+    "memory_bytes",
+    "period",
+    "peak_bytes",
+    "bound",
+    "gap",
+    "certified",
+    "stop",
+    "found",
+    "source",
+    "batches_per_period",
+    "seconds",
+)
+
+
+def write_csv(pareto: Pareto, path: str | os.PathLike[str]) -> None:
+    """One line per point, everything except the plans; absent values are empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for point in pareto.points:
+        facts = point.facts()
+        writer.writerow({**facts, "certified": "yes" if point.certified else "no"})
+    write_text_atomically(path, text.getvalue())
+
+
+def by_memory(pareto: Pareto) -> list[tuple[float, Mapping[str, Point]]]:
+    """For each memory limit its points by method."""
+    levels = sorted({point.memory_bytes for point in pareto.points})
+    return [(level, {p.method: p for p in pareto.points if p.memory_bytes == level}) for level in levels]
+
+
+def verdict(point: Point | None) -> str:
+    """What follows a period in a table: `*` proven, the gap of an open point, nothing where there is no bound."""
+    if point is None or point.period is None:
+        return ""
+    if point.certified:
+        return "*"
+    return "" if point.gap is None else f"{100 * point.gap:.1f}%"

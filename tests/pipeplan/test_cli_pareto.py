@@ -1,0 +1,134 @@
+"""`plan pareto`: the table, the files, going on, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Plan = Callable[..., Any]
+PATIENCE_S = 60.0
+
+
+def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
+    """Without an instance a packaged chain is taken; 13 with 34 bytes and 9 without a limit are its answers."""
+    files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curves.svg")}
+    wishes = ("--levels", 3, "--output", files["points.jsonl"])
+    said = plan("pareto", *wishes, "--csv", files["points.csv"], "--picture", files["curves.svg"])
+    assert said.code == 0
+    for words in ("exact-beaumont gap", "pipedream-eager", "smallest memory with any pattern: 29 B (proven)"):
+        assert words in said.out
+    assert "without a limit: period 9 (proven)" in said.out
+    lines = [json.loads(line) for line in files["points.jsonl"].read_text().splitlines()]
+    assert lines[0]["schema"] == "pipeplan.pareto/1"
+    assert [line.get("record") for line in lines[1:]].count("point") == 3 * 5
+    assert len(files["points.csv"].read_text().splitlines()) == 1 + 3 * 5
+    assert files["curves.svg"].read_text().lstrip().startswith("<?xml")
+
+    again = plan("pareto", *wishes, "--json").json
+    assert len(files["points.jsonl"].read_text().splitlines()) == len(lines)  # nothing was done twice
+    exact = [point for point in again["points"] if point["method"] == "exact-beaumont"]
+    assert (exact[0]["period"], exact[-1]["period"]) == (13, 9)
+    assert all(point["certified"] and point["gap"] == 0 for point in exact)
+    assert (again["complete"], again["unlimited"]["period"]) == (True, 9)
+
+
+def test_methods_memories_and_the_cluster_can_be_chosen(plan: Plan) -> None:
+    facts = plan(
+        "pareto", "golden-4", "--method", "contiguous", "--memory", "34B", "--memory", "40B", "--devices", 1, "--json"
+    ).json
+    assert [(p["method"], p["memory_bytes"]) for p in facts["points"]] == [("contiguous", 34), ("contiguous", 40)]
+    assert facts["problem"]["gpus"] == 1
+    assert facts["settings"]["memory_bytes"] == [34, 40]
+
+
+def test_memory_that_is_too_small_for_anything_is_no_plan(plan: Plan) -> None:
+    said = plan("pareto", "golden-4", "--memory", "5B")
+    assert said.code == 1
+    assert "-*" in said.out  # proven that there is none
+
+
+def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Path) -> None:
+    wrong = {
+        ("tiny-stages",): "is for chains; tiny-stages is a staging problem",
+        ("--method", "dp"): "no method 'dp'",
+        ("--levels", 1): "levels is 1",
+        ("--levels", 3, "--memory", "34B"): "give one of them",
+        ("--picture", tmp_path / "curves.pdf"): "name a file that ends in .svg or .png",
+        ("--csv", tmp_path / "none" / "points.csv"): "does not exist",
+        ("--progress", "loud"): "give one of auto, json, none",
+    }
+    for arguments, words in wrong.items():
+        said = plan("pareto", *arguments)
+        assert said.code == 2, arguments
+        assert words in said.err
+        assert said.err.count("\n") == 1
+
+
+def test_the_file_of_another_sweep_is_refused_or_begun_anew(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    common = ("pareto", "--method", "contiguous", "--output", path)
+    assert plan(*common, "--memory", "34B").code == 0
+    said = plan(*common, "--memory", "35B")
+    assert said.code == 2
+    assert "settings.memory_bytes is [34.0] there and [35.0] now" in said.err
+    assert plan(*common, "--memory", "35B", "--no-resume").code == 0
+
+
+# ---- as a process of its own: killed, and interrupted --------------------------------------------------------
+
+MEMORIES = tuple(word for size in range(400, 1000, 100) for word in ("--memory", f"{size}MiB"))
+ENDLESS = ("resnet50-chain", *MEMORIES, "--time-limit", "10min", "--method", "contiguous", "--method", "exact-beaumont")
+
+
+@contextlib.contextmanager
+def started(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A sweep that would take an hour."""
+    command = [sys.executable, "-m", "pipeplan", "pareto", *ENDLESS, "--output", str(path), "--progress", "json"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def points(path: Path) -> list[tuple[str, float]]:
+    """The finished points of a journal."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    records = [json.loads(line) for line in lines if line.endswith("}")]
+    return [(record["method"], record["memory_bytes"]) for record in records if record.get("record") == "point"]
+
+
+def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    with started(path) as process:
+        deadline = time.monotonic() + PATIENCE_S
+        while not points(path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = points(path)
+    assert done
+    with started(path) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "exact-beaumont at" in line and json.loads(line)["incumbent"] is not None:
+                break
+        process.send_signal(signal.SIGINT)
+        shown, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert points(path)[: len(done)] == done
+    assert len(set(points(path))) == len(points(path)) >= 6  # the quick method came first, and nothing came twice
+    assert "interrupted: the curves are not complete; the same command goes on from" in said
+    assert "contiguous" in shown
