@@ -25,8 +25,8 @@ class Annealer:
 
     def __init__(self, problem: ChainProblem, chain: IntegerChain, seed: int) -> None:
         self.problem, self.chain = problem, chain
-        self.tables = _tables(chain)
-        self.random = _array([2 * seed + 1], "uint64")
+        self.tables = tables(chain)
+        self.random = array([2 * seed + 1], "uint64")
         self.steps, self.failed = STEPS, 0
 
     def improve(self, plan: PatternPlan, ceiling: int) -> PatternPlan | None:
@@ -57,9 +57,9 @@ class Annealer:
         resources = self.chain.gpus + self.chain.gpus**2
         return anneal_kernel.State(
             random=self.random,
-            gpu=_array(allocation),
+            gpu=array(allocation),
             passed=_zeros(tasks),
-            middle=_array([self.failed % 2]),
+            middle=array([self.failed % 2]),
             starts=_zeros(tasks),
             sent=_zeros(tasks),
             busy=_zeros(resources, 2 * tasks, 2),
@@ -78,14 +78,15 @@ def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers[gpu] for gpu in allocation)
 
 
-def _tables(chain: IntegerChain) -> anneal_kernel.Tables:
+def tables(chain: IntegerChain) -> anneal_kernel.Tables:
+    """The problem for the compiled loops."""
     assert chain.memory is not None
     return anneal_kernel.Tables(
-        durations=_array(chain.durations),
-        transfers=_array(chain.transfers),
-        activations=_array(chain.activations),
-        weights=_array(chain.weights),
-        own=_array([chain.own_size(task) for task in range(chain.tasks)]),
+        durations=array(chain.durations),
+        transfers=array(chain.transfers),
+        activations=array(chain.activations),
+        weights=array(chain.weights),
+        own=array([chain.own_size(task) for task in range(chain.tasks)]),
         gpus=chain.gpus,
         memory=chain.memory,
         inputs_only=chain.inputs_only,
@@ -93,7 +94,8 @@ def _tables(chain: IntegerChain) -> anneal_kernel.Tables:
     )
 
 
-def _array(values: Sequence[int], kind: str = "int64") -> Any:
+def array(values: Sequence[int], kind: str = "int64") -> Any:
+    """Of machine words."""
     import numpy as np
 
     return np.array(values, dtype=kind)

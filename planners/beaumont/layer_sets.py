@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import monotonic, sleep
 from typing import Any
 
-from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
-from .windows import refutes
+from .annealing import array, tables
+from .compiled import compiled
+
+UNKNOWN = -1
 
 MOST_LAYERS = 60
 """Sets are the bits of a machine word."""
@@ -42,22 +45,14 @@ def load_sets(chain: IntegerChain, period: int, most: int) -> list[int] | None:
             found.append(members)
         for layer in range(first, chain.layers):
             if load + loads[layer] <= period:
-                open_sets.append((layer + 1, members | 1 << layer, load + loads[layer]))
+                open_sets += [(layer + 1, members | 1 << layer, load + loads[layer])]
         if len(found) + len(open_sets) > most:
             return None
     return found
 
 
-def layers_of(members: int) -> frozenset[int]:
-    return frozenset(layer for layer in range(members.bit_length()) if members >> layer & 1)
-
-
-def known_of(chain: IntegerChain, sets: tuple[int, ...]) -> Known:
-    """These sets on a GPU each; what lies beside them is on other GPUs."""
-    groups = tuple(map(layers_of, sorted(sets, key=lambda members: members & -members)))
-    inside = frozenset().union(*groups)
-    near = [frozenset(n for i in g for n in (i - 1, i + 1) if 0 <= n < chain.layers) - inside for g in groups]
-    return Known(groups, tuple(near))
+def layers_of(members: int) -> list[int]:
+    return [layer for layer in range(members.bit_length()) if members >> layer & 1]
 
 
 @dataclass
@@ -68,17 +63,33 @@ class Facts:
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._tables = tables(self.chain)
+
+    @cached_property
+    def _refuted(self) -> Callable[..., bool]:
+        from . import window_kernel
+
+        return compiled(window_kernel, "refuted")
+
     def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
         """Is it proven, with so many nodes at most, that they fit no period up to this one?"""
         if len(sets) > REMEMBERED:
-            return refutes(self.chain, known_of(self.chain, sets), period, nodes)
+            return self._examine(sets, period, nodes)
         if period <= self.longest_refuted.get(sets, 0):
             return True
         if period >= self.shortest_open.get(sets, period + 1):
             return False
-        answer = refutes(self.chain, known_of(self.chain, sets), period, nodes)
+        answer = self._examine(sets, period, nodes)
         (self.longest_refuted if answer else self.shortest_open)[sets] = period
         return answer
+
+    def _examine(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
+        gpu = [UNKNOWN] * self.chain.layers
+        for number, members in enumerate(sets):
+            for layer in layers_of(members):
+                gpu[layer] = number
+        return bool(self._refuted(self._tables, array(gpu), period, nodes))
 
 
 @dataclass

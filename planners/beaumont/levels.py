@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import monotonic
 
-from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from .compiled import ready
 from .layer_sets import MOST_LAYERS, Facts, Partitions, load_sets
-from .windows import refutes
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
@@ -32,15 +31,17 @@ class Levels:
     patience_s: float = PATIENCE_S
 
     def __post_init__(self) -> None:
-        self.facts = Facts(self.chain)
         self.suited = self.chain.memory is not None and self.chain.layers <= MOST_LAYERS
+
+    @cached_property
+    def facts(self) -> Facts:
+        return Facts(self.chain)
 
     def ready(self) -> bool:
         """Can the walks begin? Otherwise their code is being compiled or loaded."""
         if not self.suited:
             return False
-        first = Known.whole((0,))
-        return ready("windows", lambda: refutes(self.chain, first, sum(self.chain.durations), 1))
+        return ready("walks", lambda: self.facts.refuted((1,), 1, 1))
 
     def walk(self, floor: int, ceiling: int) -> Partitions | None:
         """A walk with a period above `floor` and up to `ceiling`; None where there are too many sets."""

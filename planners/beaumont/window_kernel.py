@@ -11,8 +11,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .anneal_kernel import Tables
+
 FITS, REFUTED, OPEN = 1, 0, -1
-NEVER = -(1 << 40)
+DEPTH = 100
+"""Branchings below each other before the search gives up."""
+UNKNOWN = -1
 
 
 class Part(NamedTuple):
@@ -42,11 +48,13 @@ def quotient_up(a: int, b: int) -> int:
 
 def low(part: Part, apart: Any, i: int, j: int) -> int:
     """The least window of two positions i < j."""
-    return quotient_up(apart[i, j] + part.durations[j], part.period) - 1
+    least: int = quotient_up(apart[i, j] + part.durations[j], part.period) - 1
+    return least
 
 
 def high(part: Part, apart: Any, i: int, j: int) -> int:
-    return (-apart[j, i] - part.durations[i]) // part.period
+    most: int = (-apart[j, i] - part.durations[i]) // part.period
+    return most
 
 
 def raise_to(apart: Any, i: int, j: int, least: int) -> bool:
@@ -107,7 +115,7 @@ def copies(part: Part, apart: Any, first: int, last: int, at: int) -> int:
 
 def waiting(part: Part, apart: Any, first: int, last: int, at: int) -> int:
     """The least number of outputs of `first` that wait for `last` while `at` runs."""
-    if at == first or at == last:
+    if at in (first, last):
         return 0
     if at < first:
         return max(0, low(part, apart, at, last) - high(part, apart, at, first))
@@ -143,7 +151,7 @@ def memory(part: Part, apart: Any) -> int:
             if part.kept[k, 3] != group or part.kept[k, 2] <= spare:
                 continue
             if at <= first or at >= last:
-                if at == first or at == last:
+                if at in (first, last):
                     done = narrow(part, apart, first, last)
                     if done < 0:
                         return -1
@@ -237,10 +245,10 @@ def begin(part: Part, apart: Any) -> None:
             apart[j, i] = apart[j - 1, i] - part.lags[j - 1] - part.period
 
 
-def examine(part: Part, stack: Any, chosen: Any, nodes: int) -> int:
-    """FITS, REFUTED, or OPEN after so many nodes. stack[depth] are the distances of the nodes on the way; `chosen` is
-    room for three numbers."""
+def examine(part: Part, stack: Any, nodes: int) -> int:
+    """FITS, REFUTED, or OPEN after so many nodes. stack[depth] are the distances of the nodes on the way."""
     begin(part, stack[0])
+    chosen = np.zeros(3, dtype=np.int64)
     depth = 0
     while depth >= 0:
         nodes -= 1
@@ -264,3 +272,113 @@ def examine(part: Part, stack: Any, chosen: Any, nodes: int) -> int:
         elif soon:
             depth += 1
     return REFUTED
+
+
+# ---- what is known, as a part ------------------------------------------------------------------------------
+
+
+def user(tables: Tables, gpu: Any, edge: int) -> int:
+    """The number of an edge's link, behind those of the GPUs; UNKNOWN where not both ends are known to differ."""
+    tasks = len(tables.durations)
+    sender, receiver = gpu[min(edge - 1, tasks - edge)], gpu[min(edge, tasks - 1 - edge)]
+    if sender == receiver or sender < 0 or receiver < 0:
+        return UNKNOWN
+    if not tables.full_duplex and sender > receiver:
+        sender, receiver = receiver, sender
+    link: int = tables.gpus + sender * tables.gpus + receiver
+    return link
+
+
+def lay_chain(tables: Tables, gpu: Any, durations: Any, lags: Any, resources: Any, place: Any) -> int:
+    """Tasks of known layers, and transfers that may meet others, become activities; the rest only takes its time."""
+    tasks = len(tables.durations)
+    users = np.zeros(tables.gpus * (tables.gpus + 1), dtype=np.int64)
+    for edge in range(1, tasks):
+        link = user(tables, gpu, edge)
+        if link >= 0 and tables.transfers[edge] > 0:
+            users[link] += 1
+    count = 0
+    for task in range(tasks):
+        layer = min(task, tasks - 1 - task)
+        lag = tables.durations[task]
+        if gpu[layer] >= 0:
+            durations[count], resources[count], lags[count] = lag, gpu[layer], 0
+            place[task] = count
+            count += 1
+        if count:
+            lags[count - 1] += lag
+        edge = task + 1
+        if edge == tasks or gpu[layer] == gpu[min(edge, tasks - 1 - edge)]:
+            continue
+        lag, link = tables.transfers[edge], user(tables, gpu, edge)
+        if link >= 0 and lag > 0 and users[link] > 1:
+            durations[count], resources[count], lags[count] = lag, link, 0
+            count += 1
+        if count:
+            lags[count - 1] += lag
+    return count
+
+
+def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
+    """Memory beside weights and slots, and beside what tasks hold while they run; False: there is none."""
+    tasks = len(tables.durations)
+    layers = tasks // 2
+    room[:] = tables.memory
+    area[:] = 0
+    for layer in range(layers):
+        g = gpu[layer]
+        if layer and not tables.inputs_only and g != gpu[layer - 1]:
+            size = tables.activations[layer] + tables.activations[tasks - layer]
+            if g >= 0:
+                room[g] -= size
+            if gpu[layer - 1] >= 0:
+                room[gpu[layer - 1]] -= size
+        if g >= 0:
+            room[g] -= tables.weights[layer]
+            if not tables.inputs_only:
+                last = tasks - 1 - layer
+                area[g] -= tables.activations[layer + 1] * tables.durations[layer]
+                area[g] -= (tables.activations[last] + tables.activations[last + 1]) * tables.durations[last]
+    area += period * room
+    return bool(room.min() >= 0)
+
+
+def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
+    """Is it proven, with so many nodes at most, that no pattern with the period has these layers on these GPUs?
+
+    gpu[layer]: a number from 0 on, or UNKNOWN; layers beside known ones are on other GPUs.
+    """
+    tasks = len(tables.durations)
+    layers = tasks // 2
+    durations, lags = np.zeros(2 * tasks, dtype=np.int64), np.zeros(2 * tasks, dtype=np.int64)
+    resources, place = np.zeros(2 * tasks, dtype=np.int64), np.zeros(tasks, dtype=np.int64)
+    groups = gpu.max() + 1
+    room, area = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
+    if not rooms(tables, gpu, period, room, area):
+        return True
+    n = lay_chain(tables, gpu, durations, lags, resources, place)
+    own, kept = np.zeros((tasks, 3), dtype=np.int64), np.zeros((layers, 4), dtype=np.int64)
+    direct = np.zeros((tasks, 4), dtype=np.int64)
+    counts = np.zeros(3, dtype=np.int64)
+    for task in range(tasks):
+        layer = min(task, tasks - 1 - task)
+        g = gpu[layer]
+        if g < 0:
+            continue
+        own[counts[0]] = place[task], tables.own[task], g
+        counts[0] += 1
+        if task < layers and tables.activations[task] > 0:
+            kept[counts[1]] = place[task], place[tasks - 1 - task], tables.activations[task], g
+            counts[1] += 1
+        following = task + 1
+        if tables.inputs_only or following == tasks or gpu[min(following, tasks - 1 - following)] != g:
+            continue
+        if tables.activations[following] > 0:
+            direct[counts[2]] = place[task], place[following], tables.activations[following], g
+            counts[2] += 1
+    part = Part(
+        period, durations[:n], lags[:n], resources[:n],
+        own[: counts[0]], kept[: counts[1]], direct[: counts[2]], room, area,
+    )  # fmt: skip
+    stack = np.empty((DEPTH, n, n), dtype=np.int64)
+    return examine(part, stack, nodes) == REFUTED
