@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from types import FunctionType
+from collections.abc import Sequence
 from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
@@ -12,6 +10,7 @@ from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
 from . import anneal_kernel
+from .compiled import compiled
 from .schedule import pattern_at
 
 STEPS = 100_000
@@ -26,13 +25,13 @@ class Annealer:
 
     def __init__(self, problem: ChainProblem, chain: IntegerChain, seed: int) -> None:
         self.problem, self.chain = problem, chain
-        self.tables = _tables(chain)
-        self.random = _array([2 * seed + 1], "uint64")
+        self.tables = tables(chain)
+        self.random = array([2 * seed + 1], "uint64")
         self.steps, self.failed = STEPS, 0
 
     def improve(self, plan: PatternPlan, ceiling: int) -> PatternPlan | None:
         """One round from the plan's allocation: a better plan, or None."""
-        loop = compiled_loop()
+        loop = compiled(anneal_kernel, "anneal")
         state = self._state(plan.allocation)
         if not loop(self.tables, state, ceiling, self.steps, HOT, COLD):
             self.failed += 1
@@ -41,6 +40,10 @@ class Annealer:
             return None
         self.failed, self.steps = 0, STEPS
         return self._plan(state, ceiling)
+
+    def warm_up(self) -> None:
+        """Compile or load the loop."""
+        compiled(anneal_kernel, "anneal")(self.tables, self._state([0] * self.chain.layers), 1, 0, HOT, COLD)
 
     def _plan(self, state: anneal_kernel.State, period: int) -> PatternPlan | None:
         """As a pattern of the true problem; what the referee rejects is none."""
@@ -54,9 +57,9 @@ class Annealer:
         resources = self.chain.gpus + self.chain.gpus**2
         return anneal_kernel.State(
             random=self.random,
-            gpu=_array(allocation),
+            gpu=array(allocation),
             passed=_zeros(tasks),
-            middle=_array([self.failed % 2]),
+            middle=array([self.failed % 2]),
             starts=_zeros(tasks),
             sent=_zeros(tasks),
             busy=_zeros(resources, 2 * tasks, 2),
@@ -75,14 +78,15 @@ def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers[gpu] for gpu in allocation)
 
 
-def _tables(chain: IntegerChain) -> anneal_kernel.Tables:
+def tables(chain: IntegerChain) -> anneal_kernel.Tables:
+    """The problem for the compiled loops."""
     assert chain.memory is not None
     return anneal_kernel.Tables(
-        durations=_array(chain.durations),
-        transfers=_array(chain.transfers),
-        activations=_array(chain.activations),
-        weights=_array(chain.weights),
-        own=_array([chain.own_size(task) for task in range(chain.tasks)]),
+        durations=array(chain.durations),
+        transfers=array(chain.transfers),
+        activations=array(chain.activations),
+        weights=array(chain.weights),
+        own=array([chain.own_size(task) for task in range(chain.tasks)]),
         gpus=chain.gpus,
         memory=chain.memory,
         inputs_only=chain.inputs_only,
@@ -90,7 +94,8 @@ def _tables(chain: IntegerChain) -> anneal_kernel.Tables:
     )
 
 
-def _array(values: Sequence[int], kind: str = "int64") -> Any:
+def array(values: Sequence[int], kind: str = "int64") -> Any:
+    """Of machine words."""
     import numpy as np
 
     return np.array(values, dtype=kind)
@@ -100,24 +105,3 @@ def _zeros(*shape: int) -> Any:
     import numpy as np
 
     return np.zeros(shape, dtype=np.int64)
-
-
-@cache
-def compiled_loop() -> Callable[..., bool]:
-    """The functions of the kernel, compiled in a scope of their own; the machine code is kept on disk."""
-    import numba
-
-    compiler: Any = numba.njit
-    scope: dict[str, Any] = dict(vars(anneal_kernel))
-    for name, function in _functions():
-        twin = FunctionType(function.__code__, scope, name)
-        twin.__module__ = anneal_kernel.__name__
-        # Only `anneal` is called from Python; wrappers for the others would double the time to compile.
-        inner = {} if name == "anneal" else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        scope[name] = compiler(cache=True, nogil=True, error_model="numpy", **inner)(twin)
-    loop: Callable[..., bool] = scope["anneal"]
-    return loop
-
-
-def _functions() -> Iterator[tuple[str, FunctionType]]:
-    return ((name, value) for name, value in vars(anneal_kernel).items() if isinstance(value, FunctionType))

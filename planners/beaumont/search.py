@@ -21,6 +21,9 @@ from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from .allocation import candidate, period_bound
 from .annealing import Annealer
+from .compiled import ready
+from .layer_sets import allocation_of
+from .levels import Levels
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
 from .solver import Solver
@@ -32,8 +35,8 @@ PATIENCE = 8
 LOWER_BY, RAISE_BY = 0.6, 1.5
 IMPROVING_SHARES = (0.15, 0.9)
 """Where in the gap the allocations are sought that are to give better patterns."""
-QUICK_S = 3.0
-"""Problems that take no longer are not worth the annealing loop, which has to be compiled or loaded."""
+QUICK_S, BRIEF_S = 3.0, 1.0
+"""Problems that take no longer are not worth loops that have to be compiled or loaded: annealing, and walks."""
 ROUNDS_IN_TURN = 4
 """After so many rounds that found nothing, annealing rests for one more step between two rounds,"""
 MOST_REST = 10
@@ -74,6 +77,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.refuter = Refuter(self.chain, self.solver)
+        self.levels = Levels(self.chain)
         self.changed = threading.Condition()
         self.busy: set[tuple[int, ...]] = set()
         self.schedules = 0
@@ -142,7 +146,40 @@ class Search:
             waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
         if annealing:
             self._anneal()
-            return
+        elif not self._walk(waiting):
+            self._relax(level, improving, refuted, waiting)
+
+    def _walk(self, waiting: Sequence[tuple[int, ...]]) -> bool:
+        """Go on with the walk over partitions, where there is one."""
+        if self.plan is None or monotonic() - self.started < BRIEF_S or not self.levels.ready():
+            return False
+        with self.changed:
+            walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
+        if walk is None:
+            return False
+        sets = walk.next()
+        if sets is not None:
+            self._try(allocation_of(self.chain, sets), walk.period)
+        elif walk.done:
+            self._exhausted(walk.period, waiting)
+        return True
+
+    def _try(self, allocation: tuple[int, ...], level: int) -> None:
+        """Schedule a candidate, unless it is known."""
+        with self.changed:
+            known = allocation in self.busy or allocation in self.postponed or allocation in self.undecided
+            if known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= level:
+                return
+            self.busy.add(allocation)
+        try:
+            self._schedule(allocation, self.lower)
+        finally:
+            with self.changed:
+                self.busy.discard(allocation)
+                self.changed.notify_all()
+
+    def _relax(self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]) -> None:
+        """Ask the relaxation for an allocation, and examine it."""
         found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
         if found.exhausted:
             self._exhausted(level, waiting)
@@ -217,17 +254,21 @@ class Search:
         chain = self.chain
         if self.plan is None or chain.memory is None or chain.exclusive_buffers or self.annealing:
             return False
-        if monotonic() - self.started < QUICK_S:
+        if monotonic() - self.started < QUICK_S or not self._loop_ready():
             return False
         self.rested += 1
         return self.rested > self.rest
+
+    def _loop_ready(self) -> bool:
+        self.annealer = self.annealer or Annealer(self.problem, self.chain, self.solver.seed)
+        return ready("annealing", self.annealer.warm_up)
 
     def _anneal(self) -> None:
         """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""
         plan = self.plan
         assert plan is not None
         try:
-            self.annealer = self.annealer or Annealer(self.problem, self.chain, self.solver.seed)
+            assert self.annealer is not None
             found = self.annealer.improve(plan, self.ceiling)
             with self.changed:
                 self.failed_rounds = 0 if found is not None else self.failed_rounds + 1
@@ -263,7 +304,9 @@ class Search:
                 self.plan = answer.plan
                 self.tell(answer.plan, self.chain.true_time(self.lower))
             if answer.proven:
-                self.refuted.append(Refuted(Known.whole(allocation), max(answer.refuted, self.ceiling)))
+                period = max(answer.refuted, self.ceiling)
+                self.refuter.longest_refuted[Known.whole(allocation)] = period
+                self.refuted.append(Refuted(Known.whole(allocation), period))
             elif answer.finer:
                 self.undecided[allocation] = answer.refuted
             else:

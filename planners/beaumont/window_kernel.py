@@ -1,0 +1,384 @@
+"""Can a few GPUs hold their layers at a period? Branch and bound on windows, in plain loops over arrays.
+
+Two activities of one resource never meet modulo the period T, so their starts lie in one of the windows
+[d_i + h T, (h + 1) T - d_j] apart, h a whole number; and the windows decide how many copies of a kept activation are
+there while a task runs. A node of the search holds the least distances between all starts, closed under addition.
+Distances lift windows, windows lift distances, and memory that is nearly full forbids wider windows. Compiled where
+numba is at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .anneal_kernel import Tables
+
+FITS, REFUTED, OPEN = 1, 0, -1
+DEPTH = 100
+"""Branchings below each other before the search gives up."""
+UNKNOWN = -1
+
+
+class Part(NamedTuple):
+    """What is known of an allocation, as arrays: activities in the order of the chain."""
+
+    period: int
+    durations: Any
+    lags: Any
+    """Least time from the start of each activity to that of the next one."""
+    resources: Any
+    """Who excludes whom; -1: nobody."""
+    tasks: Any
+    """Rows (position, what the task alone holds, GPU)."""
+    kept: Any
+    """Rows (position of the forward task, of the backward task, size, GPU)."""
+    direct: Any
+    """Rows (position, position of the next task, size, GPU) of what waits between two tasks of one GPU."""
+    room: Any
+    """Memory per GPU beside what is always there."""
+    area: Any
+    """Per GPU: size times time that is left for what is kept and what waits."""
+
+
+def quotient_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def low(part: Part, apart: Any, i: int, j: int) -> int:
+    """The least window of two positions i < j."""
+    least: int = quotient_up(apart[i, j] + part.durations[j], part.period) - 1
+    return least
+
+
+def high(part: Part, apart: Any, i: int, j: int) -> int:
+    most: int = (-apart[j, i] - part.durations[i]) // part.period
+    return most
+
+
+def raise_to(apart: Any, i: int, j: int, least: int) -> bool:
+    """Start j at least so much after i, with all that follows; False: that is a contradiction."""
+    n = len(apart)
+    if apart[i, j] >= least:
+        return True
+    if least + apart[j, i] > 0:
+        return False
+    for a in range(n):
+        to_j = apart[a, i] + least
+        if to_j <= apart[a, j]:
+            continue
+        for b in range(n):
+            through = to_j + apart[j, b]
+            if through > apart[a, b]:
+                apart[a, b] = through
+    return True
+
+
+def windows(part: Part, apart: Any) -> int:
+    """Distances to the nearest windows: -1 a contradiction, else whether something changed."""
+    n, period, durations = len(part.durations), part.period, part.durations
+    changed = 0
+    for i in range(n):
+        if part.resources[i] < 0:
+            continue
+        for j in range(i + 1, n):
+            if part.resources[i] != part.resources[j]:
+                continue
+            least, most = low(part, apart, i, j), high(part, apart, i, j)
+            if least > most:
+                return -1
+            if apart[i, j] < durations[i] + least * period:
+                changed = 1
+                if not raise_to(apart, i, j, durations[i] + least * period):
+                    return -1
+            if apart[j, i] < durations[j] - (most + 1) * period:
+                changed = 1
+                if not raise_to(apart, j, i, durations[j] - (most + 1) * period):
+                    return -1
+    return changed
+
+
+def copies(part: Part, apart: Any, first: int, last: int, at: int) -> int:
+    """The least number of copies that live from the start of `first` to the end of `last`, while `at` runs."""
+    if at == first:
+        return low(part, apart, first, last)
+    if at == last:
+        return low(part, apart, first, last) + 1
+    least = low(part, apart, first, last)
+    if at < first:
+        return max(least, low(part, apart, at, last) - high(part, apart, at, first))
+    if at > last:
+        return max(least, low(part, apart, first, at) - high(part, apart, last, at))
+    return max(least, low(part, apart, first, at) + low(part, apart, at, last) + 1)
+
+
+def waiting(part: Part, apart: Any, first: int, last: int, at: int) -> int:
+    """The least number of outputs of `first` that wait for `last` while `at` runs."""
+    if at in (first, last):
+        return 0
+    if at < first:
+        return max(0, low(part, apart, at, last) - high(part, apart, at, first))
+    return max(0, low(part, apart, first, at) - high(part, apart, last, at))
+
+
+def narrow(part: Part, apart: Any, i: int, j: int) -> int:
+    """Take the least window: -1 a contradiction, else whether something changed."""
+    if i > j:
+        i, j = j, i
+    most = (low(part, apart, i, j) + 1) * part.period - part.durations[j]
+    if -apart[j, i] <= most:
+        return 0
+    return 1 if raise_to(apart, j, i, -most) else -1
+
+
+def memory(part: Part, apart: Any) -> int:
+    """While each task runs: -1 too much, else whether something changed."""
+    changed = 0
+    for row in range(len(part.tasks)):
+        at, group = part.tasks[row, 0], part.tasks[row, 2]
+        spare = part.room[group] - part.tasks[row, 1]
+        for k in range(len(part.kept)):
+            if part.kept[k, 3] == group:
+                spare -= part.kept[k, 2] * copies(part, apart, part.kept[k, 0], part.kept[k, 1], at)
+        for k in range(len(part.direct)):
+            if part.direct[k, 3] == group:
+                spare -= part.direct[k, 2] * waiting(part, apart, part.direct[k, 0], part.direct[k, 1], at)
+        if spare < 0:
+            return -1
+        for k in range(len(part.kept)):
+            first, last = part.kept[k, 0], part.kept[k, 1]
+            if part.kept[k, 3] != group or part.kept[k, 2] <= spare:
+                continue
+            if at <= first or at >= last:
+                if at in (first, last):
+                    done = narrow(part, apart, first, last)
+                    if done < 0:
+                        return -1
+                    changed = max(changed, done)
+                continue
+            if low(part, apart, first, at) + low(part, apart, at, last) + 1 < low(part, apart, first, last):
+                continue
+            for other in (first, last):
+                done = narrow(part, apart, other, at)
+                if done < 0:
+                    return -1
+                changed = max(changed, done)
+    return changed
+
+
+def areas(part: Part, apart: Any) -> int:
+    """Little's law on each GPU: -1 too much, else whether something changed."""
+    changed = 0
+    for group in range(len(part.room)):
+        spare = part.area[group]
+        for k in range(len(part.kept)):
+            if part.kept[k, 3] == group:
+                first, last = part.kept[k, 0], part.kept[k, 1]
+                spare -= part.kept[k, 2] * (apart[first, last] + part.durations[last])
+        for k in range(len(part.direct)):
+            if part.direct[k, 3] == group:
+                first, last = part.direct[k, 0], part.direct[k, 1]
+                spare -= part.direct[k, 2] * (apart[first, last] - part.durations[first])
+        if spare < 0:
+            return -1
+        for k in range(len(part.kept)):
+            if part.kept[k, 3] == group and part.kept[k, 2] > 0:
+                first, last = part.kept[k, 0], part.kept[k, 1]
+                most = apart[first, last] + spare // part.kept[k, 2]
+                if -apart[last, first] > most:
+                    changed = 1
+                    if not raise_to(apart, last, first, -most):
+                        return -1
+    return changed
+
+
+def settle(part: Part, apart: Any) -> bool:
+    """All consequences; False: a contradiction."""
+    while True:
+        first = windows(part, apart)
+        if first < 0:
+            return False
+        if first > 0:
+            continue
+        second = memory(part, apart)
+        if second < 0:
+            return False
+        if second > 0:
+            continue
+        third = areas(part, apart)
+        if third < 0:
+            return False
+        if third == 0:
+            return True
+
+
+def undecided(part: Part, apart: Any, chosen: Any) -> bool:
+    """The pair whose two sides both say most."""
+    n, period, durations = len(part.durations), part.period, part.durations
+    best = -1
+    for i in range(n):
+        if part.resources[i] < 0:
+            continue
+        for j in range(i + 1, n):
+            if part.resources[i] != part.resources[j]:
+                continue
+            least = low(part, apart, i, j)
+            if least >= high(part, apart, i, j):
+                continue
+            later = durations[i] + (least + 1) * period - apart[i, j]
+            sooner = -apart[j, i] - (least + 1) * period + durations[j]
+            score = min(later, sooner)
+            if score > best:
+                best = score
+                chosen[0], chosen[1], chosen[2] = i, j, least
+    return best >= 0
+
+
+def begin(part: Part, apart: Any) -> None:
+    """Distances along the chain; of two activities in a row the later one never waits for more than a period."""
+    n = len(part.durations)
+    for i in range(n):
+        apart[i, i] = 0
+        for j in range(i + 1, n):
+            apart[i, j] = apart[i, j - 1] + part.lags[j - 1]
+            apart[j, i] = apart[j - 1, i] - part.lags[j - 1] - part.period
+
+
+def examine(part: Part, stack: Any, nodes: int) -> int:
+    """FITS, REFUTED, or OPEN after so many nodes. stack[depth] are the distances of the nodes on the way."""
+    begin(part, stack[0])
+    chosen = np.zeros(3, dtype=np.int64)
+    depth = 0
+    while depth >= 0:
+        nodes -= 1
+        if nodes < 0 or depth + 2 > len(stack):
+            return OPEN
+        apart = stack[depth]
+        if not settle(part, apart):
+            depth -= 1
+            continue
+        if not undecided(part, apart, chosen):
+            return FITS
+        i, j, least = chosen[0], chosen[1], chosen[2]
+        stack[depth + 1] = apart
+        late = raise_to(apart, i, j, part.durations[i] + (least + 1) * part.period)
+        soon = raise_to(stack[depth + 1], j, i, part.durations[j] - (least + 1) * part.period)
+        if not late:
+            if not soon:
+                depth -= 1
+                continue
+            stack[depth] = stack[depth + 1]
+        elif soon:
+            depth += 1
+    return REFUTED
+
+
+# ---- what is known, as a part ------------------------------------------------------------------------------
+
+
+def user(tables: Tables, gpu: Any, edge: int) -> int:
+    """The number of an edge's link, behind those of the GPUs; UNKNOWN where not both ends are known to differ."""
+    tasks = len(tables.durations)
+    sender, receiver = gpu[min(edge - 1, tasks - edge)], gpu[min(edge, tasks - 1 - edge)]
+    if sender == receiver or sender < 0 or receiver < 0:
+        return UNKNOWN
+    if not tables.full_duplex and sender > receiver:
+        sender, receiver = receiver, sender
+    link: int = tables.gpus + sender * tables.gpus + receiver
+    return link
+
+
+def lay_chain(tables: Tables, gpu: Any, durations: Any, lags: Any, resources: Any, place: Any) -> int:
+    """Tasks of known layers, and transfers that may meet others, become activities; the rest only takes its time."""
+    tasks = len(tables.durations)
+    users = np.zeros(tables.gpus * (tables.gpus + 1), dtype=np.int64)
+    for edge in range(1, tasks):
+        link = user(tables, gpu, edge)
+        if link >= 0 and tables.transfers[edge] > 0:
+            users[link] += 1
+    count = 0
+    for task in range(tasks):
+        layer = min(task, tasks - 1 - task)
+        lag = tables.durations[task]
+        if gpu[layer] >= 0:
+            durations[count], resources[count], lags[count] = lag, gpu[layer], 0
+            place[task] = count
+            count += 1
+        if count:
+            lags[count - 1] += lag
+        edge = task + 1
+        if edge == tasks or gpu[layer] == gpu[min(edge, tasks - 1 - edge)]:
+            continue
+        lag, link = tables.transfers[edge], user(tables, gpu, edge)
+        if link >= 0 and lag > 0 and users[link] > 1:
+            durations[count], resources[count], lags[count] = lag, link, 0
+            count += 1
+        if count:
+            lags[count - 1] += lag
+    return count
+
+
+def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
+    """Memory beside weights and slots, and beside what tasks hold while they run; False: there is none."""
+    tasks = len(tables.durations)
+    layers = tasks // 2
+    room[:] = tables.memory
+    area[:] = 0
+    for layer in range(layers):
+        g = gpu[layer]
+        if layer and not tables.inputs_only and g != gpu[layer - 1]:
+            size = tables.activations[layer] + tables.activations[tasks - layer]
+            if g >= 0:
+                room[g] -= size
+            if gpu[layer - 1] >= 0:
+                room[gpu[layer - 1]] -= size
+        if g >= 0:
+            room[g] -= tables.weights[layer]
+            if not tables.inputs_only:
+                last = tasks - 1 - layer
+                area[g] -= tables.activations[layer + 1] * tables.durations[layer]
+                area[g] -= (tables.activations[last] + tables.activations[last + 1]) * tables.durations[last]
+    area += period * room
+    return bool(room.min() >= 0)
+
+
+def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
+    """Is it proven, with so many nodes at most, that no pattern with the period has these layers on these GPUs?
+
+    gpu[layer]: a number from 0 on, or UNKNOWN; layers beside known ones are on other GPUs.
+    """
+    tasks = len(tables.durations)
+    layers = tasks // 2
+    durations, lags = np.zeros(2 * tasks, dtype=np.int64), np.zeros(2 * tasks, dtype=np.int64)
+    resources, place = np.zeros(2 * tasks, dtype=np.int64), np.zeros(tasks, dtype=np.int64)
+    groups = gpu.max() + 1
+    room, area = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
+    if not rooms(tables, gpu, period, room, area):
+        return True
+    n = lay_chain(tables, gpu, durations, lags, resources, place)
+    own, kept = np.zeros((tasks, 3), dtype=np.int64), np.zeros((layers, 4), dtype=np.int64)
+    direct = np.zeros((tasks, 4), dtype=np.int64)
+    counts = np.zeros(3, dtype=np.int64)
+    for task in range(tasks):
+        layer = min(task, tasks - 1 - task)
+        g = gpu[layer]
+        if g < 0:
+            continue
+        own[counts[0]] = place[task], tables.own[task], g
+        counts[0] += 1
+        if task < layers and tables.activations[task] > 0:
+            kept[counts[1]] = place[task], place[tasks - 1 - task], tables.activations[task], g
+            counts[1] += 1
+        following = task + 1
+        if tables.inputs_only or following == tasks or gpu[min(following, tasks - 1 - following)] != g:
+            continue
+        if tables.activations[following] > 0:
+            direct[counts[2]] = place[task], place[following], tables.activations[following], g
+            counts[2] += 1
+    part = Part(
+        period, durations[:n], lags[:n], resources[:n],
+        own[: counts[0]], kept[: counts[1]], direct[: counts[2]], room, area,
+    )  # fmt: skip
+    stack = np.empty((DEPTH, n, n), dtype=np.int64)
+    return examine(part, stack, nodes) == REFUTED
