@@ -492,7 +492,8 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
 
     1 and its extra time, with `choice` filled by layer; 0: none; -1: too many branches. Depth first, layers with
     the best savings per time first; a branch is left when even fractions of the remaining steps cost too much,
-    and it ends when the greedy completion is good enough.
+    and it ends when the greedy completion is good enough. Of layers that are alike the first saves the most: no other
+    order is better.
     """
     layers = x.edge_start.shape[0] - 1
     mask = np.empty(x.bits.shape[1], dtype=np.uint64)
@@ -512,10 +513,12 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
     steps, layer_of = chains(x, held, count, tau, cost, y, scratch)
     _, _, drop, rise, order = scratch
     rank, in_rank, ranked = ranks(count, steps, order, layer_of)
+    twin = twins(x, held, tau, cost, in_rank, ranked, fast)
     # Per depth: which option is tried, what is still to be saved and may still be spent.
     trying = np.full(ranked + 1, -1, dtype=np.int64)
     needs = np.empty(ranked + 1)
     budgets = np.empty(ranked + 1)
+    saving = np.zeros(ranked + 1)
     needs[0], budgets[0] = need, budget
     depth, branches = 0, 0
     while depth >= 0:
@@ -544,7 +547,10 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
         extra = cost[o] - cost[fast[h]]
         if (o != fast[h] and saved <= 0.0) or extra > budgets[depth]:
             continue
+        if twin[depth] >= 0 and saved > saving[twin[depth]]:
+            continue
         choice[v] = o
+        saving[depth] = saved
         needs[depth + 1] = needs[depth] - saved
         budgets[depth + 1] = budgets[depth] - extra
         trying[depth + 1] = -1
@@ -584,6 +590,36 @@ def ranks(count: int, steps: int, order: Any, layer_of: Any) -> tuple[Any, Any, 
             rank[h], in_rank[ranked] = ranked, h
             ranked += 1
     return rank, in_rank, ranked
+
+
+ALIKE = 1e-14
+"""Relative: costs that differ by no more differ by rounding."""
+
+
+def twins(x: Layers, held: Any, tau: int, cost: Any, in_rank: Any, ranked: int, fast: Any) -> Any:
+    """For each layer by rank the last one before it that need not save less than it does; -1: there is none.
+
+    Two options that save the same in both layers: the earlier one saves it at no higher cost. More options: they have
+    to be the same in memory and in what they cost more than the fastest.
+    """
+    twin = np.full(ranked + 1, -1, dtype=np.int64)
+    for r in range(1, ranked):
+        h = in_rank[r]
+        b, count = x.option_start[tau, held[h]], x.option_start[tau, held[h] + 1] - x.option_start[tau, held[h]]
+        for q in range(r - 1, -1, -1):
+            g = in_rank[q]
+            a = x.option_start[tau, held[g]]
+            alike = x.option_start[tau, held[g] + 1] - a == count and fast[g] - a == fast[h] - b
+            for o in range(count):
+                if not alike:
+                    break
+                alike = x.per_batch[a + o] == x.per_batch[b + o] and x.fixed[a + o] == x.fixed[b + o]
+                apart = (cost[a + o] - cost[fast[g]]) - (cost[b + o] - cost[fast[h]])
+                alike = alike and ((count == 2 and apart <= 0.0) or abs(apart) <= ALIKE * cost[b + o])
+            if alike:
+                twin[r] = q
+                break
+    return twin
 
 
 def complete(
