@@ -133,6 +133,7 @@ class _Run:
         size = {
             "downsets": self.search.model.downsets,
             "stages": len(table.pair_source) * table.base.shape[1],
+            "knapsacks": self.search.tables.extras,
             "decisions": self.search.decisions,
         }
         plan: Any = self.search.plan(self.steps)
