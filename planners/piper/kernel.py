@@ -408,25 +408,29 @@ def decide(
     best = np.empty((devices + 1, 5), dtype=np.int64)
     choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
     least = np.full(downsets, NONE, dtype=np.int64)  # devices, of the first plan in a front
+    sparest = np.full(downsets, NONE, dtype=np.int64)  # sum of degrees, of the last plan in a front
+    upto = np.empty(devices + 1, dtype=np.int64)  # least sum on so many devices or fewer
     table = np.empty((degrees, octets.shape[1], 256))
     active = np.empty(octets.shape[1], dtype=np.int64)
     enough = np.searchsorted(replicas, np.arange(most + 2))
     per_time = (1 - 1e-12) / limit if limit > 0.0 else 0.0
+    hair = 1e-10 * rest_work[0]
     undecided = 0
     front_size[0] = 1
     front[0, 0, :] = 0
-    least[0] = 0
+    least[0] = sparest[0] = 0
     for j in range(1, downsets):
         front_size[j] = 0
         room = devices - int(np.ceil(rest_work[j] * per_time))
         if room < 1:
             continue
         best[:, 0] = NONE
+        upto[:] = NONE
         bytes_active = -1
         for p in range(t.pair_start[j], t.pair_start[j + 1]):
             i = pair_source[p]
             free = room - least[i]
-            if free < 1:
+            if free < 1 or np.ceil((rest_work[i] - rest_work[j] - hair) * per_time) > free:
                 continue
             r = row[p] if tabled else -1
             for tau in range(degrees):
@@ -435,7 +439,8 @@ def decide(
                     fastest, last, start = t.fastest[r, tau], t.last[r, tau], t.extra_start[r, tau]
                 else:
                     base = prefix[tau, TIME, j] - prefix[tau, TIME, i]
-                    if base * per_time * degree[tau] > free:
+                    d = max(1, int(np.ceil(base * per_time)))
+                    if d * degree[tau] > free or upto[least[i] + d * degree[tau]] <= sparest[i] + d:
                         continue
                     last = quick_last(x, i, j, tau)
                     if last < 1:
@@ -452,7 +457,9 @@ def decide(
                 d = int(np.ceil(base * per_time))
                 if d * degree[tau] > free or d > batches:
                     continue
-                n = enough[max(d, 0)]
+                if upto[least[i] + d * degree[tau]] <= sparest[i] + d:
+                    continue  # no better than what is known
+                n = enough[max(d, 0)]  # rounding may leave less than nothing
                 left = front_size[i]
                 while n < count and left > 0:
                     if x.only[tau] >= 0 and n != x.only[tau]:
@@ -481,6 +488,9 @@ def decide(
                         k = front[i, left, 0] + d * degree[tau]
                         if k <= room and s < best[k, 0]:
                             best[k, 0], best[k, 1], best[k, 2], best[k, 3], best[k, 4] = s, p, tau, d, left
+                            while k <= devices and upto[k] > s:
+                                upto[k] = s
+                                k += 1
                     n += 1
         size, fewest = 0, NONE
         for k in range(1, devices + 1):
@@ -491,7 +501,7 @@ def decide(
                 size += 1
         front_size[j] = size
         if size:
-            least[j] = front[j, 0, 0]
+            least[j], sparest[j] = front[j, 0, 0], front[j, size - 1, 1]
     return front_size[downsets - 1], undecided
 
 

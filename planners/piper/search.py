@@ -21,6 +21,10 @@ STRICT = 1e-12
 NEAR = 1e-3
 """Relative distance of value and bound from which on the value itself is put to the test."""
 
+FIRST_TRY, FASTER = 1.02, 2.0
+"""The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
+again and again. Low limits are decided fastest."""
+
 RELAXED_GAP = 1e-7
 """Relative: how sharply the bound of relaxed knapsacks is located."""
 
@@ -122,10 +126,15 @@ class Search:
     def best(self, hear: Callable[[float, float, list[Step]], None] | None = None) -> tuple[float, list[Step]] | None:
         """The optimum and its stages, last to first; None where nothing fits."""
         low = self.bound = self.lower_bound()
-        if not self.decide(worst_load(self.tables.layers, float(self.sync.max()))):
-            return None
+        most = worst_load(self.tables.layers, float(self.sync.max()))
+        limit = low * FIRST_TRY or most
+        while not self.decide(limit := min(limit, most)):
+            if limit >= most:
+                return None
+            low = self._missed(limit)
+            limit += FASTER * (limit - self.lower_bound())
         steps = self.trace()
-        high = self.value(steps)
+        high = min(limit, self.value(steps))
         while True:
             if hear is not None:
                 hear(high, self.bound, steps)
@@ -137,9 +146,7 @@ class Search:
                 steps = self.trace()
                 high = min(limit, self.value(steps))
                 continue
-            if self.settled and self.exact:
-                self.bound = max(self.bound, limit)
-            low = limit
+            low = self._missed(limit)
             if close:
                 break
         if self.bound < high * (1 - 2 * STRICT):
@@ -147,6 +154,12 @@ class Search:
         if self.bound >= high * (1 - 2 * STRICT):
             self.bound = high
         return high, steps
+
+    def _missed(self, limit: float) -> float:
+        """There is no plan below: a bound, where that is a proof."""
+        if self.settled and self.exact:
+            self.bound = max(self.bound, limit)
+        return limit
 
     def _relax(self, high: float) -> None:
         """Raise the bound: below which limit not even the relaxed knapsacks allow a plan?"""
