@@ -28,8 +28,8 @@ def _piper(name: str, title: str, attribute: str, *, exact: bool = False) -> Ent
     return Entry(name, title, "staging", address, PIPER_OPTIONS, exact=exact)
 
 
-def _equal(name: str, title: str, attribute: str) -> Entry:
-    address = f"pipeplan.planners.piper.equal:{attribute}"
+def _equal(name: str, title: str, attribute: str, module: str = "equal") -> Entry:
+    address = f"pipeplan.planners.piper.{module}:{attribute}"
     return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False)
 
 
@@ -69,6 +69,7 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "The same without recomputation", "NO_RECOMPUTATION"),
         _equal("equi", "Equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
+        _equal("piper-pipedream", "PipeDream's partitioner, blind to memory", "PLANNER", "pipedream"),
         Entry("exact-beaumont", "Allocations, schedules and no-goods in turn", "chain", f"{_CHAINS}.exact:PLANNER"),
         _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
