@@ -46,12 +46,15 @@ class StagedPlan:
 
 
 def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:
-    """Configurations are listed like the nodes: JSON keys could not tell the ids 1 and "1" apart."""
+    """Configurations by id; as pairs where keys of an object could not tell ids apart, such as 1 and "1"."""
+    chosen: dict[str, str] | list[list[NodeId]] = {str(node_id): way for node_id, way in stage.configurations.items()}
+    if len(chosen) < len(stage.configurations) or len({str(node_id) for node_id in stage.nodes}) < len(stage.nodes):
+        chosen = [[node_id, way] for node_id, way in stage.configurations.items()]
     return {
         "nodes": list(stage.nodes),
         "data_parallel": stage.data_parallel,
         "tensor_parallel": stage.tensor_parallel,
-        "configurations": {str(node_id): way for node_id, way in stage.configurations.items()},
+        "configurations": chosen,
     }
 
 
@@ -63,12 +66,27 @@ def _stage_from_json(where: str, entry: object) -> PlannedStage:
     degrees = [require(where, data, key) for key in ("data_parallel", "tensor_parallel")]
     for key, degree in zip(("data_parallel", "tensor_parallel"), degrees, strict=True):
         check_count(f"{where}.{key}", degree)
-    place = f"{where}.configurations"
-    names = as_object(place, require(where, data, "configurations"))
+    chosen = _configurations(f"{where}.configurations", require(where, data, "configurations"), nodes)
+    return PlannedStage(nodes, degrees[0], degrees[1], chosen)
+
+
+def _configurations(where: str, value: object, nodes: tuple[NodeId, ...]) -> dict[NodeId, str]:
+    """An object by the ids as text, or a list of pairs (id, configuration)."""
     by_text = {str(node_id): node_id for node_id in nodes}
     chosen: dict[NodeId, str] = {}
-    for key, way in names.items():
-        check_id(place, key)
-        check_text(f"{place}[{show(key)}]", way)
+    if isinstance(value, list):
+        for number, pair in enumerate(value):
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise InputError(where, f"has the entry {show(pair)}", "give pairs [layer, configuration]")
+            node_id, way = pair
+            check_id(f"{where}[{number}][0]", node_id)
+            check_text(f"{where}[{number}][1]", way)
+            if node_id in chosen:
+                raise InputError(f"{where}[{number}]", f"names {show(node_id)} again", "give each layer once")
+            chosen[node_id] = way
+        return chosen
+    for key, way in as_object(where, value).items():
+        check_id(where, key)
+        check_text(f"{where}[{show(key)}]", way)
         chosen[by_text.get(key, key)] = way
-    return PlannedStage(nodes, degrees[0], degrees[1], chosen)
+    return chosen

@@ -10,7 +10,7 @@ from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .heuristics.options import OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
-from .piper.options import EQUI_OPTIONS
+from .piper.options import EQUI_OPTIONS, TABLE
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
@@ -23,13 +23,13 @@ def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool 
     return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start)
 
 
-def _piper(name: str, title: str, attribute: str, *, exact: bool = False) -> Entry:
+def _piper(name: str, title: str, attribute: str, *options: OptionSpec, exact: bool = False) -> Entry:
     address = f"pipeplan.planners.piper.planner:{attribute}"
-    return Entry(name, title, "staging", address, PIPER_OPTIONS, exact=exact)
+    return Entry(name, title, "staging", address, (*PIPER_OPTIONS, *options), exact=exact)
 
 
-def _equal(name: str, title: str, attribute: str) -> Entry:
-    address = f"pipeplan.planners.piper.equal:{attribute}"
+def _equal(name: str, title: str, attribute: str, module: str = "equal") -> Entry:
+    address = f"pipeplan.planners.piper.{module}:{attribute}"
     return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False)
 
 
@@ -63,12 +63,15 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search", takes_start=True),
-        _piper("dp-piper", "Dynamic program over downsets: stages, degrees, recomputation", "PLANNER", exact=True),
+        _piper(
+            "dp-piper", "Dynamic program over downsets: stages, degrees, recomputation", "PLANNER", TABLE, exact=True
+        ),
         _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),
         _piper("piper-no-ar", "The same without recomputation", "NO_RECOMPUTATION"),
         _equal("equi", "Equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
+        _equal("piper-pipedream", "PipeDream's partitioner, blind to memory", "PLANNER", "pipedream"),
         Entry(
             "exact-beaumont",
             "Allocations, schedules and no-goods in turn",

@@ -6,6 +6,10 @@ Times of a stage are multiplied by its number of replicas d, so that one table s
 
 where base is the time of the fastest options with all transfers, and extra(y) what the knapsack adds so that y
 micro-batches in flight fit the memory. extra never falls with y. Beyond `last` nothing fits.
+
+Only stages that may need a knapsack stand in the table. All others are *quick*: sums over the larger downset less sums
+over the smaller one, computed anew in each decision. That is as fast as reading them, and lattices with tens of
+millions of pairs take 4 bytes for each.
 """
 
 from __future__ import annotations
@@ -45,18 +49,28 @@ class Layers(NamedTuple):
     most: int
     """no more micro-batches in flight than this"""
     simple: Any
-    """bool[degrees]: no option gathers anything, so each layer has one fastest option, whatever the stage"""
+    """bool[degrees]: all options of a layer gather the same, so its fastest one is the same in all stages"""
     prefix: Any
-    """float[degrees, 6, downsets], for `simple` ones: time, weight, memory per batch and fixed of the fastest options,
-    least memory of one batch, and how many layers have no option"""
-    border: Any
-    """float[downsets]: time of all edges that a downset cuts"""
+    """float[degrees, 7, downsets], for `simple` ones: see `TIME` and the next"""
+    enter: Any
+    """float[degrees, downsets]: time of the edges that a downset cuts, as the stage behind them pays it"""
+    leave: Any
+    """the same as the stage before them pays it"""
     octets: Any
     """uint8[downsets, ..]: `bits` by bytes"""
     from_layer: Any
     to_layer: Any
     """the two ends of each edge"""
-    time_of_edge: Any
+    passing: Any
+    """float[degrees, edges]: what both its stages pay for an edge"""
+
+
+TIME, WEIGHT, PER_BATCH, FIXED, LEAST, MISSING, SEVERAL = range(7)
+"""Sums over downsets: what the fastest options take, the least memory of one batch, and how many layers have no option
+or several."""
+
+HAIR = 1e-12
+"""Relative: sums of memory in another order differ by no more; stages so near to the limit are put into the table."""
 
 
 class Table(NamedTuple):
@@ -66,22 +80,58 @@ class Table(NamedTuple):
     """int64[downsets + 1]: the pairs that end in a downset"""
     pair_source: Any
     """int32[pairs]: the smaller downset"""
+    row: Any
+    """int32[pairs]: where a pair stands in the arrays below, negative: it is quick; empty where all are"""
     base: Any
-    """float[pairs, degrees]; infinite where there is no such stage"""
+    """float[rows, degrees]; infinite where there is no such stage"""
     weight: Any
     fastest: Any
-    """int32[pairs, degrees]: up to so many in flight the fastest options fit"""
+    """int32[rows, degrees]: up to so many in flight the fastest options fit"""
     last: Any
     extra_start: Any
-    """int64[pairs, degrees]: the place of extra(fastest + 1)"""
+    """int64[rows, degrees]: the place of extra(fastest + 1)"""
     upper: Any
     """extra(y) of a choice that is known"""
     lower: Any
     """no choice has less"""
 
 
+def number_rows(x: Layers, pair_start: Any, pair_source: Any, row: Any) -> int:
+    """Which pairs may need a knapsack: how many, and into `row` (unless it is empty) their numbers or -1."""
+    prefix, simple, memory, most = x.prefix, x.simple, x.memory, x.most
+    degrees, noted = prefix.shape[0], row.shape[0] > 0
+    rows = 0
+    for j in range(pair_start.shape[0] - 1):
+        for p in range(pair_start[j], pair_start[j + 1]):
+            i = pair_source[p]
+            quick = True
+            for tau in range(degrees):
+                if not simple[tau]:
+                    quick = False
+                    break
+                if prefix[tau, MISSING, j] - prefix[tau, MISSING, i] > 0.5:
+                    continue
+                fixed = prefix[tau, FIXED, j] - prefix[tau, FIXED, i]
+                each = prefix[tau, PER_BATCH, j] - prefix[tau, PER_BATCH, i]
+                if (fixed + each * most) * (1 + HAIR) <= memory:
+                    continue
+                if prefix[tau, SEVERAL, j] - prefix[tau, SEVERAL, i] > 0.5:
+                    if (prefix[tau, LEAST, j] - prefix[tau, LEAST, i]) * (1 - HAIR) <= memory:
+                        quick = False
+                        break
+                elif each <= 0.0 or (
+                    np.floor((memory * (1 + HAIR) - fixed) / each) != np.floor((memory * (1 - HAIR) - fixed) / each)
+                ):
+                    quick = False
+                    break
+            if noted:
+                row[p] = -1 if quick else rows
+            rows += not quick
+    return rows
+
+
 def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int, int]:
-    """Fill the table for the pairs of downsets first..last-1; stops where `upper` is full.
+    """Fill the rows of the pairs of downsets first..last-1; stops where `upper` is full.
 
     Returns the downset that comes next and how many entries of `upper` are used.
     """
@@ -92,31 +142,25 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
     scratch = new_scratch(x, layers)
     for j in range(first, last):
         begun = used
-        left = False
-        for tau in range(degrees):
-            left = quick_stages(x, t, j, tau, used) or left if x.simple[tau] else True
-        if not left:
-            continue
         for p in range(t.pair_start[j], t.pair_start[j + 1]):
+            r = t.row[p]
+            if r < 0:
+                continue
             i = t.pair_source[p]
-            count = -1
+            for w in range(words):
+                mask[w] = x.bits[j, w] & ~x.bits[i, w]
+            count = held_layers(mask, layers, held)
             for tau in range(degrees):
-                if x.simple[tau] and t.last[p, tau] >= 0:
-                    continue
-                t.base[p, tau] = np.inf
-                if count < 0:
-                    for w in range(words):
-                        mask[w] = x.bits[j, w] & ~x.bits[i, w]
-                    count = held_layers(mask, layers, held)
+                t.base[r, tau] = np.inf
                 if not options_of(x, mask, held, count, tau, cost):
                     continue
                 base, weight, fastest = fastest_stage(x, held, count, tau, cost, scratch)
                 if fastest < 0:
                     continue
-                t.base[p, tau] = base
-                t.weight[p, tau] = 0.0 if x.only[tau] >= 0 else weight
-                t.fastest[p, tau] = fastest
-                t.extra_start[p, tau] = used
+                t.base[r, tau] = base
+                t.weight[r, tau] = 0.0 if x.only[tau] >= 0 else weight
+                t.fastest[r, tau] = fastest
+                t.extra_start[r, tau] = used
                 y = fastest + 1
                 while y <= x.most:
                     if used >= t.upper.shape[0]:
@@ -128,71 +172,73 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
                     t.lower[used] = lower
                     used += 1
                     y += 1
-                t.last[p, tau] = y - 1
+                t.last[r, tau] = y - 1
                 if y == 1:
-                    t.base[p, tau] = np.inf  # not even one micro-batch fits
+                    t.base[r, tau] = np.inf  # not even one micro-batch fits
     return last, used
 
 
-def quick_stages(x: Layers, t: Table, j: int, tau: int, used: int) -> bool:
-    """Stages that end in downset j by sums over downsets, where they need no knapsack; `last` is -1 where they do.
-
-    Edges that leave D_j into D_i pass by the stage; they are cut by both downsets and paid by neither here. One loop
-    without calls, because most of the time there are millions of such stages. True where some stage is left.
-    """
-    base, weight, fastest, last, extra_start = t.base, t.weight, t.fastest, t.last, t.extra_start
-    source, memory, most, weighs = t.pair_source, x.memory, x.most, x.only[tau] < 0
-    border, octets = x.border, x.octets
+def quick_last(x: Layers, i: int, j: int, tau: int) -> int:
+    """How many micro-batches in flight a quick stage has memory for; 0: there is no such stage."""
     sums = x.prefix[tau]
-    left = False
-    table, active = passing_tables(x, j)
-    for p in range(t.pair_start[j], t.pair_start[j + 1]):
-        i = source[p]
-        base[p, tau] = np.inf
-        last[p, tau] = 0
-        if sums[5, j] - sums[5, i] > 0.5 or (sums[4, j] - sums[4, i]) * (1 - 1e-12) > memory:
-            continue
-        if (sums[3, j] - sums[3, i] + (sums[2, j] - sums[2, i]) * most) * (1 + 1e-12) > memory:
-            last[p, tau] = -1
-            left = True
-            continue
-        passing = 0.0
-        for o in active:
-            passing += table[o, octets[i, o]]
-        base[p, tau] = sums[0, j] - sums[0, i] + border[j] + border[i] - 2.0 * passing
-        weight[p, tau] = sums[1, j] - sums[1, i] if weighs else 0.0
-        fastest[p, tau] = last[p, tau] = most
-        extra_start[p, tau] = used
-    return left
+    if sums[MISSING, j] - sums[MISSING, i] > 0.5:
+        return 0
+    fixed, each = sums[FIXED, j] - sums[FIXED, i], sums[PER_BATCH, j] - sums[PER_BATCH, i]
+    if (fixed + each * x.most) * (1 + HAIR) <= x.memory:
+        return x.most
+    if sums[SEVERAL, j] - sums[SEVERAL, i] > 0.5:
+        return 0
+    return max(0, int(np.floor((x.memory * (1 - HAIR) - fixed) / each)))
 
 
-def passing_tables(x: Layers, j: int) -> tuple[Any, Any]:
-    """Time of the edges from outside D_j into a set, by each byte of the set; and which bytes matter."""
-    into = np.zeros(8 * x.octets.shape[1])
+def stage_at(x: Layers, t: Table, p: int, i: int, j: int, tau: int) -> tuple[float, float, int, int, int]:
+    """Base, weights, fastest, last, and where extra times begin, of a stage in the table or a quick one."""
+    r = t.row[p] if t.row.shape[0] else -1
+    if r >= 0:
+        return t.base[r, tau], t.weight[r, tau], t.fastest[r, tau], t.last[r, tau], t.extra_start[r, tau]
+    last = quick_last(x, i, j, tau)
+    if last < 1:
+        return np.inf, 0.0, 0, 0, 0
+    base = x.prefix[tau, TIME, j] - x.prefix[tau, TIME, i] + x.enter[tau, j] + x.leave[tau, i]
     for e in range(x.from_layer.shape[0]):
-        u = x.from_layer[e]
+        u, v = x.from_layer[e], x.to_layer[e]
+        outside = not (x.bits[j, u >> 6] >> np.uint64(u & 63)) & np.uint64(1)
+        if outside and (x.bits[i, v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
+            base -= x.passing[tau, e]
+    weight = x.prefix[tau, WEIGHT, j] - x.prefix[tau, WEIGHT, i] if x.only[tau] < 0 else 0.0
+    return base, weight, last, last, 0
+
+
+def passing_tables(x: Layers, j: int, table: Any, active: Any) -> int:
+    """Into `table`, by degree, what edges from outside D_j into a set cost, for each byte of the set.
+
+    Such edges pass by a stage that ends in D_j: the larger and the smaller downset cut them, the stage pays neither.
+    Returns how many bytes matter, with their numbers in `active`.
+    """
+    degrees, octets = x.prefix.shape[0], x.octets.shape[1]
+    into = np.zeros((degrees, 8 * octets))
+    reached = np.zeros(8 * octets, dtype=np.bool_)
+    for e in range(x.from_layer.shape[0]):
+        u, v = x.from_layer[e], x.to_layer[e]
         if not (x.bits[j, u >> 6] >> np.uint64(u & 63)) & np.uint64(1):
-            into[x.to_layer[e]] += x.time_of_edge[e]
-    table = np.zeros((x.octets.shape[1], 256))
-    active = np.empty(x.octets.shape[1], dtype=np.int64)
+            # Layers outside D_j are in no smaller downset: what leads to them does not matter.
+            if (x.bits[j, v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
+                reached[v] = True
+            for tau in range(degrees):
+                into[tau, v] += x.passing[tau, e]
     count = 0
-    for o in range(x.octets.shape[1]):
-        # Layers outside D_j are in no smaller downset: what leads to them does not matter.
-        relevant = False
-        for b in range(8):
-            v = 8 * o + b
-            if into[v] > 0.0 and (x.bits[j, v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
-                relevant = True
-        if relevant:
-            active[count] = o
-            count += 1
-            for byte in range(1, 256):
-                low = byte & -byte
-                b = 0
-                while (low >> b) != 1:
-                    b += 1
-                table[o, byte] = table[o, byte ^ low] + into[8 * o + b]
-    return table, active[:count]
+    for o in range(octets):
+        if not reached[8 * o : 8 * o + 8].any():
+            continue
+        active[count] = o
+        count += 1
+        for tau in range(degrees):
+            table[tau, o, 0] = 0.0
+            for b in range(8):
+                high = 1 << b
+                for low in range(high):
+                    table[tau, o, high + low] = table[tau, o, low] + into[tau, 8 * o + b]
+    return count
 
 
 def held_layers(mask: Any, layers: int, held: Any) -> int:
@@ -355,37 +401,74 @@ def decide(
     how many knapsacks were left undecided. `mode` says what a knapsack is: the published greedy, the optimum, or a
     relaxation that no choice is below.
     """
-    downsets = rest_work.shape[0]
-    most = replicas[replicas.shape[0] - 1]
+    downsets, degrees, count = rest_work.shape[0], degree.shape[0], replicas.shape[0]
+    most = replicas[count - 1]
+    pair_source, row, tabled = t.pair_source, t.row, t.row.shape[0] > 0
+    prefix, enter, leave, octets = x.prefix, x.enter, x.leave, x.octets
     best = np.empty((devices + 1, 5), dtype=np.int64)
     choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
+    least = np.full(downsets, NONE, dtype=np.int64)  # devices, of the first plan in a front
+    sparest = np.full(downsets, NONE, dtype=np.int64)  # sum of degrees, of the last plan in a front
+    upto = np.empty(devices + 1, dtype=np.int64)  # least sum on so many devices or fewer
+    table = np.empty((degrees, octets.shape[1], 256))
+    active = np.empty(octets.shape[1], dtype=np.int64)
+    enough = np.searchsorted(replicas, np.arange(most + 2))
+    per_time = (1 - 1e-12) / limit if limit > 0.0 else 0.0
+    hair = 1e-10 * rest_work[0]
     undecided = 0
     front_size[0] = 1
     front[0, 0, :] = 0
+    least[0] = sparest[0] = 0
     for j in range(1, downsets):
+        front_size[j] = 0
+        room = devices - int(np.ceil(rest_work[j] * per_time))
+        if room < 1:
+            continue
         best[:, 0] = NONE
-        room = devices
-        if limit > 0.0:
-            room = devices - int(np.ceil(rest_work[j] / limit * (1 - 1e-12)))
+        upto[:] = NONE
+        bytes_active = -1
         for p in range(t.pair_start[j], t.pair_start[j + 1]):
-            i = t.pair_source[p]
-            if front_size[i] == 0:
+            i = pair_source[p]
+            free = room - least[i]
+            if free < 1 or np.ceil((rest_work[i] - rest_work[j] - hair) * per_time) > free:
                 continue
-            for tau in range(t.base.shape[1]):
-                base = t.base[p, tau]
+            r = row[p] if tabled else -1
+            for tau in range(degrees):
+                if r >= 0:
+                    base, weight = t.base[r, tau], t.weight[r, tau]
+                    fastest, last, start = t.fastest[r, tau], t.last[r, tau], t.extra_start[r, tau]
+                else:
+                    base = prefix[tau, TIME, j] - prefix[tau, TIME, i]
+                    d = max(1, int(np.ceil(base * per_time)))
+                    if d * degree[tau] > free or upto[least[i] + d * degree[tau]] <= sparest[i] + d:
+                        continue
+                    last = quick_last(x, i, j, tau)
+                    if last < 1:
+                        continue
+                    if bytes_active < 0:
+                        bytes_active = passing_tables(x, j, table, active)
+                    base += enter[tau, j] + leave[tau, i]
+                    for a in range(bytes_active):
+                        base -= table[tau, active[a], octets[i, active[a]]]
+                    weight = prefix[tau, WEIGHT, j] - prefix[tau, WEIGHT, i] if x.only[tau] < 0 else 0.0
+                    fastest, start = last, 0
                 if base > limit * most:
                     continue
+                d = int(np.ceil(base * per_time))
+                if d * degree[tau] > free or d > batches:
+                    continue
+                if upto[least[i] + d * degree[tau]] <= sparest[i] + d:
+                    continue  # no better than what is known
+                n = enough[max(d, 0)]  # rounding may leave less than nothing
                 left = front_size[i]
-                fastest, last, start = t.fastest[p, tau], t.last[p, tau], t.extra_start[p, tau]
-                n = np.searchsorted(replicas, int(np.ceil(base / limit * (1 - 1e-12))) if limit > 0.0 else 1)
-                while n < replicas.shape[0] and left > 0:
+                while n < count and left > 0:
                     if x.only[tau] >= 0 and n != x.only[tau]:
                         n += 1
                         continue
                     d = replicas[n]
-                    if front[i, 0, 0] + d * degree[tau] > room or d > batches:
+                    if d * degree[tau] > free or d > batches:
                         break
-                    budget = limit * d - sync[n] * t.weight[p, tau] - base
+                    budget = limit * d - sync[n] * weight - base
                     while budget >= 0.0 and left > 0:
                         s = front[i, left - 1, 1] + d
                         y = (s + d - 1) // d
@@ -397,7 +480,7 @@ def decide(
                                 if mode == GREEDY or t.lower[e] > budget:
                                     break
                                 if mode == EXACT:
-                                    answer = settle_knapsack(x, t, i, j, p, tau, y, budget, choice)
+                                    answer = settle_knapsack(x, t, i, j, r, tau, y, budget, choice)
                                     undecided += answer < 0
                                     if answer <= 0:
                                         break
@@ -405,15 +488,20 @@ def decide(
                         k = front[i, left, 0] + d * degree[tau]
                         if k <= room and s < best[k, 0]:
                             best[k, 0], best[k, 1], best[k, 2], best[k, 3], best[k, 4] = s, p, tau, d, left
+                            while k <= devices and upto[k] > s:
+                                upto[k] = s
+                                k += 1
                     n += 1
-        size, least = 0, NONE
+        size, fewest = 0, NONE
         for k in range(1, devices + 1):
-            if best[k, 0] < least:
-                least = best[k, 0]
+            if best[k, 0] < fewest:
+                fewest = best[k, 0]
                 front[j, size, 0] = k
                 front[j, size, 1:] = best[k]
                 size += 1
         front_size[j] = size
+        if size:
+            least[j], sparest[j] = front[j, 0, 0], front[j, size - 1, 1]
     return front_size[downsets - 1], undecided
 
 
@@ -443,13 +531,13 @@ def decide_sums(
     for j in range(1, downsets):
         for p in range(t.pair_start[j], t.pair_start[j + 1]):
             i = t.pair_source[p]
-            for tau in range(t.base.shape[1]):
+            for tau in range(degree.shape[0]):
+                base, weight, fastest, last, start = stage_at(x, t, p, i, j, tau)
                 for n in range(replicas.shape[0]):
                     d = replicas[n]
-                    budget = limit * d - sync[n] * t.weight[p, tau] - t.base[p, tau]
+                    budget = limit * d - sync[n] * weight - base
                     if not budget >= 0.0 or (x.only[tau] >= 0 and n != x.only[tau]):
                         continue
-                    fastest, last, start = t.fastest[p, tau], t.last[p, tau], t.extra_start[p, tau]
                     for s in range(d, batches + 1):
                         y = (s + d - 1) // d
                         if y > last:
@@ -459,7 +547,7 @@ def decide_sums(
                             if mode == GREEDY or t.lower[e] > budget:
                                 break
                             if mode == EXACT:
-                                answer = settle_knapsack(x, t, i, j, p, tau, y, budget, choice)
+                                answer = settle_knapsack(x, t, i, j, t.row[p], tau, y, budget, choice)
                                 undecided += answer < 0
                                 if answer <= 0:
                                     break
@@ -472,9 +560,73 @@ def decide_sums(
     return 0, undecided
 
 
-def settle_knapsack(x: Layers, t: Table, i: int, j: int, p: int, tau: int, y: int, budget: float, choice: Any) -> int:
+def fill_values(
+    x: Layers, t: Table, exact: bool, first: int, last: int, replicas: Any, sync: Any, degree: Any, value: Any
+) -> int:
+    """value[j, s, k]: the least largest load of downset j on at most k devices, degrees of at most s in sum.
+
+    For the downsets first..last-1, those before being filled. Returns how many knapsacks were left undecided.
+    """
+    sums, devices = value.shape[1] - 1, value.shape[2] - 1
+    choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
+    undecided = 0
+    for j in range(first, last):
+        here = value[j]
+        here[:, :] = np.inf
+        for p in range(t.pair_start[j], t.pair_start[j + 1]):
+            i = t.pair_source[p]
+            there = value[i]
+            for tau in range(degree.shape[0]):
+                base, weight, fastest, longest, start = stage_at(x, t, p, i, j, tau)
+                if base == np.inf:
+                    continue
+                for n in range(replicas.shape[0]):
+                    d = replicas[n]
+                    wide = d * degree[tau]
+                    if d > sums or wide > devices:
+                        break
+                    if x.only[tau] >= 0 and n != x.only[tau]:
+                        continue
+                    load, y = (base + sync[n] * weight) / d, 0
+                    for s in range(d, sums + 1):
+                        if y != (s + d - 1) // d:
+                            y = (s + d - 1) // d
+                            if y > longest:
+                                break
+                            if y > fastest:
+                                e = start + y - fastest - 1
+                                load = (base + sync[n] * weight + t.lower[e]) / d
+                                if exact and load < here[s, wide] and t.lower[e] < t.upper[e]:
+                                    undecided += not optimal_knapsack(x, t, i, j, t.row[p], tau, y, choice)
+                                load = (base + sync[n] * weight + t.upper[e]) / d
+                        for k in range(wide, devices + 1):
+                            if load >= here[s, k]:
+                                break  # it is no better with more devices either
+                            here[s, k] = min(here[s, k], max(load, there[s - d, k - wide]))
+        for s in range(1, sums + 1):
+            for k in range(1, devices + 1):
+                here[s, k] = min(here[s, k], here[s - 1, k], here[s, k - 1])
+    return undecided
+
+
+def optimal_knapsack(x: Layers, t: Table, i: int, j: int, r: int, tau: int, y: int, choice: Any) -> bool:
+    """Close the knapsack of a stage; False where that takes too many branches."""
+    e = t.extra_start[r, tau] + y - t.fastest[r, tau] - 1
+    while t.lower[e] < t.upper[e]:
+        budget = np.nextafter(t.upper[e] * (1 - HAIR), -np.inf)
+        answer, extra = exact_knapsack(x, i, j, tau, y, budget, choice)
+        if answer < 0:
+            return False
+        if answer == 0:
+            t.lower[e] = t.upper[e]
+        else:
+            t.upper[e] = extra
+    return True
+
+
+def settle_knapsack(x: Layers, t: Table, i: int, j: int, r: int, tau: int, y: int, budget: float, choice: Any) -> int:
     """Solve the knapsack of a stage as far as the budget asks for it, and note what was learned."""
-    e = t.extra_start[p, tau] + y - t.fastest[p, tau] - 1
+    e = t.extra_start[r, tau] + y - t.fastest[r, tau] - 1
     answer, extra = exact_knapsack(x, i, j, tau, y, budget, choice)
     if answer == 0:
         t.lower[e] = np.nextafter(budget, np.inf)
@@ -492,7 +644,8 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
 
     1 and its extra time, with `choice` filled by layer; 0: none; -1: too many branches. Depth first, layers with
     the best savings per time first; a branch is left when even fractions of the remaining steps cost too much,
-    and it ends when the greedy completion is good enough.
+    and it ends when the greedy completion is good enough: with an infinite budget that is the greedy choice. Of layers
+    that are alike the first saves the most: no other order is better.
     """
     layers = x.edge_start.shape[0] - 1
     mask = np.empty(x.bits.shape[1], dtype=np.uint64)
@@ -512,10 +665,13 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
     steps, layer_of = chains(x, held, count, tau, cost, y, scratch)
     _, _, drop, rise, order = scratch
     rank, in_rank, ranked = ranks(count, steps, order, layer_of)
+    twin = twins(x, held, tau, cost, in_rank, ranked, fast)
     # Per depth: which option is tried, what is still to be saved and may still be spent.
     trying = np.full(ranked + 1, -1, dtype=np.int64)
     needs = np.empty(ranked + 1)
     budgets = np.empty(ranked + 1)
+    saving = np.zeros(ranked + 1)
+    spent_before = np.zeros(ranked + 1)
     needs[0], budgets[0] = need, budget
     depth, branches = 0, 0
     while depth >= 0:
@@ -526,7 +682,7 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
             fits, spent = complete(depth, needs[depth], budgets[depth], steps, order, layer_of, rank, drop, rise)
             if fits == 1:
                 take_greedy(x, held, tau, cost, y, depth, needs[depth], steps, order, layer_of, rank, drop, choice)
-                return 1, budget - budgets[depth] + spent
+                return 1, spent_before[depth] + spent
             if fits < 0 or depth == ranked:
                 depth -= 1
                 continue
@@ -544,9 +700,13 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
         extra = cost[o] - cost[fast[h]]
         if (o != fast[h] and saved <= 0.0) or extra > budgets[depth]:
             continue
+        if twin[depth] >= 0 and saved > saving[twin[depth]]:
+            continue
         choice[v] = o
+        saving[depth] = saved
         needs[depth + 1] = needs[depth] - saved
         budgets[depth + 1] = budgets[depth] - extra
+        spent_before[depth + 1] = spent_before[depth] + extra
         trying[depth + 1] = -1
         depth += 1
     return 0, 0.0
@@ -586,6 +746,36 @@ def ranks(count: int, steps: int, order: Any, layer_of: Any) -> tuple[Any, Any, 
     return rank, in_rank, ranked
 
 
+ALIKE = 1e-14
+"""Relative: costs that differ by no more differ by rounding."""
+
+
+def twins(x: Layers, held: Any, tau: int, cost: Any, in_rank: Any, ranked: int, fast: Any) -> Any:
+    """For each layer by rank the last one before it that need not save less than it does; -1: there is none.
+
+    Two options that save the same in both layers: the earlier one saves it at no higher cost. More options: they have
+    to be the same in memory and in what they cost more than the fastest.
+    """
+    twin = np.full(ranked + 1, -1, dtype=np.int64)
+    for r in range(1, ranked):
+        h = in_rank[r]
+        b, count = x.option_start[tau, held[h]], x.option_start[tau, held[h] + 1] - x.option_start[tau, held[h]]
+        for q in range(r - 1, -1, -1):
+            g = in_rank[q]
+            a = x.option_start[tau, held[g]]
+            alike = x.option_start[tau, held[g] + 1] - a == count and fast[g] - a == fast[h] - b
+            for o in range(count):
+                if not alike:
+                    break
+                alike = x.per_batch[a + o] == x.per_batch[b + o] and x.fixed[a + o] == x.fixed[b + o]
+                apart = (cost[a + o] - cost[fast[g]]) - (cost[b + o] - cost[fast[h]])
+                alike = alike and ((count == 2 and apart <= 0.0) or abs(apart) <= ALIKE * cost[b + o])
+            if alike:
+                twin[r] = q
+                break
+    return twin
+
+
 def complete(
     depth: int, need: float, budget: float, steps: int, order: Any, layer_of: Any, rank: Any, drop: Any, rise: Any
 ) -> tuple[int, float]:
@@ -623,28 +813,6 @@ def take_greedy(
             v = held[layer_of[s]]
             choice[v] = next_step(x, v, choice[v], tau, cost, y)[0]
             need -= drop[s]
-
-
-def greedy_choice(x: Layers, i: int, j: int, tau: int, y: int, choice: Any) -> None:
-    """The options behind `upper` where it is the greedy's: the exact search with any budget ends at once."""
-    mask = np.empty(x.bits.shape[1], dtype=np.uint64)
-    for w in range(mask.shape[0]):
-        mask[w] = x.bits[j, w] & ~x.bits[i, w]
-    layers = x.edge_start.shape[0] - 1
-    held = np.empty(layers, dtype=np.int64)
-    count = held_layers(mask, layers, held)
-    cost = np.empty(x.time.shape[0])
-    options_of(x, mask, held, count, tau, cost)
-    scratch = new_scratch(x, layers)
-    fastest_stage(x, held, count, tau, cost, scratch)
-    need = -x.memory
-    for h in range(count):
-        o = scratch[0][h]
-        need += x.per_batch[o] * y + x.fixed[o]
-        choice[held[h]] = o
-    steps, layer_of = chains(x, held, count, tau, cost, y, scratch)
-    rank, _, _ = ranks(count, steps, scratch[4], layer_of)
-    take_greedy(x, held, tau, cost, y, 0, need, steps, scratch[4], layer_of, rank, scratch[2], choice)
 
 
 def nested_pairs(bits: Any, room: int, pair_start: Any, pair_source: Any) -> int:

@@ -6,7 +6,7 @@ ideals of the reversed graph, so they come from the same enumeration as those of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,14 +82,38 @@ def build(
     max_downsets: int = 20_000,
 ) -> PiperModel:
     """`allowed` and `replicas` restrict the choice: that is what the baselines are."""
+    order = tuple(reversed(problem.topological_order))
+    number = {i: v for v, i in enumerate(order)}
+    before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
+    return _model(problem, semantics, allowed, replicas, ideal_bits(before, max_downsets))
+
+
+def from_downsets(
+    problem: StagingProblem,
+    downsets: Sequence[Collection[int]],
+    semantics: str = "paper",
+    allowed: Allowed = lambda degree, way: True,
+) -> PiperModel:
+    """Stages only between these downsets (positions of layers), the empty one and that of all layers among them."""
+    import numpy as np
+
+    number = {i: v for v, i in enumerate(reversed(problem.topological_order))}
+    bits = np.zeros((len(downsets), -(-len(number) // 64)), dtype=np.uint64)
+    for row, members in zip(bits, downsets, strict=True):
+        for i in members:
+            row[number[i] >> 6] |= np.uint64(1 << (number[i] & 63))
+    return _model(problem, semantics, allowed, lambda d: True, bits)
+
+
+def _model(
+    problem: StagingProblem, semantics: str, allowed: Allowed, replicas: Callable[[int], bool], bits: Any
+) -> PiperModel:
     import numpy as np
 
     order = tuple(reversed(problem.topological_order))
     number = {i: v for v, i in enumerate(order)}
     degrees = problem.degrees
     ways = tuple(tuple(_kept(problem, i, t, allowed) for i in order) for t in degrees)
-    before = [sorted({number[j] for j in problem.successors[i]}) for i in order]
-    bits = ideal_bits(before, max_downsets)
     work = [
         min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=np.inf)
         for v in range(len(order))

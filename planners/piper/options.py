@@ -14,5 +14,12 @@ KNAPSACK = OptionSpec(
 )
 MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets of layers than this, there is no answer.")
 
+TABLE = OptionSpec(
+    "table",
+    "path",
+    None,
+    "Write the least time on every number of devices and every sum of data-parallel degrees, too: .csv, .svg or .png.",
+)
+
 DP_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
 EQUI_OPTIONS = (SEMANTICS,)

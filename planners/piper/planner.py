@@ -17,8 +17,9 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
 from ..dp.lattice import TooManyIdealsError
+from .degree_table import check_table, table_of, write_table
 from .model import PiperModel, build
-from .options import DP_OPTIONS, MAX_DOWNSETS
+from .options import DP_OPTIONS, MAX_DOWNSETS, TABLE
 from .search import Search, Step, TooManyPairsError, TooManySumsError
 
 RECOMPUTATION = "recomp"
@@ -55,7 +56,7 @@ class PiperPlanner:
         return _Run(self, request).outcome()
 
 
-PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True)
+PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True, options=(*DP_OPTIONS, TABLE))
 NO_DATA_PARALLELISM = PiperPlanner("piper-no-dp", "no data parallelism", False, Restriction(replicas=lambda d: d == 1))
 NO_TENSOR_PARALLELISM = PiperPlanner(
     "piper-no-tp", "no tensor parallelism", False, Restriction(allowed=lambda degree, way: degree == 1)
@@ -100,6 +101,9 @@ class _Run:
 
     def _solve(self) -> Stop:
         self._tick()
+        path = self.request.options.get(TABLE.name)
+        if path is not None:
+            check_table(self.request.problem, path)
         model = model_of(self.request.problem, self.request.options, self.planner.restriction)
         exact = self.request.options.get("knapsack", "exact") == "exact"
         self.search = Search(model, exact, self._tick)
@@ -107,6 +111,8 @@ class _Run:
         if answer is None:
             return Stop.INFEASIBLE if self.planner.exact else Stop.COMPLETED
         self._hear(answer[0], self.search.bound, answer[1])
+        if path is not None:
+            write_table(table_of(self.search), path)
         return Stop.COMPLETED
 
     def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
@@ -133,6 +139,7 @@ class _Run:
         size = {
             "downsets": self.search.model.downsets,
             "stages": len(table.pair_source) * table.base.shape[1],
+            "knapsacks": self.search.tables.extras,
             "decisions": self.search.decisions,
         }
         plan: Any = self.search.plan(self.steps)

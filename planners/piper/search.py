@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...instances.checks import NodeId
 from ...instances.referee.staged import TRIPS
 from ...instances.staged_plan import PlannedStage, StagedPlan
 from ...instances.staging import Configuration
@@ -20,6 +21,10 @@ STRICT = 1e-12
 NEAR = 1e-3
 """Relative distance of value and bound from which on the value itself is put to the test."""
 
+FIRST_TRY, FASTER = 1.02, 2.0
+"""The first limit is so many times the bound of work; what it is above that bound then grows by so many times itself,
+again and again. Low limits are decided fastest."""
+
 RELAXED_GAP = 1e-7
 """Relative: how sharply the bound of relaxed knapsacks is located."""
 
@@ -29,7 +34,12 @@ PLAIN_UP_TO = 150
 MAX_SUMS = 30_000_000
 """Entries (downset, devices, sum of degrees) where the degrees must sum to a number exactly."""
 
-MAX_PAIRS = 40_000_000
+MAX_PAIRS = 200_000_000
+"""Of nested downsets: 4 bytes each, 8 where some need a knapsack."""
+
+MAX_ENTRIES = 40_000_000
+"""Pairs times degrees that need a knapsack, of 32 bytes each."""
+
 FIRST_EXTRAS = 1 << 16
 
 
@@ -116,10 +126,15 @@ class Search:
     def best(self, hear: Callable[[float, float, list[Step]], None] | None = None) -> tuple[float, list[Step]] | None:
         """The optimum and its stages, last to first; None where nothing fits."""
         low = self.bound = self.lower_bound()
-        if not self.decide(worst_load(self.tables, float(self.sync.max()))):
-            return None
+        most = worst_load(self.tables.layers, float(self.sync.max()))
+        limit = low * FIRST_TRY or most
+        while not self.decide(limit := min(limit, most)):
+            if limit >= most:
+                return None
+            low = self._missed(limit)
+            limit += FASTER * (limit - self.lower_bound())
         steps = self.trace()
-        high = self.value(steps)
+        high = min(limit, self.value(steps))
         while True:
             if hear is not None:
                 hear(high, self.bound, steps)
@@ -131,9 +146,7 @@ class Search:
                 steps = self.trace()
                 high = min(limit, self.value(steps))
                 continue
-            if self.settled and self.exact:
-                self.bound = max(self.bound, limit)
-            low = limit
+            low = self._missed(limit)
             if close:
                 break
         if self.bound < high * (1 - 2 * STRICT):
@@ -141,6 +154,12 @@ class Search:
         if self.bound >= high * (1 - 2 * STRICT):
             self.bound = high
         return high, steps
+
+    def _missed(self, limit: float) -> float:
+        """There is no plan below: a bound, where that is a proof."""
+        if self.settled and self.exact:
+            self.bound = max(self.bound, limit)
+        return limit
 
     def _relax(self, high: float) -> None:
         """Raise the bound: below which limit not even the relaxed knapsacks allow a plan?"""
@@ -183,16 +202,15 @@ class Search:
         model, t = self.model, self.tables.table
         tau, y = self.rows[step.tau][0], -(-step.suffix // step.replicas)
         choice = np.full(model.layers, -1, dtype=np.int64)
-        extra = y - int(t.fastest[step.pair, step.tau])
-        given = (self.tables.layers, step.smaller, step.larger, step.tau, y)
-        if self.exact and extra > 0:
-            budget = float(t.upper[t.extra_start[step.pair, step.tau] + extra - 1])
+        base, _, fastest, _, start = self._stage(step)
+        budget = math.inf
+        if self.exact and y > fastest:
+            budget = float(t.upper[start + y - fastest - 1])
             # Sums in another order round differently: a hair more, or the choice would not be found again.
-            budget += ROUNDING * (float(t.base[step.pair, step.tau]) + budget)
-            answer, _ = self.function("exact_knapsack")(*given, budget, choice)
-            assert answer == 1, "a choice within this budget was found before"
-        else:
-            self.function("greedy_choice")(*given, choice)
+            budget += ROUNDING * (base + budget)
+        given = (self.tables.layers, step.smaller, step.larger, step.tau, y, budget, choice)
+        answer, _ = self.function("exact_knapsack")(*given)
+        assert answer == 1, "a choice within this budget was found before"
         ids = {}
         for v in np.flatnonzero(choice >= 0):
             way = model.ways[tau][v][int(choice[v] - model.options.start[tau, v])]
@@ -203,13 +221,17 @@ class Search:
         return max(self.load(step) for step in steps)
 
     def load(self, step: Step) -> float:
-        t = self.tables.table
         n = int((self.replicas == step.replicas).argmax())
-        total = t.base[step.pair, step.tau] + self.sync[n] * t.weight[step.pair, step.tau]
+        base, weight, fastest, _, start = self._stage(step)
+        total = base + self.sync[n] * weight
         y = -(-step.suffix // step.replicas)
-        if y > t.fastest[step.pair, step.tau]:
-            total += t.upper[t.extra_start[step.pair, step.tau] + y - t.fastest[step.pair, step.tau] - 1]
+        if y > fastest:
+            total += self.tables.table.upper[start + y - fastest - 1]
         return float(total) / step.replicas
+
+    def _stage(self, step: Step) -> tuple[float, float, int, int, int]:
+        given = (self.tables.layers, self.tables.table, step.pair, step.smaller, step.larger, step.tau)
+        return self.kernel.stage_at(*given)
 
 
 @dataclass(frozen=True)
@@ -224,16 +246,18 @@ class Step:
     suffix: int
 
 
-def worst_load(tables: Tables, worst_sync: float) -> float:
-    """No stage that fits has a greater load, on any number of replicas."""
+def worst_load(layers: Any, worst_sync: float) -> float:
+    """No stage has a greater load, on any number of replicas: all layers in one, the worst options, all edges cut."""
     import numpy as np
 
-    t = tables.table
-    finite = np.isfinite(t.base)
-    if not finite.any():
-        return 1.0
-    most = float(t.base[finite].max()) + (float(t.upper[: tables.extras].max()) if tables.extras else 0.0)
-    return most + float(t.weight[finite].max()) * worst_sync + 1.0
+    x, total = layers, 1.0
+    gathered = np.add.reduceat(np.append(x.gather, 0.0), x.gather_start[:-1]) if len(x.time) else np.zeros(0)
+    gathered[np.diff(x.gather_start) == 0] = 0.0
+    cost = x.time + worst_sync * x.weight + gathered
+    for v in range(x.option_start.shape[1] - 1):
+        ways = [cost[row[v] : row[v + 1]].max() for row in x.option_start if row[v] < row[v + 1]]
+        total += max(ways, default=0.0)
+    return float(total + x.edge_time.sum())
 
 
 def option_rows(model: PiperModel) -> list[tuple[int, int]]:
@@ -250,14 +274,65 @@ def option_rows(model: PiperModel) -> list[tuple[int, int]]:
 def build_tables(
     model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int, tick: Callable[[], None]
 ) -> Tables:
-    """All stages between nested downsets, with the knapsack of each."""
+    """All pairs of nested downsets, and the knapsacks of those that may need one."""
+    import numpy as np
+
+    from . import kernel
+
+    starts, sources = _pairs(model)
+    tick()
+    layers = _layers(model, rows, sync, most)
+    number = function(model, "number_rows")
+    row, count = np.empty(0, dtype=np.int32), number(layers, starts, sources, np.empty(0, dtype=np.int32))
+    if count * len(rows) > MAX_ENTRIES:
+        raise TooManyPairsError
+    if count:
+        row = np.empty(len(sources), dtype=np.int32)
+        number(layers, starts, sources, row)
+    tick()
+    shape = (count, len(rows))
+    table = kernel.Table(
+        starts,
+        sources,
+        row,
+        np.full(shape, np.inf),
+        np.zeros(shape),
+        np.zeros(shape, dtype=np.int32),
+        np.zeros(shape, dtype=np.int32),
+        np.zeros(shape, dtype=np.int64),
+        np.empty(FIRST_EXTRAS),
+        np.empty(FIRST_EXTRAS),
+    )
+    return Tables(layers, *_tabulated(model, layers, table, tick))
+
+
+def _tabulated(model: PiperModel, layers: Any, table: Any, tick: Callable[[], None]) -> tuple[Any, int]:
+    """The table with all rows, and how many extra times it holds."""
+    import numpy as np
+
+    if not len(table.row):
+        return table, 0
+    starts = table.pair_start
+    tabulate = function(model, "tabulate")
+    at, used = 1, 0
+    while at < model.downsets:
+        last = min(model.downsets, at + max(1, 2_000_000 // max(1, int(starts[at + 1] - starts[at]))))
+        at, used = tabulate(layers, table, at, last, used)
+        if at < last:
+            more = np.empty(len(table.upper))
+            table = table._replace(upper=np.concatenate([table.upper, more]), lower=np.concatenate([table.lower, more]))
+        tick()
+    return table, used
+
+
+def _layers(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int) -> Any:
+    """What the loops know about layers, options and edges."""
     import numpy as np
 
     from . import kernel
 
     problem, options = model.problem, model.options
-    starts, sources = _pairs(model)
-    layers = kernel.Layers(
+    return kernel.Layers(
         bits=model.bits,
         option_start=options.start[[tau for tau, _ in rows]],
         time=options.time,
@@ -274,79 +349,69 @@ def build_tables(
         only=np.array([n for _, n in rows], dtype=np.int64),
         most=most,
         **_prefixes(model, rows, sync),
-        **_borders(model),
+        **_borders(model, rows),
     )
-    shape = (len(sources), len(rows))
-    room = FIRST_EXTRAS
-    table = kernel.Table(
-        starts,
-        sources,
-        np.full(shape, np.inf),
-        np.zeros(shape),
-        np.zeros(shape, dtype=np.int32),
-        np.zeros(shape, dtype=np.int32),
-        np.zeros(shape, dtype=np.int64),
-        np.empty(room),
-        np.empty(room),
-    )
-    tabulate = function(model, "tabulate")
-    at, used = 1, 0
-    while at < model.downsets:
-        last = min(model.downsets, at + max(1, 2_000_000 // max(1, int(starts[at + 1] - starts[at]))))
-        at, used = tabulate(layers, table, at, last, used)
-        if at < last:
-            more = np.empty(len(table.upper))
-            table = table._replace(upper=np.concatenate([table.upper, more]), lower=np.concatenate([table.lower, more]))
-        tick()
-    return Tables(layers, table, used)
 
 
 def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict[str, Any]:
-    """Sums over downsets of what the fastest options take, where no option gathers anything."""
+    """Sums over downsets of what the fastest options take, where all options of a layer gather the same."""
     import numpy as np
 
-    simple = np.array([not any(_gathers(way) for row in model.ways[tau] for way in row) for tau, _ in rows])
-    prefix = np.zeros((len(rows), 6, model.downsets))
+    alike = [all(_gather_alike(ways) for ways in row) for row in model.ways]
+    prefix = np.zeros((len(rows), 7, model.downsets))
     for r, (tau, n) in enumerate(rows):
-        if simple[r]:
+        if alike[tau]:
             price = 0.0 if n < 0 else float(sync[n])
             columns = [_fastest(ways, price) for ways in model.ways[tau]]
             for q, values in enumerate(zip(*columns, strict=True)):
                 prefix[r, q] = sums(model.bits, values)
-    return {"simple": simple, "prefix": prefix}
+    return {"simple": np.array([alike[tau] for tau, _ in rows]), "prefix": prefix}
 
 
-def _gathers(way: Configuration) -> bool:
-    return any(way.gather_in.values()) or any(way.gather_out.values())
+def _gather_alike(ways: Sequence[Configuration]) -> bool:
+    return all(way.gather_in == ways[0].gather_in and way.gather_out == ways[0].gather_out for way in ways)
 
 
 def _fastest(ways: Sequence[Configuration], price: float) -> tuple[float, ...]:
+    """In the order of the kernel's names."""
     if not ways:
-        return (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+        return (0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     best = min(ways, key=lambda way: way.time + price * way.weight_bytes)
     least = min(way.memory_bytes(1) for way in ways)
     cost = best.time + price * best.weight_bytes
-    return cost, best.weight_bytes, best.memory_per_batch, best.memory_fixed, least, 0.0
+    several = 1.0 if len(ways) > 1 else 0.0
+    return cost, best.weight_bytes, best.memory_per_batch, best.memory_fixed, least, 0.0, several
 
 
-def _borders(model: PiperModel) -> dict[str, Any]:
-    """What each downset cuts, and the edges that this is made of."""
+def _borders(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
+    """What the stages on both sides of each downset pay for the edges that it cuts, and for each edge."""
     import numpy as np
 
-    problem = model.problem
-    number = {i: v for v, i in enumerate(model.order)}
-    times = np.array([TRIPS * edge.bytes / problem.bandwidth for edge in problem.edges], dtype=float)
+    problem, number = model.problem, {i: v for v, i in enumerate(model.order)}
     ends = np.array([(number[u], number[v]) for u, v in problem.arcs], dtype=np.int64).reshape(-1, 2)
-    border = np.zeros(model.downsets)
-    for (u, v), time in zip(ends, times, strict=True):
-        border += time * (held(model.bits, int(v)) > held(model.bits, int(u)))
+    enter, leave = np.zeros((len(rows), model.downsets)), np.zeros((len(rows), model.downsets))
+    passing = np.zeros((len(rows), len(ends)))
+    for e, ((u, v), edge) in enumerate(zip(ends, problem.edges, strict=True)):
+        cut = held(model.bits, int(v)) > held(model.bits, int(u))
+        for r, (tau, _) in enumerate(rows):
+            into = edge.bytes + _first(model.ways[tau][v], "gather_in", edge.source)
+            out = edge.bytes + _first(model.ways[tau][u], "gather_out", edge.target)
+            enter[r] += TRIPS * into / problem.bandwidth * cut
+            leave[r] += TRIPS * out / problem.bandwidth * cut
+            passing[r, e] = TRIPS * (into + out) / problem.bandwidth
     return {
-        "border": border,
+        "enter": enter,
+        "leave": leave,
         "octets": np.ascontiguousarray(model.bits).view(np.uint8).reshape(model.downsets, -1),
         "from_layer": ends[:, 0].copy(),
         "to_layer": ends[:, 1].copy(),
-        "time_of_edge": times,
+        "passing": passing,
     }
+
+
+def _first(ways: Sequence[Configuration], side: str, end: NodeId) -> float:
+    """What the first option gathers: where it matters, all do."""
+    return getattr(ways[0], side).get(end, 0.0) if ways else 0.0
 
 
 def function(model: PiperModel, name: str) -> Callable[..., Any]:
@@ -362,8 +427,9 @@ def _pairs(model: PiperModel) -> tuple[Any, Any]:
 
     starts = np.zeros(model.downsets + 1, dtype=np.int64)
     room = min(MAX_PAIRS, model.downsets * (model.downsets - 1) // 2)
-    sources = np.empty(room, dtype=np.int32)
+    sources = np.empty(room, dtype=np.int32)  # memory is taken only as it is filled
     count = function(model, "nested_pairs")(model.bits, room, starts, sources)
     if count < 0:
         raise TooManyPairsError
-    return starts, sources[:count].copy()
+    sources.resize(count, refcheck=False)
+    return starts, sources

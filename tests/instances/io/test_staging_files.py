@@ -271,3 +271,16 @@ def test_a_fault_of_a_plan_is_named(path: tuple[str | int, ...], value: object, 
     with pytest.raises(InputError) as caught:
         StagedPlan.from_json(spoilt(PLAN.to_json(), path, value))
     assert caught.value.field == field
+
+
+def test_ids_that_look_alike_stay_apart() -> None:
+    """1 and "1" would be one key of an object: then configurations are pairs."""
+    chosen: dict[int | str, str] = {1: "keep", "1": "again"}
+    plan = StagedPlan((PlannedStage((1, "1"), 1, 1, chosen), PlannedStage((2,), 1, 1, {2: "keep"})))
+    data = through_text(plan.to_json())
+    assert [stage["configurations"] for stage in data["stages"]] == [[[1, "keep"], ["1", "again"]], {"2": "keep"}]
+    assert StagedPlan.from_json(data) == plan
+    for spoilt_pairs in ([[1]], [[1, "keep"], [1, "again"]], [[1, 2]], [1]):
+        data["stages"][0]["configurations"] = spoilt_pairs
+        with pytest.raises(InputError, match="configurations"):
+            StagedPlan.from_json(data)

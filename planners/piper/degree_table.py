@@ -1,0 +1,132 @@
+"""The whole table of Piper's program: the least time on every number of devices and every sum of degrees, in one run.
+
+For planning clusters: what more devices are worth, and from where on more replicas (and with them a larger batch)
+gain nothing. The entry (k, s) is the optimum on at most k devices with data-parallel degrees of at most s in sum.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...instances.errors import InputError
+from ...instances.io import write_bytes_atomically
+from ...instances.staging import StagingProblem
+from ..pictures import canvas
+from .search import Search
+
+MAX_ENTRIES = 100_000_000
+"""Downsets times devices times sums of degrees, of 8 bytes each."""
+
+CURVES = 8
+"""At most so many sums of degrees get a curve in the picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class DegreeTable:
+    """`times[k - 1][s - 1]`: least time per micro-batch on at most k devices, degrees of at most s in sum; None: no
+    plan. `proven`: every knapsack behind it was solved to the optimum."""
+
+    times: tuple[tuple[float | None, ...], ...]
+    proven: bool
+    name: str | None = None
+    time_unit: str | None = None
+
+    def time(self, devices: int, degrees: int) -> float | None:
+        """Entry (k, s), both counted from 1; larger sums than the table has gain nothing."""
+        row = self.times[devices - 1]
+        return row[min(degrees, len(row)) - 1]
+
+    def to_csv(self) -> str:
+        """One line for each number of devices, one column for each sum of degrees; empty where there is no plan."""
+        head = ["devices", *(str(s) for s in range(1, len(self.times[0]) + 1))]
+        lines = [
+            [str(k), *("" if time is None else repr(time) for time in row)] for k, row in enumerate(self.times, start=1)
+        ]
+        return "".join(",".join(line) + "\n" for line in [head, *lines])
+
+
+def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
+    """The table up to the devices and micro-batches of the problem, by one run of the program."""
+    from .planner import model_of
+
+    check_table(problem, None)
+    return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))
+
+
+def table_of(search: Search) -> DegreeTable:
+    """The table for the model of a search, which brings the stages and what is known of their knapsacks."""
+    import numpy as np
+
+    problem, model = search.model.problem, search.model
+    # A stage takes at least as many devices as replicas, so no sum exceeds the devices.
+    most = min(problem.devices, problem.micro_batches)
+    if model.downsets * (most + 1) * (problem.devices + 1) > MAX_ENTRIES:
+        raise InputError("devices", "make too large a table with this network", "ask for fewer devices")
+    values = np.empty((model.downsets, most + 1, problem.devices + 1))
+    values[0] = 0.0
+    fill, undecided = search.function("fill_values"), 0
+    for j in range(1, model.downsets):
+        given = (search.tables.layers, search.tables.table, search.exact, j, j + 1)
+        undecided += fill(*given, search.replicas, search.sync, search.degree, values)
+        search.tick()
+    final: list[list[float]] = values[-1, 1:, 1:].T.tolist()
+    times = tuple(tuple(value if math.isfinite(value) else None for value in row) for row in final)
+    return DegreeTable(times, search.exact and not undecided, problem.name, problem.time_unit)
+
+
+def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) -> None:
+    """Refused before anything is computed."""
+    if problem.exact_batches:
+        raise InputError(
+            "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or no table"
+        )
+    if path is not None and Path(path).suffix.lower() != ".csv":
+        canvas.format_of(path)
+
+
+def write_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
+    """As numbers (.csv) or as a picture (.svg, .png)."""
+    if Path(path).suffix.lower() == ".csv":
+        write_bytes_atomically(path, table.to_csv().encode())
+    else:
+        draw_table(table, path)
+
+
+def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
+    """Left all entries as colours, right the time over the devices for some sums of degrees."""
+    import numpy as np
+
+    values = np.array([[np.nan if time is None else time for time in row] for row in table.times])
+    with canvas.canvas(10.0, 4.2) as figure:
+        left, right = figure.subplots(1, 2)
+        _colours(figure, left, np.log10(values))
+        for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
+            right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
+        right.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"time per micro-batch {_unit(table)}".rstrip())
+        right.legend(title="sum of degrees at most", fontsize=8)
+        right.grid(True, which="both", linewidth=0.3)
+        figure.suptitle(table.name or "")
+        canvas.write_picture(figure, path)
+
+
+def _colours(figure: Any, axes: Any, logarithms: Any) -> None:
+    k, s = logarithms.shape
+    image = axes.imshow(
+        logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
+    )
+    axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
+    figure.colorbar(image, ax=axes, label="log10 of the time per micro-batch")
+
+
+def curves(most: int) -> list[int]:
+    """1, 2, 4, .. and the largest: the last `CURVES` of them."""
+    powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
+    return [*powers, most][-CURVES:]
+
+
+def _unit(table: DegreeTable) -> str:
+    return f"({table.time_unit})" if table.time_unit else ""
