@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
+from ..instances.leveled_plan import LeveledPlan
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
 from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
 from ..instances.referee.staged import evaluate_stages, verify_stages
+from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
 from ..instances.staged_plan import StagedPlan
+from ..instances.staging import StagingProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class Rules:
     contiguity: str = "chain"
     semantics: str = "paper"
     """Of staging problems: when weights are synchronised."""
+    hierarchy: str = "precise"
+    """Of staging problems with levels: how memory counts."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
@@ -30,6 +35,7 @@ class Rules:
             options.get("objective", "max-load"),
             "none" if options.get("non_contiguous") else contiguity,
             options.get("semantics", "paper"),
+            options.get("hierarchy", "precise"),
         )
 
 
@@ -47,7 +53,7 @@ class Referee:
 
 
 def referee_of(problem: Problem) -> Referee:
-    return _REFEREES[problem.kind]
+    return _LEVELED if isinstance(problem, StagingProblem) and problem.levels else _REFEREES[problem.kind]
 
 
 def fits(problem: Problem, plan: Plan) -> bool:
@@ -115,7 +121,21 @@ def _staging_facts(problem: Any) -> dict[str, Any]:
         "memory_bytes": problem.memory_bytes,
         "bandwidth": problem.bandwidth,
         "micro_batches": problem.micro_batches,
+        **({"levels": [asdict(level) for level in problem.levels]} if problem.levels else {}),
     }
+
+
+def _leveled_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify_leveled(problem, plan, rules.hierarchy)
+
+
+def _leveled_value(problem: Any, plan: Any, rules: Rules) -> float:
+    """Time per micro-batch: the largest over stages and levels."""
+    return evaluate_leveled(problem, plan, rules.hierarchy).time_per_micro_batch
+
+
+def _leveled_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate_leveled(problem, plan, rules.hierarchy)
 
 
 def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
@@ -137,3 +157,5 @@ _REFEREES: Mapping[str, Referee] = {
     "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts, _pattern_evaluation),
     "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts, _staged_evaluation),
 }
+_LEVELED = Referee(LeveledPlan, _leveled_violations, _leveled_value, _staging_facts, _leveled_evaluation)
+"""Of staging problems on devices within devices."""

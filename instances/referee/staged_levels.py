@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ..checks import NodeId
 from ..errors import InputError, show
@@ -39,7 +40,11 @@ LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices
 class LeafCost:
     """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
 
+    compute: float
+    transfers: float
+    synchronisation: float
     load: float
+    """The sum of the three."""
     memory_bytes: float
     suffix_sum: int
     """Copies on all levels of this and all later stages."""
@@ -50,15 +55,36 @@ class LeafCost:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelCost:
+    """A stage of any level: its load is the larger of the two parts, not their sum."""
+
+    level: int
+    load: float
+    links: float | None
+    """Transfers and synchronisation over the links of its own level; None on level 1, where they are in the load."""
+    inside: float | None
+    """The largest load inside a copy, divided by the copies; None on level 1."""
+    children: tuple[LevelCost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LeveledEvaluation:
     """`time_per_micro_batch` is the largest load over stages and levels."""
 
     time_per_micro_batch: float
-    loads: tuple[float, ...]
-    """Of the stages of the highest level."""
+    stages: tuple[LevelCost, ...]
+    """Of the highest level."""
     leaves: tuple[LeafCost, ...]
     degrees: int
     """Copies on all levels, summed over the stages of level 1."""
+
+    @property
+    def loads(self) -> tuple[float, ...]:
+        """Of the stages of the highest level."""
+        return tuple(stage.load for stage in self.stages)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def check_levels(problem: StagingProblem, variant: str) -> None:
@@ -97,8 +123,8 @@ def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = 
         for i, (leaf, n) in enumerate(zip(plan.leaves(), copies, strict=True))
     )
     remaining = iter(leaves)
-    loads = tuple(_load(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
-    return LeveledEvaluation(max(loads), loads, leaves, sum(copies))
+    stages = tuple(_cost(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
+    return LeveledEvaluation(max(stage.load for stage in stages), stages, leaves, sum(copies))
 
 
 def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
@@ -110,12 +136,13 @@ def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
         yield from _copies(child, here)
 
 
-def _load(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iterator[LeafCost]) -> float:
+def _cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iterator[LeafCost]) -> LevelCost:
     if level == 1:
-        return next(leaves).load
-    inside = max(_load(problem, child, level - 1, leaves) for child in stage.children)
+        return LevelCost(level, next(leaves).load, None, None)
+    children = tuple(_cost(problem, child, level - 1, leaves) for child in stage.children)
+    inside = max(child.load for child in children) / stage.data_parallel
     links = upper_load(problem, stage.nodes, stage.data_parallel, problem.levels[level - 1].bandwidth)
-    return max(links, inside / stage.data_parallel)
+    return LevelCost(level, max(links, inside), links, inside, children)
 
 
 def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
@@ -129,10 +156,15 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
         elif edge.source in ways and edge.target not in ways:
             moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
     weights = math.fsum(way.weight_bytes for way in ways.values())
-    links = (TRIPS * math.fsum(moved) + SYNC_TRIPS * weights * (d - 1) / d) / bandwidth
+    compute = math.fsum(way.time for way in ways.values()) / d
+    transfers = TRIPS * math.fsum(moved) / d / bandwidth
+    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / d / bandwidth
     in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
     return LeafCost(
-        load=(math.fsum(way.time for way in ways.values()) + links) / d,
+        compute=compute,
+        transfers=transfers,
+        synchronisation=synchronisation,
+        load=math.fsum((compute, transfers, synchronisation)),
         memory_bytes=math.fsum(way.memory_bytes(in_flight) for way in ways.values()),
         suffix_sum=suffix,
         copies=copies,

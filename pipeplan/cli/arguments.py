@@ -14,6 +14,7 @@ import typer
 from ..instances.errors import InputError, UsageError
 from ..instances.kinds import Problem
 from ..instances.placement import PlacementProblem
+from ..instances.staging import StagingProblem, refuse_one_bandwidth
 from . import quantities
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
@@ -85,6 +86,8 @@ class Cluster:
                 option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
                 raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
         changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
+        if isinstance(problem, StagingProblem) and "bandwidth" in changes:
+            refuse_one_bandwidth(problem)
         if problem.kind == "chain" and "bandwidth" in changes:
             changes["transfer_times"] = None
         return changes

@@ -14,5 +14,14 @@ KNAPSACK = OptionSpec(
 )
 MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets of layers than this, there is no answer.")
 
-DP_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+HIERARCHY = OptionSpec(
+    "hierarchy",
+    "choice",
+    "precise",
+    "With levels: precise counts memory by copies on all levels, crude too much of it, basic none.",
+    ("precise", "crude", "basic"),
+)
+
+RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+DP_OPTIONS = (*RESTRICTED_OPTIONS, HIERARCHY)
 EQUI_OPTIONS = (SEMANTICS,)

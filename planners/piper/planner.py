@@ -13,12 +13,14 @@ from typing import Any
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
+from ...instances.errors import InputError
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
 from ..dp.lattice import TooManyIdealsError
+from .leveled import plan_with_levels, refuse_hierarchy
 from .model import PiperModel, build
-from .options import DP_OPTIONS, MAX_DOWNSETS
+from .options import DP_OPTIONS, MAX_DOWNSETS, RESTRICTED_OPTIONS
 from .search import Search, Step, TooManyPairsError, TooManySumsError
 
 RECOMPUTATION = "recomp"
@@ -49,13 +51,16 @@ class PiperPlanner:
     exact: bool
     restriction: Restriction = Restriction()
     problem_kind: str = "staging"
-    options: tuple[OptionSpec, ...] = DP_OPTIONS
+    options: tuple[OptionSpec, ...] = RESTRICTED_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
+        if request.problem.levels:
+            return plan_with_levels(request)
+        refuse_hierarchy(request.options)
         return _Run(self, request).outcome()
 
 
-PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True)
+PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True, options=DP_OPTIONS)
 NO_DATA_PARALLELISM = PiperPlanner("piper-no-dp", "no data parallelism", False, Restriction(replicas=lambda d: d == 1))
 NO_TENSOR_PARALLELISM = PiperPlanner(
     "piper-no-tp", "no tensor parallelism", False, Restriction(allowed=lambda degree, way: degree == 1)
@@ -85,8 +90,6 @@ class _Run:
         self.search: Search | None = None
 
     def outcome(self) -> Outcome:
-        if self.request.problem.levels:
-            raise InputError("levels", "are not planned by dp-piper", "choose a planner for levels, or remove them")
         try:
             stop = self._solve()
         except _OutOfTimeError:
