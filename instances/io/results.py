@@ -24,8 +24,8 @@ from .own import check_schema
 from .published import expert_plan_from_json
 
 PLAN_FORMATS = (
-    'a plan ("kind": "placement", "pattern", "stages" or "leveled-stages"), a result ("schema": "pipeplan.result/1"), an expert split '
-    '("fpgas" and "cpus")'
+    'a plan ("kind": "placement", "pattern", "stages" or "leveled-stages"), a result ("schema": '
+    '"pipeplan.result/1"), an expert split ("fpgas" and "cpus")'
 )
 
 Word = TypeVar("Word", bound=StrEnum)

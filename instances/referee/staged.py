@@ -28,6 +28,9 @@ TRIPS = 2.0
 SYNC_TRIPS = 4.0
 """Reduce-scatter and all-gather, each in and out."""
 
+FULL = 0.95
+"""Memory binds where this share of it is taken."""
+
 STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "memory", "divides")
 
 
@@ -50,6 +53,8 @@ class StageCost:
     in_flight: int
     """Micro-batches that one replica holds at most."""
     devices: int
+    binds: tuple[str, ...]
+    """What holds the stage where it is: the largest part of its load, and `memory` where that is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +119,27 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
     transfers = TRIPS * math.fsum(moved) / d / problem.bandwidth
     synchronisation = SYNC_TRIPS * (d - 1) / d * weights / samples / problem.bandwidth
     in_flight = -(-suffix // d)
+    memory = math.fsum(way.memory_bytes(in_flight) for way in ways.values())
     return StageCost(
         compute=compute,
         transfers=transfers,
         synchronisation=synchronisation,
         load=math.fsum((compute, transfers, synchronisation)),
-        memory_bytes=math.fsum(way.memory_bytes(in_flight) for way in ways.values()),
+        memory_bytes=memory,
         suffix_sum=suffix,
         in_flight=in_flight,
         devices=d * stage.tensor_parallel,
+        binds=binding(compute, transfers, synchronisation, memory, problem.memory_bytes),
     )
+
+
+def binding(
+    compute: float, transfers: float, synchronisation: float, memory: float, limit: float | None
+) -> tuple[str, ...]:
+    """The largest part of a load, and `memory` where it is nearly full."""
+    parts = {"computation": compute, "transfers": transfers, "synchronisation": synchronisation}
+    largest = max(parts, key=lambda name: parts[name])
+    return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
 
 
 # ---- rules ---------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from ..errors import InputError, show
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..staged_plan import PlannedStage
 from ..staging import Layer, StagingProblem
-from .staged import MEMORY_TOLERANCE, SYNC_TRIPS, TRIPS, NotAStagingError, chosen
+from .staged import MEMORY_TOLERANCE, SYNC_TRIPS, TRIPS, NotAStagingError, binding, chosen
 from .verify import Violation
 
 VARIANTS = ("basic", "crude", "precise")
@@ -52,6 +52,8 @@ class LeafCost:
     """On all levels together."""
     in_flight: int
     """Micro-batches that one copy holds, as the variant counts them."""
+    binds: tuple[str, ...]
+    """The largest part of the load, and `memory` where that is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class LevelCost:
     """Transfers and synchronisation over the links of its own level; None on level 1, where they are in the load."""
     inside: float | None
     """The largest load inside a copy, divided by the copies; None on level 1."""
+    binds: tuple[str, ...]
+    """`links`, or `inside`, or what binds on level 1."""
     children: tuple[LevelCost, ...] = ()
 
 
@@ -138,11 +142,13 @@ def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
 
 def _cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iterator[LeafCost]) -> LevelCost:
     if level == 1:
-        return LevelCost(level, next(leaves).load, None, None)
+        leaf = next(leaves)
+        return LevelCost(level, leaf.load, None, None, leaf.binds)
     children = tuple(_cost(problem, child, level - 1, leaves) for child in stage.children)
     inside = max(child.load for child in children) / stage.data_parallel
     links = upper_load(problem, stage.nodes, stage.data_parallel, problem.levels[level - 1].bandwidth)
-    return LevelCost(level, max(links, inside), links, inside, children)
+    binds = ("links" if links > inside else "inside",)
+    return LevelCost(level, max(links, inside), links, inside, binds, children)
 
 
 def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
@@ -160,15 +166,19 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
     transfers = TRIPS * math.fsum(moved) / d / bandwidth
     synchronisation = SYNC_TRIPS * (d - 1) / d * weights / d / bandwidth
     in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
+    memory = math.fsum(way.memory_bytes(in_flight) for way in ways.values())
     return LeafCost(
         compute=compute,
         transfers=transfers,
         synchronisation=synchronisation,
         load=math.fsum((compute, transfers, synchronisation)),
-        memory_bytes=math.fsum(way.memory_bytes(in_flight) for way in ways.values()),
+        memory_bytes=memory,
         suffix_sum=suffix,
         copies=copies,
         in_flight=in_flight,
+        binds=binding(
+            compute, transfers, synchronisation, memory, None if variant == "basic" else problem.memory_bytes
+        ),
     )
 
 

@@ -59,7 +59,7 @@ def _rows(
             styled(bar(load, largest), "red" if slowest else "cyan"),
             f"{load:.4g}",
             *_memory(problem, leaf),
-            styled(cost.binds if leaf is None else leaf.binds),
+            styled(", ".join(cost.binds)),
             styled("<--" if slowest else "", "bold red"),
         ]
         yield from _rows(problem, stage.children, cost.children, leaves, largest, deeper, scale / stage.data_parallel)

@@ -45,7 +45,7 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     console.print(styled(f"bottleneck: stage {slowest} with load {number(evaluation.time_per_micro_batch)}{unit}"))
     for number_, stage in enumerate(plan.stages[:MAX_DEVICES_DRAWN]):
         ways = ", ".join(f"{count} {way}" for way, count in _ways(stage).items())
-        console.print(styled(f"stage {number_}: {ways}; {binds(problem, evaluation.stages[number_])}"))
+        console.print(styled(f"stage {number_}: {ways}; {binds(evaluation.stages[number_])}"))
 
 
 def _row(
@@ -75,14 +75,13 @@ def _ways(stage: PlannedStage) -> dict[str, int]:
     return counts
 
 
-def binds(problem: StagingProblem, cost: StageCost) -> str:
+def binds(cost: StageCost) -> str:
     """What holds the stage where it is: the largest part of its load, and memory where it is nearly full."""
     parts = {
         "computation": cost.compute,
         "transfers": cost.transfers,
         "synchronisation": cost.synchronisation,
     }
-    largest = max(parts, key=lambda name: parts[name])
+    largest, *memory = cost.binds
     share = parts[largest] / cost.load if cost.load else 1.0
-    full = problem.memory_bytes and cost.memory_bytes > 0.95 * problem.memory_bytes
-    return f"{largest} is {100 * share:.0f} % of the load" + (", memory is full" if full else "")
+    return f"{largest} is {100 * share:.0f} % of the load" + (", memory is full" if memory else "")

@@ -41,7 +41,9 @@ def _check_options(options: Mapping[str, Any]) -> None:
     for name, needed in _NEEDED.items():
         if options.get(name, needed) != needed:
             raise InputError(
-                f"option {name}", f"is {options[name]} and the problem has levels", f"give {needed}, or remove the levels"
+                f"option {name}",
+                f"is {options[name]} and the problem has levels",
+                f"give {needed}, or remove the levels",
             )
 
 

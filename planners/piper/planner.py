@@ -13,7 +13,6 @@ from typing import Any
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
-from ...instances.errors import InputError
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
