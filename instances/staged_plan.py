@@ -21,6 +21,8 @@ class PlannedStage:
     tensor_parallel: int
     configurations: Mapping[NodeId, str]
     """Id of the chosen configuration (of degree `tensor_parallel`) of each layer."""
+    device_type: str | None = None
+    """Name of the type that its devices are of; None where all devices are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:
         "data_parallel": stage.data_parallel,
         "tensor_parallel": stage.tensor_parallel,
         "configurations": {str(node_id): way for node_id, way in stage.configurations.items()},
+        **({} if stage.device_type is None else {"device_type": stage.device_type}),
     }
 
 
@@ -71,4 +74,7 @@ def _stage_from_json(where: str, entry: object) -> PlannedStage:
         check_id(place, key)
         check_text(f"{place}[{show(key)}]", way)
         chosen[by_text.get(key, key)] = way
-    return PlannedStage(nodes, degrees[0], degrees[1], chosen)
+    kind = data.get("device_type")
+    if kind is not None:
+        check_text(f"{where}.device_type", kind)
+    return PlannedStage(nodes, degrees[0], degrees[1], chosen, kind)

@@ -16,6 +16,9 @@ from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
 from ..instances.staged_plan import StagedPlan
 from ..instances.staging import StagingProblem
 
+FLUSH = "flush"
+"""The objective of stagings that counts how the pipeline fills and drains once per batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -82,7 +85,10 @@ def _placement_facts(problem: Any) -> dict[str, Any]:
 
 def _cluster_facts(problem: Any) -> dict[str, Any]:
     """Other types and levels, where there are any."""
-    facts: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
+    return _listed({"other_types": problem.other_types, "levels": problem.levels})
+
+
+def _listed(facts: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
 
 
@@ -109,8 +115,9 @@ def _staged_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation
 
 
 def _staged_value(problem: Any, plan: Any, rules: Rules) -> float:
-    """Time per micro-batch."""
-    return evaluate_stages(problem, plan, rules.semantics).time_per_micro_batch
+    """Time per micro-batch, with or without the flush behind each batch."""
+    evaluation = evaluate_stages(problem, plan, rules.semantics)
+    return evaluation.flushed_time_per_micro_batch if rules.objective == FLUSH else evaluation.time_per_micro_batch
 
 
 def _staging_facts(problem: Any) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def _staging_facts(problem: Any) -> dict[str, Any]:
         "memory_bytes": problem.memory_bytes,
         "bandwidth": problem.bandwidth,
         "micro_batches": problem.micro_batches,
-        **({"levels": [asdict(level) for level in problem.levels]} if problem.levels else {}),
+        **_listed({"levels": problem.levels, "device_types": problem.device_types}),
     }
 
 

@@ -69,7 +69,7 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.piper.planner:PLANNER",
             PIPER_OPTIONS,
-            extensions=frozenset({"levels"}),
+            extensions=frozenset({"levels", "types"}),
         ),
         _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),

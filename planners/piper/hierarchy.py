@@ -66,7 +66,9 @@ def plan_levels(
     return _Hierarchy(problem, variant, tick).solve()
 
 
-def downsets(problem: StagingProblem, most: int = MAX_DOWNSETS) -> list[int]:
+def downsets(
+    problem: StagingProblem, most: int = MAX_DOWNSETS, what: str = "for small graphs on several levels"
+) -> list[int]:
     """Sets of layers, as bits, that hold all successors of their members; smaller ones first."""
     after = [sum(1 << v for v in near) for near in problem.successors]
     known, ordered = {0}, [0]
@@ -80,7 +82,7 @@ def downsets(problem: StagingProblem, most: int = MAX_DOWNSETS) -> list[int]:
                     raise InputError(
                         "layers",
                         f"have more than {most} downsets",
-                        "merge layers to blocks: this program is for small graphs on several levels",
+                        f"merge layers to blocks: this program is {what}",
                     )
     return ordered
 

@@ -10,7 +10,7 @@ from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .hierarchy import plan_levels
 
-_NEEDED = {"semantics": "paper", "knapsack": "exact"}
+_NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
 """The recursion over levels is defined for these alone."""
 
 

@@ -22,6 +22,14 @@ HIERARCHY = OptionSpec(
     ("precise", "crude", "basic"),
 )
 
+OBJECTIVE = OptionSpec(
+    "objective",
+    "choice",
+    "throughput",
+    "throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for an emptied pipeline.",
+    ("throughput", "flush"),
+)
+
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
-DP_OPTIONS = (*RESTRICTED_OPTIONS, HIERARCHY)
+DP_OPTIONS = (*RESTRICTED_OPTIONS, OBJECTIVE, HIERARCHY)
 EQUI_OPTIONS = (SEMANTICS,)

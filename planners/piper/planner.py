@@ -17,6 +17,7 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
 from ..dp.lattice import TooManyIdealsError
+from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
 from .model import PiperModel, build
 from .options import DP_OPTIONS, MAX_DOWNSETS, RESTRICTED_OPTIONS
@@ -56,6 +57,8 @@ class PiperPlanner:
         if request.problem.levels:
             return plan_with_levels(request)
         refuse_hierarchy(request.options)
+        if is_extended(request.problem, request.options):
+            return plan_extended(request)
         return _Run(self, request).outcome()
 
 
