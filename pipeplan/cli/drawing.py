@@ -32,7 +32,7 @@ def view_of(problem: Problem) -> View:
     return {
         "placement": View(drawing_placement.facts, drawing_placement.draw, lambda rules: rules.objective),
         "chain": View(drawing_pattern.facts, drawing_pattern.draw, lambda rules: "period per batch"),
-        "staging": View(drawing_stages.facts, drawing_stages.draw, lambda rules: "time per micro-batch"),
+        "staging": View(drawing_stages.facts, drawing_stages.draw, drawing_stages.objective),
     }[problem.kind]
 
 

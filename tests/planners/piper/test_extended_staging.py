@@ -113,7 +113,9 @@ def test_many_micro_batches_hide_the_flush(name: str) -> None:
     least = pipeplan.solve(problem).objective
     assert least is not None
     times = [pipeplan.solve(problem.replace(micro_batches=n), options=FLUSH).objective for n in (32, 128, 100_000)]
-    assert all(a is not None and b is not None and a > b for a, b in itertools.pairwise(times))
+    assert all(a is not None and b is not None and a >= b for a, b in itertools.pairwise(times))
+    assert times[0] is not None
+    assert times[0] > 1.001 * least
     assert times[-1] == pytest.approx(least, rel=1e-4)
 
 
