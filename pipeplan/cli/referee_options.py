@@ -119,7 +119,7 @@ def _objective(problem: Problem, given: str | None, made_for: Any) -> str:
         raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
     if given == FLUSH and isinstance(problem, StagingProblem) and problem.levels:
         raise UsageError("--objective flush is for flat networks and this problem has levels; drop it.")
-    return _rule("--objective", given, made_for, names, names[0] if names else Rules.objective)
+    return _rule("--objective", given, made_for, names, names[0] if names else "max-load")
 
 
 def _made_for(path: str) -> dict[str, Any]:
