@@ -42,7 +42,8 @@ def variants(problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: 
         check_amount(name, value)
         if not value:
             raise InputError(name, "is 0", "give a finite number > 0")
-    more, faster = f"{memory_bytes / GIGABYTE:g} GB more memory", f"{100 * bandwidth_share:g} % more bandwidth"
+    amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
+    more, faster = f"{amount} more memory", f"{100 * bandwidth_share:g} % more bandwidth"
     factor = 1 + bandwidth_share
     if isinstance(problem, PlacementProblem):
         found = _placement(problem, more, memory_bytes, faster, factor)

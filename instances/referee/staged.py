@@ -192,9 +192,9 @@ def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
         if stage.data_parallel < 1 or stage.tensor_parallel < 1:
             yield Violation("configuration", f"Stage {number} has a degree below 1.")
         if type_of(problem, stage) is None:
-            yield Violation(
-                "configuration", f"Stage {number} is on devices of type {show(stage.device_type)}, which there are not."
-            )
+            named = f"is on devices of type {show(stage.device_type)}, which there are not"
+            text = "does not say on which type of devices it is" if stage.device_type is None else named
+            yield Violation("configuration", f"Stage {number} {text}.")
         for node_id in stage.nodes:
             if node_id in problem.index and chosen(problem, stage, node_id) is None:
                 way = stage.configurations.get(node_id)
