@@ -10,6 +10,7 @@ from ..instances.placement import PlacementProblem
 from ..instances.plan import PlacementPlan
 from ..instances.referee import Violation, stage_order
 from ..instances.staging import StagingProblem
+from ..planners.referees import FLUSH
 from .arguments import (
     Bandwidth,
     Batch,
@@ -83,4 +84,5 @@ def _options(case: Case) -> dict[str, str]:
         return {}
     if case.problem.levels:
         return {"hierarchy": case.rules.hierarchy}
-    return {"semantics": case.rules.semantics, "objective": case.rules.objective}
+    objective = {"objective": FLUSH} if case.rules.objective == FLUSH else {}
+    return {"semantics": case.rules.semantics, **objective}

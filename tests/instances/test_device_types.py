@@ -86,7 +86,7 @@ def test_time_is_divided_by_speed_and_links_are_the_same_for_all() -> None:
     first, second = evaluate_stages(PROBLEM, plan("fast", "slow", replicas=2)).stages
     assert (first.compute, first.transfers, first.load) == (4.0, 4.0, 8.0)
     assert (second.compute, second.transfers, second.synchronisation, second.load) == (8.0, 2.0, 1.0, 11.0)
-    assert (first.binds, second.binds) == (("computation",), ("computation",))
+    assert (first.binds, second.binds) == (("computation", "memory"), ("computation",))
 
 
 def test_memory_is_that_of_the_type() -> None:
