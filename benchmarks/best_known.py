@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.catalogue import STAGING_VARIANTS, VARIANTS, BestKnown, best_known, load_packaged_staging
+from pipeplan.instances.catalogue import VARIANTS, BestKnown, best_known, load_packaged_staging, staging_variants
 from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
@@ -48,8 +48,12 @@ def _rows(name: str, limits: pipeplan.SolveOptions | None) -> list[BestKnown]:
     """What is known of one instance, after solving it where limits are given."""
     rows = []
     is_staging = name in pipeplan.packaged_names("staging")
-    problem = load_packaged_staging(name) if is_staging else pipeplan.load_packaged(name)
-    variants = STAGING_VARIANTS if is_staging else VARIANTS
+    problem: Any
+    if is_staging:
+        problem = load_packaged_staging(name)
+        variants = staging_variants(problem)
+    else:
+        problem, variants = pipeplan.load_packaged(name), VARIANTS
     for variant in variants:
         earlier = best_known(name, variant)
         if earlier is not None and earlier.hash != problem.hash:

@@ -24,6 +24,11 @@ STAGING_VARIANTS = ("paper", "reference")
 """Semantics of weight synchronisation: once per d micro-batches; once per batch."""
 
 
+def staging_variants(problem: StagingProblem) -> tuple[str, ...]:
+    """In which semantics the problem can be planned: with levels weights are synchronised as in the paper."""
+    return STAGING_VARIANTS[:1] if problem.levels else STAGING_VARIANTS
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a packaged instance is made; `source` says from what, in one line."""

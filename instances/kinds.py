@@ -5,6 +5,7 @@ from __future__ import annotations
 from .chain import ChainProblem
 from .errors import InputError, show
 from .fields import as_object, join, require
+from .leveled_plan import LeveledPlan
 from .pattern import PatternPlan
 from .placement import PlacementProblem
 from .plan import PlacementPlan
@@ -12,25 +13,29 @@ from .staged_plan import StagedPlan
 from .staging import StagingProblem
 
 Problem = PlacementProblem | ChainProblem | StagingProblem
-Plan = PlacementPlan | PatternPlan | StagedPlan
+Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan
 
-PLAN_KIND = {
+_PLAN_KIND = {
     PlacementProblem.kind: PlacementPlan.kind,
     ChainProblem.kind: PatternPlan.kind,
     StagingProblem.kind: StagedPlan.kind,
 }
-"""The kind of plan that solves each kind of problem."""
+_PLAN_TYPES: tuple[type[Plan], ...] = (PlacementPlan, PatternPlan, StagedPlan, LeveledPlan)
+
+
+def plan_kind(problem: Problem) -> str:
+    """The kind of plan that solves the problem: of stagings on devices within devices a tree of stages."""
+    if isinstance(problem, StagingProblem) and problem.levels:
+        return LeveledPlan.kind
+    return _PLAN_KIND[problem.kind]
 
 
 def any_plan_from_json(data: object, where: str = "plan") -> Plan:
     """Read a plan object of the kind that it names; `where` is its path in the file."""
     top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
     kind = require(where, top, "kind")
-    if kind == PatternPlan.kind:
-        return PatternPlan.from_json(top, where)
-    if kind == PlacementPlan.kind:
-        return PlacementPlan.from_json(top, where)
-    if kind == StagedPlan.kind:
-        return StagedPlan.from_json(top, where)
-    listed = " or ".join(f'"{known}"' for known in PLAN_KIND.values())
+    for plan_type in _PLAN_TYPES:
+        if kind == plan_type.kind:
+            return plan_type.from_json(top, where)
+    listed = " or ".join(f'"{known.kind}"' for known in _PLAN_TYPES)
     raise InputError(join(where, "kind"), f"is {show(kind)}", f"give {listed}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from .errors import UsageError
 from .kinds import Problem
+from .staging import StagingProblem, refuse_one_bandwidth
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Cluster:
                 option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
                 raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
         changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
+        if isinstance(problem, StagingProblem) and "bandwidth" in changes:
+            refuse_one_bandwidth(problem)
         if problem.kind == "chain" and "bandwidth" in changes:
             changes["transfer_times"] = None
         return changes

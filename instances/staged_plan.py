@@ -21,6 +21,8 @@ class PlannedStage:
     tensor_parallel: int
     configurations: Mapping[NodeId, str]
     """Id of the chosen configuration (of degree `tensor_parallel`) of each layer."""
+    device_type: str | None = None
+    """Name of the type that its devices are of; None where all devices are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:
         "data_parallel": stage.data_parallel,
         "tensor_parallel": stage.tensor_parallel,
         "configurations": chosen,
+        **({} if stage.device_type is None else {"device_type": stage.device_type}),
     }
 
 
@@ -67,7 +70,10 @@ def _stage_from_json(where: str, entry: object) -> PlannedStage:
     for key, degree in zip(("data_parallel", "tensor_parallel"), degrees, strict=True):
         check_count(f"{where}.{key}", degree)
     chosen = _configurations(f"{where}.configurations", require(where, data, "configurations"), nodes)
-    return PlannedStage(nodes, degrees[0], degrees[1], chosen)
+    kind = data.get("device_type")
+    if kind is not None:
+        check_text(f"{where}.device_type", kind)
+    return PlannedStage(nodes, degrees[0], degrees[1], chosen, kind)
 
 
 def _configurations(where: str, value: object, nodes: tuple[NodeId, ...]) -> dict[NodeId, str]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text
-from .errors import InputError, show
+from .errors import InputError, UsageError, show
 from .graph import adjacency, check_acyclic, topological_order
 
 MAX_LAYERS = 100_000
@@ -75,6 +75,18 @@ class StagingLevel:
     bandwidth: float
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceType:
+    """Devices of one make. A stage is on devices of one type; links are the same for all."""
+
+    name: str
+    devices: int
+    speed: float = 1.0
+    """Configurations take their time divided by this."""
+    memory_bytes: float | None = None
+    """Memory of one device; None: no limit."""
+
+
 @dataclass(frozen=True)
 class StagingProblem:
     """A staging problem, checked at construction; `replace()` makes variants."""
@@ -92,6 +104,8 @@ class StagingProblem:
     """Must the data-parallel degrees sum to `micro_batches` exactly?"""
     levels: tuple[StagingLevel, ...] = ()
     """Devices within devices, the innermost first; empty: a flat network."""
+    device_types: tuple[DeviceType, ...] = ()
+    """Makes of devices, each with its own count, speed and memory; empty: all devices are alike."""
     name: str = "staging"
     time_unit: str | None = "s"
 
@@ -101,6 +115,7 @@ class StagingProblem:
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "edges", tuple(self.edges))
         object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "device_types", tuple(self.device_types))
         _check(self)
 
     def replace(self, **changes: Any) -> StagingProblem:
@@ -110,8 +125,13 @@ class StagingProblem:
 
     @property
     def extensions(self) -> frozenset[str]:
-        """What a method must be able to plan beyond a flat network."""
-        return frozenset({"levels"} if self.levels else ())
+        """What a method must be able to plan beyond a flat network of devices that are alike."""
+        return frozenset(({"levels"} if self.levels else set()) | ({"types"} if self.device_types else set()))
+
+    @cached_property
+    def types(self) -> tuple[DeviceType, ...]:
+        """The types of devices; where all are alike, the one that they make."""
+        return self.device_types or (DeviceType("device", self.devices, 1.0, self.memory_bytes),)
 
     @cached_property
     def index(self) -> dict[NodeId, int]:
@@ -156,6 +176,10 @@ class StagingProblem:
             [[edge.source, edge.target, float(edge.bytes)] for edge in self.edges],
             [[level.devices, float(level.bandwidth)] for level in self.levels],
         ]
+        if self.device_types:  # so that all other problems keep their digests
+            facts.append(
+                [[kind.name, kind.devices, float(kind.speed), kind.memory_bytes] for kind in self.device_types]
+            )
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
@@ -182,6 +206,12 @@ def _layer_facts(layer: Layer) -> list[Any]:
 def frozen(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """A view that nobody can write to."""
     return MappingProxyType(dict(values))
+
+
+def refuse_one_bandwidth(problem: StagingProblem) -> None:
+    """Links of levels have a bandwidth each: a single one would change nothing and say otherwise."""
+    if problem.levels:
+        raise UsageError("--bandwidth is for flat networks and this problem has levels; change the levels in the file.")
 
 
 # ---- the door ------------------------------------------------------------------------------------------
@@ -213,6 +243,11 @@ def _check_cluster(problem: StagingProblem) -> None:
         check_amount("memory_bytes", problem.memory_bytes)
     if not isinstance(problem.exact_batches, bool):
         raise InputError("exact_batches", f"is {show(problem.exact_batches)}", "give true or false")
+    _check_levels(problem)
+    _check_device_types(problem)
+
+
+def _check_levels(problem: StagingProblem) -> None:
     total = 1
     for number, level in enumerate(problem.levels):
         check_count(f"levels[{number}].devices", level.devices)
@@ -224,6 +259,30 @@ def _check_cluster(problem: StagingProblem) -> None:
             f"make {total} devices, not {problem.devices}",
             "let the devices of all levels multiply to `devices`",
         )
+
+
+def _check_device_types(problem: StagingProblem) -> None:
+    if not problem.device_types:
+        return
+    for number, kind in enumerate(problem.device_types):
+        where = f"device_types[{number}]"
+        check_text(f"{where}.name", kind.name)
+        check_count(f"{where}.devices", kind.devices)
+        check_positive(f"{where}.speed", kind.speed)
+        if kind.memory_bytes is not None:
+            check_amount(f"{where}.memory_bytes", kind.memory_bytes)
+    check_distinct("device_types", "type", [kind.name for kind in problem.device_types])
+    total = sum(kind.devices for kind in problem.device_types)
+    if total != problem.devices:
+        raise InputError(
+            "device_types",
+            f"make {total} devices, not {problem.devices}",
+            "let the devices of all types sum to `devices`",
+        )
+    if problem.memory_bytes is not None:
+        raise InputError("memory_bytes", "is given beside types with memories of their own", "leave it out")
+    if problem.levels:
+        raise InputError("device_types", "are given beside levels", "leave out one of them")
 
 
 def check_positive(field: str, value: object) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from .staging import Configuration, Edge, Layer, StagingProblem
+from .staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 GIB = 2.0**30
 
@@ -38,6 +38,25 @@ def _tiny() -> StagingProblem:
     )
 
 
+def _tiny_levels() -> StagingProblem:
+    """Two servers of two devices, slow links between them. Best plan by hand: a copy of everything on each server.
+
+    A device holds one layer, so both devices of a server are full. A cut between the servers takes 2 x 20 / 1 = 40; two
+    copies, each cut inside its server, take (8 + 2 x 20 / 10) / 2 = 6. Without copies a stage takes 8 + 4 = 12.
+    """
+    way = Configuration("vanilla", 8.0, memory_per_batch=1.0, memory_fixed=10.0)
+    return StagingProblem(
+        layers=(Layer("a", {1: (way,)}), Layer("b", {1: (way,)})),
+        edges=(Edge("a", "b", 20.0),),
+        devices=4,
+        bandwidth=10.0,
+        micro_batches=4,
+        memory_bytes=15.0,
+        levels=(StagingLevel(2, 10.0), StagingLevel(2, 1.0)),
+        name="tiny-levels",
+    )
+
+
 def _lowered(name: str, workload: str, batch: int, device: str, link: str, options: dict[str, Any]) -> StagingProblem:
     from .workloads import DEVICES, LINKS, build, to_staging
 
@@ -54,6 +73,7 @@ def _network(
 
 STAGINGS: tuple[tuple[str, str, Callable[[], StagingProblem]], ...] = (
     ("tiny-stages", "four layers by hand, for teaching", _tiny),
+    ("tiny-levels", "two layers on two servers of two devices by hand, for teaching", _tiny_levels),
     _network(
         "gpt2-medium-stages", "gpt2-medium-operators", 2, "a100-40gb", "nvlink3",
         devices=16, micro_batches=64, memory_bytes=0.75 * GIB,

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
+    from .planners.sensitivity import Sensitivity as Sensitivity
+    from .planners.sensitivity import sensitivity as sensitivity
     from .planners.solve import solve as solve
 
 __version__ = "0.1.0"
@@ -62,6 +64,7 @@ _HOMES = {
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
+    "planners.sensitivity": ("Sensitivity", "sensitivity"),
     "planners.solve": ("solve",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

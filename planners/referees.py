@@ -8,11 +8,17 @@ from typing import Any
 
 from ..formulations.beaumont.given_allocation import canonical, given_allocation
 from ..formulations.contract import Plan, Problem
+from ..instances.leveled_plan import LeveledPlan
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
 from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
 from ..instances.referee.staged import evaluate_stages, verify_stages
+from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
 from ..instances.staged_plan import StagedPlan
+from ..instances.staging import StagingProblem
+
+FLUSH = "flush"
+"""The objective of stagings that counts how the pipeline fills and drains once per batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,8 @@ class Rules:
     """Of staging problems: when weights are synchronised."""
     allocation: str | None = None
     """Of chains: which layers share a GPU, where the user has given that."""
+    hierarchy: str = "precise"
+    """Of staging problems with levels: how memory counts."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
@@ -34,6 +42,7 @@ class Rules:
             "none" if options.get("non_contiguous") else contiguity,
             options.get("semantics", "paper"),
             options.get("allocation"),
+            options.get("hierarchy", "precise"),
         )
 
 
@@ -51,7 +60,7 @@ class Referee:
 
 
 def referee_of(problem: Problem) -> Referee:
-    return _REFEREES[problem.kind]
+    return _LEVELED if isinstance(problem, StagingProblem) and problem.levels else _REFEREES[problem.kind]
 
 
 def fits(problem: Problem, plan: Plan) -> bool:
@@ -80,7 +89,10 @@ def _placement_facts(problem: Any) -> dict[str, Any]:
 
 def _cluster_facts(problem: Any) -> dict[str, Any]:
     """Other types and levels, where there are any."""
-    facts: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
+    return _listed({"other_types": problem.other_types, "levels": problem.levels})
+
+
+def _listed(facts: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     return {name: [asdict(entry) for entry in entries] for name, entries in facts.items() if entries}
 
 
@@ -111,8 +123,9 @@ def _staged_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation
 
 
 def _staged_value(problem: Any, plan: Any, rules: Rules) -> float:
-    """Time per micro-batch."""
-    return evaluate_stages(problem, plan, rules.semantics).time_per_micro_batch
+    """Time per micro-batch, with or without the flush behind each batch."""
+    evaluation = evaluate_stages(problem, plan, rules.semantics)
+    return evaluation.flushed_time_per_micro_batch if rules.objective == FLUSH else evaluation.time_per_micro_batch
 
 
 def _staging_facts(problem: Any) -> dict[str, Any]:
@@ -123,7 +136,21 @@ def _staging_facts(problem: Any) -> dict[str, Any]:
         "memory_bytes": problem.memory_bytes,
         "bandwidth": problem.bandwidth,
         "micro_batches": problem.micro_batches,
+        **_listed({"levels": problem.levels, "device_types": problem.device_types}),
     }
+
+
+def _leveled_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify_leveled(problem, plan, rules.hierarchy)
+
+
+def _leveled_value(problem: Any, plan: Any, rules: Rules) -> float:
+    """Time per micro-batch: the largest over stages and levels."""
+    return evaluate_leveled(problem, plan, rules.hierarchy).time_per_micro_batch
+
+
+def _leveled_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate_leveled(problem, plan, rules.hierarchy)
 
 
 def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
@@ -145,3 +172,5 @@ _REFEREES: Mapping[str, Referee] = {
     "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts, _pattern_evaluation),
     "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts, _staged_evaluation),
 }
+_LEVELED = Referee(LeveledPlan, _leveled_violations, _leveled_value, _staging_facts, _leveled_evaluation)
+"""Of staging problems on devices within devices."""

@@ -10,7 +10,7 @@ from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .heuristics.options import OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
-from .piper.options import EQUI_OPTIONS, TABLE
+from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
@@ -23,9 +23,9 @@ def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool 
     return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start)
 
 
-def _piper(name: str, title: str, attribute: str, *options: OptionSpec, exact: bool = False) -> Entry:
+def _piper(name: str, title: str, attribute: str) -> Entry:
     address = f"pipeplan.planners.piper.planner:{attribute}"
-    return Entry(name, title, "staging", address, (*PIPER_OPTIONS, *options), exact=exact)
+    return Entry(name, title, "staging", address, RESTRICTED_OPTIONS, exact=False)
 
 
 def _equal(name: str, title: str, attribute: str, module: str = "equal") -> Entry:
@@ -63,8 +63,13 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search", takes_start=True),
-        _piper(
-            "dp-piper", "Dynamic program over downsets: stages, degrees, recomputation", "PLANNER", TABLE, exact=True
+        Entry(
+            "dp-piper",
+            "Dynamic program over downsets: stages, degrees, recomputation",
+            "staging",
+            "pipeplan.planners.piper.planner:PLANNER",
+            PIPER_OPTIONS,
+            extensions=frozenset({"levels", "types"}),
         ),
         _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),

@@ -15,7 +15,7 @@ from ..kinds import Plan, Problem
 from ..placement import PlacementProblem
 from ..result import SCHEMA as RESULT_SCHEMA
 from ..result import Result
-from ..staging import StagingProblem
+from ..staging import StagingProblem, refuse_one_bandwidth
 from .chain import SCHEMA as CHAIN_SCHEMA
 from .chain import chain_from_json, chain_to_json
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
@@ -164,6 +164,7 @@ def _staging(data: dict[str, Any], cluster: _Cluster, name: str) -> StagingProbl
     if cluster.memory_bytes is not None:
         changes["memory_bytes"] = _finite(cluster.memory_bytes)
     if cluster.bandwidth is not None:
+        refuse_one_bandwidth(problem)
         changes["bandwidth"] = cluster.bandwidth
     if cluster.batch is not None:
         changes["micro_batches"] = cluster.batch

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, overload
 from ..chain import ChainProblem
 from ..errors import InputError, show
 from ..fields import as_list, as_object, join, refuse_unknown, require, require_object
-from ..kinds import PLAN_KIND, Plan, Problem, any_plan_from_json
+from ..kinds import Plan, Problem, any_plan_from_json, plan_kind
+from ..leveled_plan import LeveledPlan
 from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
@@ -23,8 +24,8 @@ from .own import check_schema
 from .published import expert_plan_from_json
 
 PLAN_FORMATS = (
-    'a plan ("kind": "placement", "pattern" or "stages"), a result ("schema": "pipeplan.result/1"), an expert split '
-    '("fpgas" and "cpus")'
+    'a plan ("kind": "placement", "pattern", "stages" or "leveled-stages"), a result ("schema": '
+    '"pipeplan.result/1"), an expert split ("fpgas" and "cpus")'
 )
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -35,7 +36,7 @@ def load_plan(path: str | os.PathLike[str], problem: PlacementProblem) -> Placem
 @overload
 def load_plan(path: str | os.PathLike[str], problem: ChainProblem) -> PatternPlan: ...
 @overload
-def load_plan(path: str | os.PathLike[str], problem: StagingProblem) -> StagedPlan: ...
+def load_plan(path: str | os.PathLike[str], problem: StagingProblem) -> StagedPlan | LeveledPlan: ...
 @overload
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan: ...
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:
@@ -53,11 +54,12 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> P
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
     """See `load_plan`."""
     plan = _plan(as_object("", data, PLAN_FORMATS), problem)
-    if problem is not None and plan.kind != PLAN_KIND[problem.kind]:
-        fitting = PLAN_KIND[problem.kind]
+    if problem is not None and plan.kind != plan_kind(problem):
+        fitting = plan_kind(problem)
+        levels = " with levels" if isinstance(problem, StagingProblem) and problem.levels else ""
         raise InputError(
             "plan",
-            f"is of the kind {plan.kind}, but the problem is a {problem.kind}",
+            f"is of the kind {plan.kind}, but the problem is a {problem.kind}{levels}",
             f"give a plan of the kind {fitting}",
         )
     return plan

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ..checks import NodeId, check_id
 from ..errors import InputError, show
 from ..fields import as_list, as_object, refuse_unknown, require, require_list, require_object
-from ..staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from ..staging import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from .own import check_schema
 
 STAGING_SCHEMA = "pipeplan.staging/1"
@@ -19,7 +20,7 @@ PUBLISHED_STAGING_MARKS = ("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemor
 
 _PROBLEM_KEYS = (
     "schema", "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
-    "layers", "edges",
+    "device_types", "layers", "edges",
 )  # fmt: skip
 _LAYER_KEYS = ("id", "name", "configurations")
 _WAY_KEYS = ("id", "time", "weight_bytes", "memory_per_batch", "memory_fixed", "gather_in", "gather_out")
@@ -38,6 +39,7 @@ def staging_to_json(problem: StagingProblem) -> dict[str, Any]:
         "micro_batches": problem.micro_batches,
         "exact_batches": problem.exact_batches,
         "levels": [{"devices": level.devices, "bandwidth": level.bandwidth} for level in problem.levels],
+        **({"device_types": [asdict(kind) for kind in problem.device_types]} if problem.device_types else {}),
         "layers": [_layer_to_json(layer) for layer in problem.layers],
         "edges": [[edge.source, edge.target, edge.bytes] for edge in problem.edges],
     }
@@ -74,6 +76,10 @@ def staging_from_json(data: object) -> StagingProblem:
         levels=tuple(
             _level_from_json(f"levels[{i}]", x) for i, x in enumerate(as_list("levels", top.get("levels", [])))
         ),
+        device_types=tuple(
+            _type_from_json(f"device_types[{i}]", x)
+            for i, x in enumerate(as_list("device_types", top.get("device_types", [])))
+        ),
         **{key: top.get(key, default) for key, default in optional.items()},
     )
 
@@ -82,6 +88,17 @@ def _level_from_json(where: str, value: object) -> StagingLevel:
     data = as_object(where, value, '{"devices": ..., "bandwidth": ...}')
     refuse_unknown(where, data, ("devices", "bandwidth"))
     return StagingLevel(require(where, data, "devices"), require(where, data, "bandwidth"))
+
+
+def _type_from_json(where: str, value: object) -> DeviceType:
+    data = as_object(where, value, '{"name": ..., "devices": ..., "speed": ..., "memory_bytes": ...}')
+    refuse_unknown(where, data, ("name", "devices", "speed", "memory_bytes"))
+    return DeviceType(
+        require(where, data, "name"),
+        require(where, data, "devices"),
+        data.get("speed", 1.0),
+        data.get("memory_bytes"),
+    )
 
 
 def _layer_from_json(where: str, value: object) -> Layer:
@@ -190,9 +207,10 @@ def _published_edge(where: str, value: object) -> Edge:
 
 
 def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
-    """Piper's JSON; what it cannot say (levels, exactly N, no memory limit) is refused."""
+    """Piper's JSON; what it cannot say (levels, types, exactly N, no memory limit) is refused."""
     if problem.levels or problem.exact_batches or problem.memory_bytes is None:
-        what = "levels" if problem.levels else "exact_batches" if problem.exact_batches else "memory_bytes"
+        said = {"levels": problem.levels, "device_types": problem.device_types, "exact_batches": problem.exact_batches}
+        what = next((name for name, value in said.items() if value), "memory_bytes")
         raise InputError(what, "cannot be said in the published format", "save as our own JSON instead")
     return {
         "maxDevices": problem.devices,

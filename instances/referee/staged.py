@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import PipeplanError, show
 from ..placement import NodeId
 from ..staged_plan import PlannedStage, StagedPlan
-from ..staging import Configuration, StagingProblem
+from ..staging import Configuration, DeviceType, StagingProblem
 from .verify import Violation
 
 SEMANTICS = ("paper", "reference")
@@ -27,6 +27,9 @@ TRIPS = 2.0
 
 SYNC_TRIPS = 4.0
 """Reduce-scatter and all-gather, each in and out."""
+
+FULL = 0.95
+"""Memory binds where this share of it is taken."""
 
 STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "memory", "divides")
 
@@ -50,6 +53,8 @@ class StageCost:
     in_flight: int
     """Micro-batches that one replica holds at most."""
     devices: int
+    binds: tuple[str, ...]
+    """What holds the stage where it is: the largest part of its load, and `memory` where that is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ class StagedEvaluation:
     devices: int
     degrees: int
     """Sum of the data-parallel degrees."""
+    slots: int
+    """Slots of the bottleneck that a batch of N micro-batches takes with a flush behind it: N + stages - 1."""
+    flushed_time_per_micro_batch: float
+    """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "stages": [asdict(stage) for stage in self.stages]}
@@ -78,18 +87,29 @@ def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = 
     suffix = _suffix_sums(plan)
     stages = tuple(_cost(problem, stage, s, semantics) for stage, s in zip(plan.stages, suffix, strict=True))
     bottleneck = max(range(len(stages)), key=lambda i: stages[i].load)
+    largest, batches = stages[bottleneck].load, problem.micro_batches
+    slots = batches + len(stages) - 1
     return StagedEvaluation(
         stages,
-        stages[bottleneck].load,
+        largest,
         bottleneck,
         sum(stage.devices for stage in stages),
         suffix[0],
+        slots,
+        largest * slots / batches,
     )
 
 
 def _suffix_sums(plan: StagedPlan) -> list[int]:
     degrees = [stage.data_parallel for stage in plan.stages]
     return [sum(degrees[i:]) for i in range(len(degrees))]
+
+
+def type_of(problem: StagingProblem, stage: PlannedStage) -> DeviceType | None:
+    """The devices that a stage is on; None where it names none that there are."""
+    if not problem.device_types:
+        return problem.types[0] if stage.device_type is None else None
+    return next((kind for kind in problem.device_types if kind.name == stage.device_type), None)
 
 
 def chosen(problem: StagingProblem, stage: PlannedStage, node_id: NodeId) -> Configuration | None:
@@ -110,20 +130,33 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
             moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
     weights = math.fsum(way.weight_bytes for way in ways.values())
     samples = d if semantics == "paper" else problem.micro_batches
-    compute = math.fsum(way.time for way in ways.values()) / d
+    kind = type_of(problem, stage)
+    assert kind is not None, "plans with other types are refused before"
+    compute = math.fsum(way.time for way in ways.values()) / kind.speed / d
     transfers = TRIPS * math.fsum(moved) / d / problem.bandwidth
     synchronisation = SYNC_TRIPS * (d - 1) / d * weights / samples / problem.bandwidth
     in_flight = -(-suffix // d)
+    memory = math.fsum(way.memory_bytes(in_flight) for way in ways.values())
     return StageCost(
         compute=compute,
         transfers=transfers,
         synchronisation=synchronisation,
         load=math.fsum((compute, transfers, synchronisation)),
-        memory_bytes=math.fsum(way.memory_bytes(in_flight) for way in ways.values()),
+        memory_bytes=memory,
         suffix_sum=suffix,
         in_flight=in_flight,
         devices=d * stage.tensor_parallel,
+        binds=binding(compute, transfers, synchronisation, memory, kind.memory_bytes),
     )
+
+
+def binding(
+    compute: float, transfers: float, synchronisation: float, memory: float, limit: float | None
+) -> tuple[str, ...]:
+    """The largest part of a load, and `memory` where it is nearly full."""
+    parts = {"computation": compute, "transfers": transfers, "synchronisation": synchronisation}
+    largest = max(parts, key=lambda name: parts[name])
+    return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
 
 
 # ---- rules ---------------------------------------------------------------------------------------------
@@ -158,6 +191,10 @@ def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
             yield Violation("assignment", f"Stage {number} is empty.")
         if stage.data_parallel < 1 or stage.tensor_parallel < 1:
             yield Violation("configuration", f"Stage {number} has a degree below 1.")
+        if type_of(problem, stage) is None:
+            named = f"is on devices of type {show(stage.device_type)}, which there are not"
+            text = "does not say on which type of devices it is" if stage.device_type is None else named
+            yield Violation("configuration", f"Stage {number} {text}.")
         for node_id in stage.nodes:
             if node_id in problem.index and chosen(problem, stage, node_id) is None:
                 way = stage.configurations.get(node_id)
@@ -172,6 +209,12 @@ def _devices(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
     used = sum(stage.data_parallel * stage.tensor_parallel for stage in plan.stages)
     if used > problem.devices:
         yield Violation("devices", f"The plan uses {used} devices, the problem has {problem.devices}.")
+    for kind in problem.device_types:
+        used = sum(s.data_parallel * s.tensor_parallel for s in plan.stages if s.device_type == kind.name)
+        if used > kind.devices:
+            yield Violation(
+                "devices", f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}."
+            )
 
 
 def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
@@ -205,11 +248,12 @@ def _contiguity(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
 
 
 def _memory(problem: StagingProblem, plan: StagedPlan, semantics: str) -> Iterator[Violation]:
-    limit = problem.memory_bytes
-    if limit is None or not plan.stages:
+    if not plan.stages:
         return
     for number, cost in enumerate(evaluate_stages(problem, plan, semantics).stages):
-        if cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
+        kind = type_of(problem, plan.stages[number])
+        limit = None if kind is None else kind.memory_bytes
+        if limit is not None and cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
             yield Violation(
                 "memory",
                 f"A device of stage {number} holds {cost.memory_bytes:.12g} bytes with {cost.in_flight} micro-batches "

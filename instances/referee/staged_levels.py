@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ..checks import NodeId
 from ..errors import InputError, show
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..staged_plan import PlannedStage
 from ..staging import Layer, StagingProblem
-from .staged import MEMORY_TOLERANCE, SYNC_TRIPS, TRIPS, NotAStagingError, chosen
+from .staged import MEMORY_TOLERANCE, SYNC_TRIPS, TRIPS, NotAStagingError, binding, chosen
 from .verify import Violation
 
 VARIANTS = ("basic", "crude", "precise")
@@ -39,7 +40,11 @@ LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices
 class LeafCost:
     """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
 
+    compute: float
+    transfers: float
+    synchronisation: float
     load: float
+    """The sum of the three."""
     memory_bytes: float
     suffix_sum: int
     """Copies on all levels of this and all later stages."""
@@ -47,6 +52,23 @@ class LeafCost:
     """On all levels together."""
     in_flight: int
     """Micro-batches that one copy holds, as the variant counts them."""
+    binds: tuple[str, ...]
+    """The largest part of the load, and `memory` where that is nearly full."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCost:
+    """A stage of any level: its load is the larger of the two parts, not their sum."""
+
+    level: int
+    load: float
+    links: float | None
+    """Transfers and synchronisation over the links of its own level; None on level 1, where they are in the load."""
+    inside: float | None
+    """The largest load inside a copy, divided by the copies; None on level 1."""
+    binds: tuple[str, ...]
+    """`links`, or `inside`, or what binds on level 1."""
+    children: tuple[LevelCost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +76,19 @@ class LeveledEvaluation:
     """`time_per_micro_batch` is the largest load over stages and levels."""
 
     time_per_micro_batch: float
-    loads: tuple[float, ...]
-    """Of the stages of the highest level."""
+    stages: tuple[LevelCost, ...]
+    """Of the highest level."""
     leaves: tuple[LeafCost, ...]
     degrees: int
     """Copies on all levels, summed over the stages of level 1."""
+
+    @property
+    def loads(self) -> tuple[float, ...]:
+        """Of the stages of the highest level."""
+        return tuple(stage.load for stage in self.stages)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def check_levels(problem: StagingProblem, variant: str) -> None:
@@ -97,8 +127,8 @@ def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = 
         for i, (leaf, n) in enumerate(zip(plan.leaves(), copies, strict=True))
     )
     remaining = iter(leaves)
-    loads = tuple(_load(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
-    return LeveledEvaluation(max(loads), loads, leaves, sum(copies))
+    stages = tuple(_cost(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
+    return LeveledEvaluation(max(stage.load for stage in stages), stages, leaves, sum(copies))
 
 
 def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
@@ -110,12 +140,15 @@ def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
         yield from _copies(child, here)
 
 
-def _load(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iterator[LeafCost]) -> float:
+def _cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iterator[LeafCost]) -> LevelCost:
     if level == 1:
-        return next(leaves).load
-    inside = max(_load(problem, child, level - 1, leaves) for child in stage.children)
+        leaf = next(leaves)
+        return LevelCost(level, leaf.load, None, None, leaf.binds)
+    children = tuple(_cost(problem, child, level - 1, leaves) for child in stage.children)
+    inside = max(child.load for child in children) / stage.data_parallel
     links = upper_load(problem, stage.nodes, stage.data_parallel, problem.levels[level - 1].bandwidth)
-    return max(links, inside / stage.data_parallel)
+    binds = ("links" if links > inside else "inside",)
+    return LevelCost(level, max(links, inside), links, inside, binds, children)
 
 
 def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
@@ -129,14 +162,23 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
         elif edge.source in ways and edge.target not in ways:
             moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
     weights = math.fsum(way.weight_bytes for way in ways.values())
-    links = (TRIPS * math.fsum(moved) + SYNC_TRIPS * weights * (d - 1) / d) / bandwidth
+    compute = math.fsum(way.time for way in ways.values()) / d
+    transfers = TRIPS * math.fsum(moved) / d / bandwidth
+    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / d / bandwidth
     in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
+    memory = math.fsum(way.memory_bytes(in_flight) for way in ways.values())
     return LeafCost(
-        load=(math.fsum(way.time for way in ways.values()) + links) / d,
-        memory_bytes=math.fsum(way.memory_bytes(in_flight) for way in ways.values()),
+        compute=compute,
+        transfers=transfers,
+        synchronisation=synchronisation,
+        load=math.fsum((compute, transfers, synchronisation)),
+        memory_bytes=memory,
         suffix_sum=suffix,
         copies=copies,
         in_flight=in_flight,
+        binds=binding(
+            compute, transfers, synchronisation, memory, None if variant == "basic" else problem.memory_bytes
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Found, Result, Stop
+from ..instances.staging import StagingProblem
 from ..planners.referees import Rules, referee_of
 from .console import out, styled
 from .progress import number
@@ -23,19 +24,21 @@ class View:
     """What the objective is called."""
 
 
-def view_of(kind: str) -> View:
-    from . import drawing_pattern, drawing_placement, drawing_stages
+def view_of(problem: Problem) -> View:
+    from . import drawing_levels, drawing_pattern, drawing_placement, drawing_stages
 
+    if isinstance(problem, StagingProblem) and problem.levels:
+        return View(drawing_stages.facts, drawing_levels.draw, lambda rules: "time per micro-batch")
     return {
         "placement": View(drawing_placement.facts, drawing_placement.draw, lambda rules: rules.objective),
         "chain": View(drawing_pattern.facts, drawing_pattern.draw, lambda rules: "period per batch"),
-        "staging": View(drawing_stages.facts, drawing_stages.draw, lambda rules: "time per micro-batch"),
-    }[kind]
+        "staging": View(drawing_stages.facts, drawing_stages.draw, drawing_stages.objective),
+    }[problem.kind]
 
 
 def draw_instance(problem: Problem, more: Mapping[str, Any]) -> None:
     """What the instance is, and whatever else is known about it."""
-    _block("instance", {"name": problem.name, **view_of(problem.kind).facts(problem), **more})
+    _block("instance", {"name": problem.name, **view_of(problem).facts(problem), **more})
 
 
 def draw_result(problem: Problem, result: Result) -> None:
@@ -52,7 +55,7 @@ def draw_result(problem: Problem, result: Result) -> None:
 
 def draw_plan(problem: Problem, plan: Plan, rules: Rules) -> None:
     """The drawing of its kind."""
-    view_of(problem.kind).draw(problem, plan, rules)
+    view_of(problem).draw(problem, plan, rules)
 
 
 def _block(title: str, facts: Mapping[str, Any]) -> None:
@@ -118,5 +121,5 @@ def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], 
     else:
         value = number(referee_of(problem).value(problem, plan, rules))
         unit = f" {problem.time_unit}" if problem.time_unit else ""
-        name = view_of(problem.kind).value(rules)
+        name = view_of(problem).value(rules)
         console.print(styled(f"verified: yes, recomputed {name} {value}{unit}", "bold green"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..instances.referee.staged import StageCost, evaluate_stages
+from ..instances.referee.staged import StageCost, evaluate_stages, type_of
 from ..instances.staged_plan import PlannedStage, StagedPlan
 from ..instances.staging import StagingProblem
-from ..planners.referees import Rules
+from ..planners.referees import FLUSH, Rules
 from .console import out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
 from .progress import number
@@ -16,22 +16,37 @@ from .progress import number
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     exactly = "exactly" if problem.exact_batches else "at most"
+    unit = problem.time_unit or "time unit"
     degrees = ", ".join(map(str, problem.degrees))
     known = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
         "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, "
-        f"{size(problem.bandwidth)}/{problem.time_unit or 'time unit'} between them",
+        f"{size(problem.bandwidth)}/{unit} between them",
         "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
     }
-    levels = [f"{level.devices} devices, {size(level.bandwidth)}" for level in problem.levels]
+    if problem.levels:
+        known["cluster"] = f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}"
+    if problem.device_types:
+        known["cluster"] = f"{several(problem.devices, 'device')}, {size(problem.bandwidth)}/{unit} between them"
+    for kind in problem.device_types:
+        known[kind.name] = (
+            f"{several(kind.devices, 'device')} of speed {kind.speed:g} with memory {limit(kind.memory_bytes)}"
+        )
+    levels = [f"{level.devices} devices, {size(level.bandwidth)}/{unit}" for level in problem.levels]
     return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+
+
+def objective(rules: Rules) -> str:
+    """What the value of a plan is called."""
+    return "time per micro-batch" + (", flushes included," if rules.objective == FLUSH else "")
 
 
 def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     """One line per stage in execution order, the slowest marked; what binds in each stage."""
     evaluation = evaluate_stages(problem, plan, rules.semantics)
     table = new_table()
-    columns(table, "stage,layers,d,t,share,load,moved,sync,in flight,memory,full,", left="share")
+    kind = "type," if problem.device_types else ""
+    columns(table, f"stage,{kind}layers,d,t,share,load,moved,sync,in flight,memory,full,", left="type,share")
     slowest = evaluation.bottleneck
     for number_, (stage, cost) in enumerate(zip(plan.stages, evaluation.stages, strict=True)):
         if number_ < MAX_DEVICES_DRAWN:
@@ -42,18 +57,22 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
         console.print(styled(f"... and {len(plan.stages) - MAX_DEVICES_DRAWN} more stages"))
     unit = f" {problem.time_unit}" if problem.time_unit else ""
     console.print(styled(f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}"))
+    if rules.objective == FLUSH:
+        console.print(styled(f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"))
     console.print(styled(f"bottleneck: stage {slowest} with load {number(evaluation.time_per_micro_batch)}{unit}"))
     for number_, stage in enumerate(plan.stages[:MAX_DEVICES_DRAWN]):
         ways = ", ".join(f"{count} {way}" for way, count in _ways(stage).items())
-        console.print(styled(f"stage {number_}: {ways}; {binds(problem, evaluation.stages[number_])}"))
+        console.print(styled(f"stage {number_}: {ways}; {binds(evaluation.stages[number_])}"))
 
 
 def _row(
     problem: StagingProblem, number_: int, stage: PlannedStage, cost: StageCost, largest: float, slowest: bool
 ) -> list[Any]:
-    memory = problem.memory_bytes
+    kind = type_of(problem, stage)
+    memory = None if kind is None else kind.memory_bytes
     return [
         styled(str(number_), "bold" if slowest else ""),
+        *([styled(stage.device_type or "")] if problem.device_types else []),
         str(len(stage.nodes)),
         str(stage.data_parallel),
         str(stage.tensor_parallel),
@@ -75,14 +94,13 @@ def _ways(stage: PlannedStage) -> dict[str, int]:
     return counts
 
 
-def binds(problem: StagingProblem, cost: StageCost) -> str:
+def binds(cost: StageCost) -> str:
     """What holds the stage where it is: the largest part of its load, and memory where it is nearly full."""
     parts = {
         "computation": cost.compute,
         "transfers": cost.transfers,
         "synchronisation": cost.synchronisation,
     }
-    largest = max(parts, key=lambda name: parts[name])
+    largest, *memory = cost.binds
     share = parts[largest] / cost.load if cost.load else 1.0
-    full = problem.memory_bytes and cost.memory_bytes > 0.95 * problem.memory_bytes
-    return f"{largest} is {100 * share:.0f} % of the load" + (", memory is full" if full else "")
+    return f"{largest} is {100 * share:.0f} % of the load" + (", memory is full" if memory else "")

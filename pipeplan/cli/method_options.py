@@ -29,8 +29,14 @@ def _declared() -> dict[str, OptionSpec]:
         for spec in entry.options:
             known = specs.get(spec.name, spec)
             choices = tuple(dict.fromkeys(known.choices + spec.choices))
-            specs[spec.name] = OptionSpec(spec.name, known.type, known.default, known.help, choices)
+            default = known.default if spec.default == known.default else None
+            specs[spec.name] = OptionSpec(spec.name, known.type, default, _both(known.help, spec.help), choices)
     return specs
+
+
+def _both(known: str, more: str) -> str:
+    """What several owners say of options of one name."""
+    return known if more in known else f"{known} {more}"
 
 
 def _parameter(spec: OptionSpec) -> inspect.Parameter:

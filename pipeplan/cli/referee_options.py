@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,12 +11,16 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.kinds import Plan, Problem
 from ..instances.referee import Violation
-from ..planners.referees import Rules, referee_of
+from ..instances.staging import StagingProblem
+from ..planners.referees import FLUSH, Rules, referee_of
 from .console import say_note
 
 SEMANTICS = ("paper", "reference")
+RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "hash")
 CONTIGUITIES = ("none", "device", "chain")
-OBJECTIVES = ("max-load", "gpipe")
+OBJECTIVES: Mapping[str, tuple[str, ...]] = {"placement": ("max-load", "gpipe"), "staging": ("throughput", "flush")}
+"""By kind of problem, the default first; others have one objective."""
+HIERARCHIES = ("precise", "crude", "basic")
 
 PlanArgument = Annotated[
     str,
@@ -34,8 +39,8 @@ Objective = Annotated[
     str | None,
     typer.Option(
         "--objective",
-        metavar="|".join(OBJECTIVES),
-        help="What is recomputed; default: what the result was made for, else max-load.",
+        metavar="|".join(name for names in OBJECTIVES.values() for name in names),
+        help="What is recomputed; default: what the result was made for, else max-load, of stagings throughput.",
         show_default=False,
     ),
 ]
@@ -47,6 +52,15 @@ Semantics = Annotated[
         "--semantics",
         metavar="|".join(SEMANTICS),
         help="Of staging problems; default: what the result was made for, else paper.",
+        show_default=False,
+    ),
+]
+Hierarchy = Annotated[
+    str | None,
+    typer.Option(
+        "--hierarchy",
+        metavar="|".join(HIERARCHIES),
+        help="Of staging problems with levels; default: what the result was made for, else precise.",
         show_default=False,
     ),
 ]
@@ -71,7 +85,12 @@ class Case:
 
 
 def read_case(
-    problem: Problem, path: str, contiguity: str | None, objective: str | None, semantics: str | None = None
+    problem: Problem,
+    path: str,
+    contiguity: str | None,
+    objective: str | None,
+    semantics: str | None = None,
+    hierarchy: str | None = None,
 ) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
     from ..instances.io import load_plan
@@ -86,10 +105,21 @@ def read_case(
         )
     rules = Rules(
         contiguity=_rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
-        objective=_rule("--objective", objective, made_for.get("objective"), OBJECTIVES, "max-load"),
+        objective=_objective(problem, objective, made_for.get("objective")),
         semantics=_rule("--semantics", semantics, made_for.get("semantics"), SEMANTICS, "paper"),
+        hierarchy=_rule("--hierarchy", hierarchy, made_for.get("hierarchy"), HIERARCHIES, "precise"),
     )
     return Case(problem, plan, rules)
+
+
+def _objective(problem: Problem, given: str | None, made_for: Any) -> str:
+    """What is recomputed of problems of this kind."""
+    names = OBJECTIVES.get(problem.kind, ())
+    if given is not None and not names:
+        raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
+    if given == FLUSH and isinstance(problem, StagingProblem) and problem.levels:
+        raise UsageError("--objective flush is for flat networks and this problem has levels; drop it.")
+    return _rule("--objective", given, made_for, names, names[0] if names else "max-load")
 
 
 def _made_for(path: str) -> dict[str, Any]:
@@ -103,7 +133,7 @@ def _made_for(path: str) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, dict):
-            known |= {key: part[key] for key in ("contiguity", "objective", "semantics", "hash") if key in part}
+            known |= {key: part[key] for key in RULE_NAMES if key in part}
     return known
 
 

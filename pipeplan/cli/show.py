@@ -31,7 +31,7 @@ from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .picture_options import Picture, check_picture, draw_picture
 from .progress import number
-from .referee_options import Case, Contiguity, Objective, Semantics, read_case
+from .referee_options import Case, Contiguity, Hierarchy, Objective, Semantics, read_case
 from .verify import report
 
 ENOUGH_S = 20.0
@@ -56,6 +56,7 @@ def command(
     contiguity: Contiguity = None,
     objective: Objective = None,
     semantics: Semantics = None,
+    hierarchy: Hierarchy = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
@@ -81,7 +82,7 @@ def command(
             raise UsageError(f"There is no plan to draw; name its file after {instance}.")
         _show_instance(problem, json)
         raise typer.Exit(OK)
-    case = read_case(problem, plan, contiguity, objective, semantics)
+    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy)
     violations = case.violations()
     if json:
         print_json({**report(case, violations), **_latency(case)})

@@ -9,6 +9,8 @@ import typer
 from ..instances.placement import PlacementProblem
 from ..instances.plan import PlacementPlan
 from ..instances.referee import Violation, stage_order
+from ..instances.staging import StagingProblem
+from ..planners.referees import FLUSH
 from .arguments import (
     Bandwidth,
     Batch,
@@ -24,7 +26,7 @@ from .arguments import (
 )
 from .console import print_json
 from .exits import OK, REJECTED
-from .referee_options import Case, Contiguity, Objective, PlanArgument, Semantics, read_case
+from .referee_options import Case, Contiguity, Hierarchy, Objective, PlanArgument, Semantics, read_case
 
 
 def command(
@@ -33,6 +35,7 @@ def command(
     contiguity: Contiguity = None,
     objective: Objective = None,
     semantics: Semantics = None,
+    hierarchy: Hierarchy = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
@@ -44,7 +47,7 @@ def command(
 ) -> None:
     """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3."""
     problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
-    case = read_case(problem, plan, contiguity, objective, semantics)
+    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy)
     violations = case.violations()
     if json:
         print_json(report(case, violations))
@@ -77,4 +80,9 @@ def _options(case: Case) -> dict[str, str]:
     """The rules that mean something for this kind of problem."""
     if case.problem.kind == "placement":
         return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
-    return {"semantics": case.rules.semantics} if case.problem.kind == "staging" else {}
+    if not isinstance(case.problem, StagingProblem):
+        return {}
+    if case.problem.levels:
+        return {"hierarchy": case.rules.hierarchy}
+    objective = {"objective": FLUSH} if case.rules.objective == FLUSH else {}
+    return {"semantics": case.rules.semantics, **objective}

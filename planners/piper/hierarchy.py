@@ -13,13 +13,14 @@ of a single stage, a knapsack over its layers' configurations, with tensor paral
 ceil((later + x) / d) micro-batches, and ceilings nest: what counts is right on every level. The `basic` and `crude`
 variants count no copies: x = later = 0.
 
-Plain numpy over all pairs of downsets: for small lattices, `MAX_DOWNSETS` of them. `dp-piper` plans flat networks.
+Plain numpy over all pairs of downsets: for small lattices, `MAX_DOWNSETS` of them. `dp-piper` comes here where a
+problem has levels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +55,20 @@ class LeveledOptimum:
     plan: LeveledPlan
 
 
-def plan_levels(problem: StagingProblem, variant: str = "precise") -> LeveledOptimum | None:
-    """The best plan on the levels of the problem; None where none obeys the variant's rules."""
+def plan_levels(
+    problem: StagingProblem, variant: str = "precise", tick: Callable[[], None] = lambda: None
+) -> LeveledOptimum | None:
+    """The best plan on the levels of the problem; None where none obeys the variant's rules.
+
+    `tick` is called now and then: it may raise to stop.
+    """
     check_levels(problem, variant)
-    return _Hierarchy(problem, variant).solve()
+    return _Hierarchy(problem, variant, tick).solve()
 
 
-def downsets(problem: StagingProblem, most: int = MAX_DOWNSETS) -> list[int]:
+def downsets(
+    problem: StagingProblem, most: int = MAX_DOWNSETS, what: str = "for small graphs on several levels"
+) -> list[int]:
     """Sets of layers, as bits, that hold all successors of their members; smaller ones first."""
     after = [sum(1 << v for v in near) for near in problem.successors]
     known, ordered = {0}, [0]
@@ -74,7 +82,7 @@ def downsets(problem: StagingProblem, most: int = MAX_DOWNSETS) -> list[int]:
                     raise InputError(
                         "layers",
                         f"have more than {most} downsets",
-                        "merge layers to blocks: this program is for small graphs on several levels",
+                        f"merge layers to blocks: this program is {what}",
                     )
     return ordered
 
@@ -82,8 +90,8 @@ def downsets(problem: StagingProblem, most: int = MAX_DOWNSETS) -> list[int]:
 class _Hierarchy:
     """Tables of all levels, and the way back through them."""
 
-    def __init__(self, problem: StagingProblem, variant: str) -> None:
-        self.problem, self.variant = problem, variant
+    def __init__(self, problem: StagingProblem, variant: str, tick: Callable[[], None]) -> None:
+        self.problem, self.variant, self.tick = problem, variant, tick
         self.sets = downsets(problem)
         self.most = min(problem.micro_batches, problem.devices) if variant == "precise" else 0
         """The largest sum of copies."""
@@ -140,6 +148,7 @@ class _Hierarchy:
             if j < ends:
                 values[j, :, :, 0] = 0.0
             for i in self._below(j):
+                self.tick()
                 for stage in self._stages(level):
                     self._relax(values, table[i], stage, self._by_suffix(level, j, i, stage))
             table.append(values)

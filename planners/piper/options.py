@@ -21,5 +21,22 @@ TABLE = OptionSpec(
     "Write the least time on every number of devices and every sum of data-parallel degrees, too: .csv, .svg or .png.",
 )
 
-DP_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+HIERARCHY = OptionSpec(
+    "hierarchy",
+    "choice",
+    "precise",
+    "With levels: precise counts memory by copies on all levels, crude too much of it, basic none.",
+    ("precise", "crude", "basic"),
+)
+
+OBJECTIVE = OptionSpec(
+    "objective",
+    "choice",
+    "throughput",
+    "throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for an emptied pipeline.",
+    ("throughput", "flush"),
+)
+
+RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
+DP_OPTIONS = (*RESTRICTED_OPTIONS, OBJECTIVE, HIERARCHY, TABLE)
 EQUI_OPTIONS = (SEMANTICS,)

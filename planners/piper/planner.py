@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.contract import OptionSpec
-from ...instances.errors import InputError
+from ...instances.errors import InputError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
 from ..dp.lattice import TooManyIdealsError
 from .degree_table import check_table, table_of, write_table
+from .extended import is_extended, plan_extended
+from .leveled import plan_with_levels, refuse_hierarchy
 from .model import PiperModel, build
-from .options import DP_OPTIONS, MAX_DOWNSETS, TABLE
+from .options import DP_OPTIONS, MAX_DOWNSETS, RESTRICTED_OPTIONS, TABLE
 from .search import Search, Step, TooManyPairsError, TooManySumsError
 
 RECOMPUTATION = "recomp"
@@ -50,13 +52,25 @@ class PiperPlanner:
     exact: bool
     restriction: Restriction = Restriction()
     problem_kind: str = "staging"
-    options: tuple[OptionSpec, ...] = DP_OPTIONS
+    options: tuple[OptionSpec, ...] = RESTRICTED_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
+        if request.problem.levels:
+            _refuse_table(request, "devices within devices")
+            return plan_with_levels(request)
+        refuse_hierarchy(request.options)
+        if is_extended(request.problem, request.options):
+            _refuse_table(request, "flushes and several types of devices")
+            return plan_extended(request)
         return _Run(self, request).outcome()
 
 
-PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True, options=(*DP_OPTIONS, TABLE))
+def _refuse_table(request: Request, what: str) -> None:
+    if request.options.get(TABLE.name) is not None:
+        raise UsageError(f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it.")
+
+
+PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True, options=DP_OPTIONS)
 NO_DATA_PARALLELISM = PiperPlanner("piper-no-dp", "no data parallelism", False, Restriction(replicas=lambda d: d == 1))
 NO_TENSOR_PARALLELISM = PiperPlanner(
     "piper-no-tp", "no tensor parallelism", False, Restriction(allowed=lambda degree, way: degree == 1)
@@ -86,8 +100,6 @@ class _Run:
         self.search: Search | None = None
 
     def outcome(self) -> Outcome:
-        if self.request.problem.levels:
-            raise InputError("levels", "are not planned by dp-piper", "choose a planner for levels, or remove them")
         try:
             stop = self._solve()
         except _OutOfTimeError:

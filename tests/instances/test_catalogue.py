@@ -21,6 +21,7 @@ from pipeplan.instances.catalogue import (
     packaged_staging_info,
     read_best_known,
     recipes,
+    staging_variants,
     write_packaged,
 )
 from pipeplan.instances.errors import UsageError
@@ -50,7 +51,15 @@ def test_a_packaged_file_is_what_its_recipe_makes(name: str) -> None:
 def test_something_is_known_of_every_instance_and_variant() -> None:
     rows = [(known.instance, known.variant) for known in read_best_known()]
     placements, stagings = itertools.product(PLACEMENTS, VARIANTS), itertools.product(STAGINGS, STAGING_VARIANTS)
-    assert sorted(rows) == sorted([*placements, *stagings])
+    leveled = [
+        (name, variant) for name, variant in stagings if variant in staging_variants(load_packaged_staging(name))
+    ]
+    assert sorted(rows) == sorted([*placements, *leveled])
+
+
+def test_all_but_leveled_stagings_have_both_variants() -> None:
+    fewer = [name for name in STAGINGS if staging_variants(load_packaged_staging(name)) != STAGING_VARIANTS]
+    assert fewer == ["tiny-levels"]
 
 
 @pytest.mark.parametrize("known", read_best_known(), ids=lambda known: f"{known.instance}-{known.variant}")

@@ -31,7 +31,7 @@ UNABLE = [name for name, entry in PLANNERS.items() if entry.problem_kind == "pla
 
 def lists_the_able(problem: PlacementProblem) -> str:
     """The end of a refusal: methods that can plan all that the problem uses."""
-    able = (*FORMULATIONS.values(), *PLANNERS.values())
+    able = [entry for entry in (*FORMULATIONS.values(), *PLANNERS.values()) if entry.problem_kind == problem.kind]
     return "choose one of " + ", ".join(entry.name for entry in able if problem.extensions <= entry.extensions)
 
 

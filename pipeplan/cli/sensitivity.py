@@ -1,0 +1,142 @@
+"""`plan sensitivity`: what one more device, more memory or faster links are worth, each an exact solve of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ..instances.errors import UsageError
+from ..instances.kinds import Problem
+from ..instances.result import Result
+from ..planners.sensitivity import Sensitivity, Worth, sensitivity
+from . import limits as limit_options
+from . import quantities
+from .arguments import (
+    Bandwidth,
+    Batch,
+    Cpus,
+    CpuSlowdown,
+    Devices,
+    Inference,
+    InstanceArgument,
+    Json,
+    Memory,
+    cluster,
+    load_instance,
+)
+from .console import out, print_json, say_note, styled
+from .exits import exit_code
+from .interrupt import graceful
+from .method_options import with_method_options
+from .progress import number, reporter
+from .solve import METHOD, PROGRESS_MODES
+
+STEPS = "Steps"
+
+_Name = Annotated[
+    str | None, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD, show_default=False)
+]
+_MoreMemory = Annotated[
+    float,
+    typer.Option(
+        "--more-memory",
+        parser=quantities.size,
+        metavar="SIZE",
+        help="How much memory is added to every device.",
+        rich_help_panel=STEPS,
+    ),
+]
+_MoreBandwidth = Annotated[
+    float,
+    typer.Option("--more-bandwidth", help="By which share links get faster: 0.1 is 10 %.", rich_help_panel=STEPS),
+]
+_Progress = Annotated[
+    str | None,
+    typer.Option("--progress", metavar="auto|json|none", help="On stderr, as of `plan solve`.", show_default=False),
+]
+
+
+@with_method_options
+def command(
+    own: dict[str, Any],
+    instance: InstanceArgument,
+    formulation: _Name = None,
+    planner: _Name = None,
+    solver: Annotated[str, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD)] = "auto",
+    more_memory: _MoreMemory = "1GB",  # type: ignore[assignment]  # read by the parser, as what a user gives
+    more_bandwidth: _MoreBandwidth = 0.1,
+    gap: limit_options.Gap = 0.0,
+    abs_gap: limit_options.AbsGap = 0.0,
+    time_limit: limit_options.TimeLimit = None,
+    memory_limit: limit_options.MemoryLimit = None,
+    threads: limit_options.Threads = None,
+    seed: limit_options.Seed = 0,
+    devices: Devices = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    bandwidth: Bandwidth = None,
+    cpu_slowdown: CpuSlowdown = None,
+    inference: Inference = False,
+    batch: Batch = None,
+    json: Json = False,
+    progress: _Progress = None,
+) -> None:
+    """Solve an instance again on slightly better clusters: what one more device, memory or bandwidth is worth.
+
+    Limits are for each of the solves.
+    """
+    if progress is not None and progress not in PROGRESS_MODES:
+        raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
+    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, None, None)
+    with graceful(), reporter(progress) as watch:
+        found = sensitivity(
+            problem,
+            formulation=formulation,
+            planner=planner,
+            solver=solver,
+            options=own,
+            limits=limits,
+            memory_bytes=more_memory,
+            bandwidth_share=more_bandwidth,
+            on_progress=watch,
+        )
+    _tell(problem, found, json)
+    raise typer.Exit(exit_code(found.base))
+
+
+def _tell(problem: Problem, found: Sensitivity, json: bool) -> None:
+    if found.interrupted:
+        say_note("interrupted: the changes that are not listed were not asked")
+    for message in found.base.messages:
+        say_note(message)
+    if json:
+        print_json(found.to_json())
+    else:
+        _draw(problem, found)
+
+
+def _draw(problem: Problem, found: Sensitivity) -> None:
+    from .drawing_shapes import columns, new_table
+
+    unit = f", {problem.time_unit}" if problem.time_unit else ""
+    table = new_table()
+    columns(table, f"change,value{unit.replace(',', ' in')},ratio,less time,stop", left="change,stop")
+    table.add_row(styled("none"), styled(number(found.base.objective, "none")), "", "", styled(found.base.stop))
+    for worth in found.changes:
+        table.add_row(*_row(worth, found.base))
+    out().print(table)
+
+
+def _row(worth: Worth, base: Result) -> list[Any]:
+    ratio = "" if worth.ratio is None else f"{worth.ratio:.6f}"
+    value = number(worth.result.objective, "none")
+    return [styled(worth.change), styled(value), ratio, styled(_worth(worth, base)), styled(worth.result.stop)]
+
+
+def _worth(worth: Worth, base: Result) -> str:
+    """How much less time, or that there is a plan now."""
+    if worth.ratio is not None:
+        return f"{100 * (1 - worth.ratio):.2f} %"
+    return "now a plan" if worth.result.objective is not None and base.objective is None else "unknown"

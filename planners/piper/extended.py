@@ -1,0 +1,122 @@
+"""`dp-piper` beyond the paper: pipelines that are flushed behind every batch, and devices of several types.
+
+With a flush a batch of N micro-batches in S stages takes N + S - 1 slots as long as the largest load. Fewer stages may
+be better than a smaller load: from the plan of the least load on, every smaller number of stages is asked for a load
+that would make up for the difference, and the answers are proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...instances.errors import InputError
+from ...instances.referee.staged import evaluate_stages
+from ...instances.result import Stop
+from ..contract import Outcome, Request
+from .counted import STRICT, Counted, Found
+from .model import build
+from .search import Search
+
+NAME = "dp-piper"
+
+
+class _OutOfTimeError(Exception):
+    pass
+
+
+def is_extended(problem: Any, options: Any) -> bool:
+    """Does the question go beyond the least load on devices that are alike?"""
+    return bool(problem.device_types) or options.get("objective", "throughput") != "throughput"
+
+
+def plan_extended(request: Request) -> Outcome:
+    """The best plan, proven; the best so far where time runs out."""
+    if request.options.get("knapsack", "exact") != "exact":
+        raise InputError("option knapsack", "is greedy beyond the published problem", "give exact")
+    run = _Run(request)
+    try:
+        best = run.flushed() if request.options.get("objective", "throughput") == "flush" else run.fastest()
+    except _OutOfTimeError:
+        board = request.board
+        return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
+    if best is None:
+        return Outcome(Stop.INFEASIBLE, model_size=run.size())
+    return Outcome(Stop.COMPLETED, best.plan, run.value(best), request.board.bound, model_size=run.size())
+
+
+class _Run:
+    def __init__(self, request: Request) -> None:
+        self.request, self.problem = request, request.problem
+        self.semantics = request.options.get("semantics", "paper")
+        self.flush = request.options.get("objective", "throughput") == "flush"
+        self.counted = Counted(self.problem, self.semantics, self.tick)
+        self.low = 0.0
+        """No load of any plan is below."""
+
+    def tick(self) -> None:
+        if self.request.out_of_time():
+            raise _OutOfTimeError
+
+    def size(self) -> dict[str, int]:
+        return {"downsets": len(self.counted.sets), "decisions": self.counted.decisions}
+
+    def value(self, found: Found) -> float:
+        return found.load * (self.slots(found.stages) / self.problem.micro_batches if self.flush else 1.0)
+
+    def slots(self, stages: int) -> int:
+        """Of one batch, until the pipeline is empty again."""
+        return int(self.problem.micro_batches) + stages - 1
+
+    def fastest(self) -> Found | None:
+        """The plan of the least load."""
+        self.tick()
+        best = self._counted() if self.problem.device_types else self._searched()
+        if best is not None and not self.flush:
+            self.post(best, self.low)
+        return best
+
+    def flushed(self) -> Found | None:
+        """The plan of the least load times slots."""
+        best = self.fastest()
+        if best is None:
+            return None
+        batches = self.problem.micro_batches
+        # More stages than those of the least load have no smaller load: they are out.
+        bound, low = self.slots(best.stages) * self.low / batches, self.low
+        for stages in range(best.stages - 1, 0, -1):
+            limit = self.value(best) * batches / self.slots(stages) * (1 - STRICT)
+            if limit <= low:
+                continue
+            found = self.counted.best(stages, low, limit, lambda found, _: self.post(found, None))
+            best, low = (best, limit) if found is None else (found, found.load)
+        self.post(best, min(bound, self.value(best)))
+        return best
+
+    def _counted(self) -> Found | None:
+        """By the program that tells types of devices apart."""
+        best = self.counted.best(None, self.counted.lower_bound(), math.inf, self._hear)
+        if best is not None:
+            self.low = best.load
+        return best
+
+    def _hear(self, found: Found, low: float) -> None:
+        self.low = max(self.low, low)
+        self.post(found, self.low)
+
+    def _searched(self) -> Found | None:
+        """By the faster program for devices that are alike."""
+        search = Search(build(self.problem, self.semantics), tick=self.tick)
+        answer = search.best()
+        if answer is None:
+            return None
+        self.low = search.bound
+        plan = search.plan(answer[1])
+        found = Found(plan, evaluate_stages(self.problem, plan, self.semantics).time_per_micro_batch)
+        self.low = min(self.low, found.load)
+        self.post(found, self.low)
+        return found
+
+    def post(self, found: Found, bound: float | None) -> None:
+        """A flush only adds to the largest load, so that bounds on it hold there, too."""
+        self.request.board.post(found.plan, self.value(found), bound, nodes=self.counted.decisions, source=NAME)

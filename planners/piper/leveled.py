@@ -1,0 +1,53 @@
+"""`dp-piper` for problems with levels: the nested program, its options checked, within the limits of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...instances.errors import InputError
+from ...instances.result import Stop
+from ..contract import Outcome, Request
+from .hierarchy import plan_levels
+
+_NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
+"""The recursion over levels is defined for these alone."""
+
+
+class _OutOfTimeError(Exception):
+    pass
+
+
+def plan_with_levels(request: Request) -> Outcome:
+    """The best tree of stages, proven; nothing on the way is a plan, so a limit leaves none."""
+    _check_options(request.options)
+
+    def tick() -> None:
+        if request.out_of_time():
+            raise _OutOfTimeError
+
+    try:
+        found = plan_levels(request.problem, request.options.get("hierarchy", "precise"), tick)
+    except _OutOfTimeError:
+        return Outcome(Stop.TIME)
+    if found is None:
+        return Outcome(Stop.INFEASIBLE)
+    value = found.time_per_micro_batch
+    request.board.post(found.plan, value, value, source="dp-piper")
+    return Outcome(Stop.PROVEN, found.plan, value, value)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    for name, needed in _NEEDED.items():
+        if options.get(name, needed) != needed:
+            raise InputError(
+                f"option {name}",
+                f"is {options[name]} and the problem has levels",
+                f"give {needed}, or remove the levels",
+            )
+
+
+def refuse_hierarchy(options: Mapping[str, Any]) -> None:
+    """On a flat network there is nothing for the option to say."""
+    if options.get("hierarchy", "precise") != "precise":
+        raise InputError("option hierarchy", "is given and the problem has no levels", "drop it, or add levels")

@@ -1,0 +1,138 @@
+"""What a stage between two downsets costs on devices of a type, by micro-batches in flight; found when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.staging import Configuration, DeviceType, StagingProblem
+from .choose import Choice, choose
+
+
+class Shape(NamedTuple):
+    """Which layers (as bits), on which type of devices, with which tensor-parallel degree."""
+
+    inside: int
+    kind: int
+    tensor_parallel: int
+
+
+class _Row(NamedTuple):
+    """Of one layer: its ways, with time, transfers and weights."""
+
+    ways: tuple[Configuration, ...]
+    times: tuple[float, ...]
+
+
+class StageCosts:
+    """Loads of stages: knapsacks over their layers' configurations, each solved once."""
+
+    def __init__(self, problem: StagingProblem, semantics: str) -> None:
+        self.problem, self.semantics = problem, semantics
+        self.most = min(problem.devices, problem.micro_batches)
+        """The largest sum of degrees."""
+        self._near: list[list[tuple[int, int]]] = [[] for _ in problem.layers]
+        for number, (u, v) in enumerate(problem.arcs):
+            self._near[u].append((number, v))
+            self._near[v].append((number, u))
+        self._rows: dict[Shape, list[_Row] | None] = {}
+        self._choices: dict[tuple[Shape, int, int], Choice | None] = {}
+        weights = (
+            {way.weight_bytes for way in ways} for layer in problem.layers for ways in layer.configurations.values()
+        )
+        self._uniform = all(len(known) < 2 for known in weights)
+        """Do configurations of a layer and degree have the same weights? Then the choice is the same for every d."""
+
+    def possible(self, shape: Shape) -> bool:
+        """Is there a configuration of the degree for each layer?"""
+        return self._of(shape) is not None
+
+    def replicas(self, shape: Shape) -> Sequence[int]:
+        """Data-parallel degrees that the devices of the type allow."""
+        most = min(self.problem.types[shape.kind].devices // shape.tensor_parallel, self.problem.micro_batches)
+        if self.semantics == "paper":
+            return range(1, most + 1)
+        return [d for d in range(1, most + 1) if not self.problem.micro_batches % d]
+
+    def load(self, shape: Shape, d: int, in_flight: int) -> float | None:
+        """Time per micro-batch; None where nothing fits into the memory."""
+        choice = self._choice(shape, d, in_flight)
+        rows = self._of(shape)
+        if choice is None or rows is None:
+            return None
+        total = sum(row.times[x] for row, x in zip(rows, choice.ways, strict=True))
+        weights = sum(row.ways[x].weight_bytes for row, x in zip(rows, choice.ways, strict=True))
+        return (total + self._sync(d) * weights) / d
+
+    def ways(self, shape: Shape, d: int, in_flight: int) -> dict[int | str, str]:
+        """The configurations behind the load, by layer."""
+        choice, rows = self._choice(shape, d, in_flight), self._of(shape)
+        assert choice is not None, "a stage of a plan has a load"
+        assert rows is not None, "a stage of a plan has ways"
+        ids = [self.problem.layers[v].id for v in self._positions(shape.inside)]
+        return {v: row.ways[x].id for v, row, x in zip(ids, rows, choice.ways, strict=True)}
+
+    def most_in_flight(self, shape: Shape, d: int, limit: float) -> int:
+        """The most micro-batches in flight with which the load is within the limit; 0: there are none.
+
+        Loads grow with them: more memory leaves less choice.
+        """
+        low, high = 0, -(-self.most // d)
+        if self._within(shape, d, high, limit):
+            return high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._within(shape, d, middle, limit) else (low, middle)
+        return low
+
+    def _within(self, shape: Shape, d: int, in_flight: int, limit: float) -> bool:
+        load = self.load(shape, d, in_flight)
+        return load is not None and load <= limit
+
+    def _sync(self, d: int) -> float:
+        """Time per byte of weights, times d."""
+        samples = d if self.semantics == "paper" else self.problem.micro_batches
+        return SYNC_TRIPS * (d - 1) / samples / self.problem.bandwidth
+
+    def _choice(self, shape: Shape, d: int, in_flight: int) -> Choice | None:
+        key = (shape, 0 if self._uniform else d, in_flight)
+        if key not in self._choices:
+            rows = self._of(shape)
+            self._choices[key] = None if rows is None else self._best(rows, self._kind(shape), d, in_flight)
+        return self._choices[key]
+
+    def _best(self, rows: list[_Row], kind: DeviceType, d: int, in_flight: int) -> Choice | None:
+        sync = self._sync(d)
+        costs = [
+            [time + sync * way.weight_bytes for way, time in zip(row.ways, row.times, strict=True)] for row in rows
+        ]
+        memories = [[way.memory_bytes(in_flight) for way in row.ways] for row in rows]
+        return choose(costs, memories, kind.memory_bytes)
+
+    def _kind(self, shape: Shape) -> DeviceType:
+        return self.problem.types[shape.kind]
+
+    def _of(self, shape: Shape) -> list[_Row] | None:
+        if shape not in self._rows:
+            speed = self._kind(shape).speed
+            rows = []
+            for v in self._positions(shape.inside):
+                ways = tuple(self.problem.layers[v].configurations.get(shape.tensor_parallel, ()))
+                rows.append(_Row(ways, tuple(way.time / speed + self._crossing(way, v, shape.inside) for way in ways)))
+            self._rows[shape] = rows if all(row.ways for row in rows) else None
+        return self._rows[shape]
+
+    def _crossing(self, way: Configuration, v: int, inside: int) -> float:
+        """Time of the tensors between layer v and layers outside the stage."""
+        moved = 0.0
+        for number, u in self._near[v]:
+            if not inside >> u & 1:
+                edge = self.problem.edges[number]
+                comes = self.problem.arcs[number][1] == v
+                sides = (way.gather_in, edge.source) if comes else (way.gather_out, edge.target)
+                moved += edge.bytes + sides[0].get(sides[1], 0.0)
+        return TRIPS * moved / self.problem.bandwidth
+
+    def _positions(self, inside: int) -> list[int]:
+        return [v for v in self.problem.topological_order if inside >> v & 1]

@@ -1,0 +1,137 @@
+"""Flushes, types of devices and sensitivity on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeplan
+from pipeplan.instances.catalogue import load_packaged_staging
+from pipeplan.instances.staging import DeviceType
+
+Plan = Callable[..., Any]
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> Path:
+    """tiny-stages on devices of two types."""
+    kinds = (DeviceType("big", 2, 1.0, 70.0), DeviceType("small", 2, 0.8, 35.0))
+    file = tmp_path / "typed.json"
+    pipeplan.save(load_packaged_staging("tiny-stages").replace(memory_bytes=None, device_types=kinds), file)
+    return file
+
+
+def test_a_flush_is_named_and_remembered(plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "flush.json"
+    solved = plan("solve", "tiny-stages", "--objective", "flush", "--output", file)
+    assert solved.code == 0
+    assert "a batch of 8 micro-batches takes 9 slots" in solved.out
+    assert "verified: yes, recomputed time per micro-batch, flushes included, 7.3125 s" in solved.out
+    same = plan("verify", "tiny-stages", file, "--json").json
+    assert (same["objective"], same["options"]["objective"]) == (7.3125, "flush")
+    other = plan("verify", "tiny-stages", file, "--json", "--objective", "throughput").json
+    assert (other["objective"], other["options"]) == (6.5, {"semantics": "paper"})
+
+
+@pytest.mark.parametrize(
+    ("instance", "objective", "said"),
+    [
+        ("tiny-stages", "gpipe", "--objective is 'gpipe'; give one of throughput, flush."),
+        ("tiny-levels", "flush", "--objective flush is for flat networks and this problem has levels; drop it."),
+    ],
+)
+def test_objectives_belong_to_kinds(plan: Plan, tmp_path: Path, instance: str, objective: str, said: str) -> None:
+    file = tmp_path / "result.json"
+    assert plan("solve", instance, "--output", file).code == 0
+    answer = plan("verify", instance, file, "--objective", objective)
+    assert (answer.code, answer.err) == (2, f"Error: {said}\n")
+
+
+def test_chains_have_one_objective(plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    assert plan("solve", "golden-4", "--planner", "contiguous", "--output", file).code == 0
+    answer = plan("verify", "golden-4", file, "--objective", "max-load")
+    assert (answer.code, answer.err) == (2, "Error: --objective says nothing about a chain problem; drop it.\n")
+
+
+def test_stages_show_their_type(plan: Plan, typed: Path, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    assert plan("solve", typed, "--output", file).code == 0
+    shown = plan("show", typed, file)
+    assert shown.code == 0
+    assert {line.split()[1] for line in shown.out.splitlines() if "█" in line} == {"big", "small"}
+    data = plan("show", typed, file, "--json").json
+    assert all(stage["binds"] for stage in data["evaluation"]["stages"])
+    assert "2 devices of speed 0.8 with memory 35 B" in plan("solve", typed).out
+
+
+def test_a_plan_on_unknown_or_too_many_devices_of_a_type_is_rejected(plan: Plan, typed: Path, tmp_path: Path) -> None:
+    file, problem = tmp_path / "plan.json", load_packaged_staging("tiny-stages")
+    pipeplan.save(pipeplan.solve(problem), file)
+    untyped = plan("verify", typed, file)
+    assert untyped.code == 3
+    assert "Stage 0 does not say on which type of devices it is." in untyped.out.replace("\n", " ")
+    file.write_text(file.read_text().replace('"tensor_parallel"', '"device_type": "big", "tensor_parallel"'))
+    crowded = plan("verify", typed, file)
+    assert crowded.code == 3
+    assert "uses 4 devices of type 'big', the problem has 2" in crowded.out.replace("\n", " ").replace('"', "'")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [(("--devices", "5"), "device_types make 4 devices, not 5"), (("--memory", "1GB"), "memories")]
+)
+def test_overrides_that_types_leave_no_room_for(plan: Plan, typed: Path, option: tuple[str, str], said: str) -> None:
+    answer = plan("solve", typed, *option)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+
+
+# ---- sensitivity ---------------------------------------------------------------------------------------
+
+
+def test_a_table_of_what_changes_are_worth(plan: Plan) -> None:
+    said = plan("sensitivity", "tiny-stages")
+    assert said.code == 0
+    rows = {" ".join(line.split()[:3]): line.split()[-4:] for line in said.out.splitlines()[2:]}
+    assert rows["one more device"] == ["0.833333", "16.67", "%", "proven"]
+
+
+@pytest.mark.parametrize("instance", ["tiny-chain", "golden-4", "tiny-levels"])
+def test_every_kind_of_problem(plan: Plan, instance: str) -> None:
+    data = plan("sensitivity", instance, "--json").json
+    assert data["objective"] is not None
+    assert len(data["changes"]) >= 2
+    assert all(row["ratio"] <= 1 + 1e-6 for row in data["changes"])
+
+
+def test_steps_and_options_of_methods(plan: Plan) -> None:
+    given = ("--objective", "flush", "--more-memory", "5B", "--more-bandwidth", "0.2", "--memory", "30B", "--json")
+    data = plan("sensitivity", "tiny-stages", *given).json
+    assert [row["change"] for row in data["changes"]][1:] == ["5 B more memory", "20 % more bandwidth"]
+    assert (data["problem"]["memory_bytes"], data["options"]["objective"]) == (30.0, "flush")
+    again = plan("solve", "tiny-stages", "--objective", "flush", "--json").json  # 30 B and 5 B more
+    assert data["changes"][1]["objective"] == again["objective"]
+
+
+def test_no_plan_at_all(plan: Plan) -> None:
+    said = plan("sensitivity", "tiny-stages", "--memory", "5B")
+    assert said.code == 1
+    assert "now a plan" in said.out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--more-bandwidth", "0"), "bandwidth_share is 0"),
+        (("--planner", "nothing"), "There is no planner named 'nothing'"),
+        (("--progress", "loud"), "--progress is 'loud'"),
+    ],
+)
+def test_wrong_input_is_one_sentence(plan: Plan, given: tuple[str, str], said: str) -> None:
+    answer = plan("sensitivity", "tiny-stages", *given)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
