@@ -7,11 +7,10 @@ order, so of the passes of one neighbour the last one of each replica is enough.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from ..errors import PipeplanError
 from ..graph import adjacency, topological_order
-from .model import Dependency, Pipeline, Stage
+from .model import Pipeline, Stage
 from .timeline import Simulation, StageRun, Task
 
 Pass = tuple[int, int]
@@ -19,6 +18,9 @@ Pass = tuple[int, int]
 
 Worker = tuple[int, int]
 """A stage and a replica."""
+
+Size = tuple[int, int]
+"""Of a stage: samples of a micro-batch, and replicas."""
 
 
 class DeadlockError(PipeplanError):
@@ -63,12 +65,12 @@ class _Run:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        count = len(pipeline.stages)
-        self.before: list[list[Dependency]] = [[] for _ in range(count)]
-        self.after: list[list[Dependency]] = [[] for _ in range(count)]
-        for dependency in pipeline.dependencies:
-            self.before[dependency.target].append(dependency)
-            self.after[dependency.source].append(dependency)
+        self.sizes = [(stage.micro_batch, stage.replicas) for stage in pipeline.stages]
+        self.reads: list[list[tuple[int, Size, float]]] = [[] for _ in pipeline.stages]
+        self.reads_back: list[list[tuple[int, Size, float]]] = [[] for _ in pipeline.stages]
+        for arc in pipeline.dependencies:
+            self.reads[arc.target].append((arc.source, self.sizes[arc.source], arc.forward_delay))
+            self.reads_back[arc.source].append((arc.target, self.sizes[arc.target], arc.backward_delay))
         self.workers = [(x, r) for x, stage in enumerate(pipeline.stages) for r in range(stage.replicas)]
         self.position = dict.fromkeys(self.workers, 0)
         self.clock = dict.fromkeys(self.workers, 0.0)
@@ -90,35 +92,39 @@ class _Run:
     def _advance(self, worker: Worker, ready: list[Worker]) -> None:
         """Run the worker until it is done or has to wait; wake those that waited for what it ran."""
         x = worker[0]
-        stage, order, found = self.pipeline.stages[x], self._order(worker), self.found
-        while self.position[worker] < len(order):
-            j = order[self.position[worker]]
-            start = self.clock[worker]
+        stage, order, found, waiting = self.pipeline.stages[x], self._order(worker), self.found, self.waiting
+        position, clock = self.position[worker], self.clock[worker]
+        while position < len(order):
+            j = order[position]
+            start = clock
+            missing = None
             for needed, delay in self._needs(x, j):
                 span = found.get(needed)
                 if span is None:
-                    self.waiting[needed].append(worker)
-                    return
-                start = max(start, span[1] + delay)
-            end = start + (stage.forward if j > 0 else stage.backward)
-            found[x, j] = (start, end)
-            self.clock[worker] = end
-            self.position[worker] += 1
-            if (x, j) in self.waiting:
-                ready.extend(self.waiting.pop((x, j)))
+                    missing = needed
+                    break
+                if span[1] + delay > start:
+                    start = span[1] + delay
+            if missing is not None:
+                waiting[missing].append(worker)
+                break
+            clock = start + (stage.forward if j > 0 else stage.backward)
+            found[x, j] = (start, clock)
+            position += 1
+            if (x, j) in waiting:
+                ready.extend(waiting.pop((x, j)))
+        self.position[worker], self.clock[worker] = position, clock
 
-    def _needs(self, x: int, j: int) -> Iterator[tuple[Pass, float]]:
+    def _needs(self, x: int, j: int) -> list[tuple[Pass, float]]:
         """The passes that a pass reads, with the delays of the transfers."""
-        stages = self.pipeline.stages
         if j > 0:
-            for dependency in self.before[x]:
-                for i in _same_samples(stages[x], j, stages[dependency.source]):
-                    yield (dependency.source, i), dependency.forward_delay
-            return
-        yield (x, -j), 0.0
-        for dependency in self.after[x]:
-            for i in _same_samples(stages[x], -j, stages[dependency.target]):
-                yield (dependency.target, -i), dependency.backward_delay
+            return [
+                ((y, i), delay) for y, other, delay in self.reads[x] for i in _same_samples(self.sizes[x], j, other)
+            ]
+        own: list[tuple[Pass, float]] = [((x, -j), 0.0)]
+        for y, other, delay in self.reads_back[x]:
+            own += [((y, -i), delay) for i in _same_samples(self.sizes[x], -j, other)]
+        return own
 
     def _circle(self) -> str:
         """Who waits for whom, from one stage around the circle back to it."""
@@ -144,13 +150,13 @@ def _words(stage: Stage, j: int) -> str:
     return f"{stage.name} {'forward' if j > 0 else 'backward'} {abs(j)}"
 
 
-def _same_samples(stage: Stage, j: int, other: Stage) -> range:
+def _same_samples(own: Size, j: int, other: Size) -> tuple[int, ...] | range:
     """Micro-batches of another stage that hold the samples of micro-batch j: the last of each of its replicas."""
-    if stage.micro_batch == other.micro_batch:
-        return range(j, j + 1)
-    last = -(-j * stage.micro_batch // other.micro_batch)
-    first = (j - 1) * stage.micro_batch // other.micro_batch + 1
-    return range(max(first, last - other.replicas + 1), last + 1)
+    if own[0] == other[0]:
+        return (j,)
+    last = -(-j * own[0] // other[0])
+    first = (j - 1) * own[0] // other[0] + 1
+    return range(max(first, last - other[1] + 1), last + 1)
 
 
 def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]]) -> StageRun:

@@ -201,7 +201,8 @@ MUTATIONS: dict[str, tuple[set[str], str, Callable[[StageGraphPlan], StageGraphP
     "uneven split": ({"micro-batch"}, "1 samples evenly over 2", lambda p: changed(p, 1, micro_batch=1, in_flight=4)),
     "too few in flight": ({"in-flight"}, "2 fewer than the 6", lambda p: changed(p, 0, in_flight=4)),
     "half a micro-batch": ({"in-flight"}, "whole micro-batches of 2", lambda p: changed(p, 0, in_flight=7)),
-    "more than there is": ({"in-flight", "memory"}, "at most the mini-batch of 16", lambda p: changed(p, 0, in_flight=18)),
+    "more than there is": ({"in-flight", "memory"}, "at most the mini-batch of 16",
+                           lambda p: changed(p, 0, in_flight=18)),
     "too much in flight": ({"memory"}, "holds 18 bytes with 10 samples", lambda p: changed(p, 0, in_flight=10)),
 }  # fmt: skip
 
@@ -298,3 +299,12 @@ def test_the_names_of_stages_do_not_matter(seed: int) -> None:
     one, other = evaluate_stage_graph(problem, plan), evaluate_stage_graph(problem, mirrored)
     assert one.stages == other.stages[::-1]
     assert (one.iteration, one.depth, one.time_per_sample) == (other.iteration, other.depth, other.time_per_sample)
+
+
+def test_the_published_rule_for_samples_in_flight_does_not_always_suffice() -> None:
+    """Groups of 3 x 3 samples before groups of 4 x 2: 15 and 8 samples obey the table, yet the schedule locks."""
+    problem = chain_problem(2, 24)
+    plan = StageGraphPlan((GraphStage((0,), 1, 3, 3, 15), GraphStage((1,), 1, 2, 4, 8)), ((0, 1),))
+    assert required_in_flight(problem, plan) == (15, 8)
+    assert rules(problem, plan) == {"deadlock"}
+    assert verify_stage_graph(problem, changed(plan, 0, in_flight=18)) == ()
