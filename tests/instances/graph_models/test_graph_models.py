@@ -189,7 +189,7 @@ def test_without_the_join_the_graph_is_four_deep() -> None:
 @pytest.mark.parametrize(
     ("field", "arguments"),
     [("branches", {"branches": 0}), ("layers", {"layers": 0}), ("mini_batch", {"mini_batch": 0}),
-     ("devices", {"devices": 0, "mini_batch": 8}), ("memory_bytes", {"memory_bytes": -1.0})],
+     ("devices", {"devices": 0}), ("memory_bytes", {"memory_bytes": -1.0})],
 )  # fmt: skip
 def test_a_senseless_parameter_is_named(field: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
