@@ -5,22 +5,25 @@ from __future__ import annotations
 from .chain import ChainProblem
 from .errors import InputError, show
 from .fields import as_object, join, require
+from .graph_pipeline import GraphPipelineProblem
 from .leveled_plan import LeveledPlan
 from .pattern import PatternPlan
 from .placement import PlacementProblem
 from .plan import PlacementPlan
+from .stage_graph import StageGraphPlan
 from .staged_plan import StagedPlan
 from .staging import StagingProblem
 
-Problem = PlacementProblem | ChainProblem | StagingProblem
-Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan
+Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem
+Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan | StageGraphPlan
 
 _PLAN_KIND = {
     PlacementProblem.kind: PlacementPlan.kind,
     ChainProblem.kind: PatternPlan.kind,
     StagingProblem.kind: StagedPlan.kind,
+    GraphPipelineProblem.kind: StageGraphPlan.kind,
 }
-_PLAN_TYPES: tuple[type[Plan], ...] = (PlacementPlan, PatternPlan, StagedPlan, LeveledPlan)
+_PLAN_TYPES: tuple[type[Plan], ...] = (PlacementPlan, PatternPlan, StagedPlan, LeveledPlan, StageGraphPlan)
 
 
 def plan_kind(problem: Problem) -> str:

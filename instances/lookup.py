@@ -50,6 +50,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "bandwidth": "bandwidth",
         "batch": "micro_batches",
     },
+    "graph-pipeline": {"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
 }
 """Which fields of each kind of problem the command line overrides."""
 

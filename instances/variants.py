@@ -15,6 +15,7 @@ from .chain import ChainProblem
 from .checks import check_amount
 from .cluster import Level
 from .errors import InputError
+from .graph_pipeline import GraphPipelineProblem, Link
 from .kinds import Problem
 from .placement import Node, PlacementProblem
 from .staging import StagingLevel, StagingProblem
@@ -49,6 +50,8 @@ def variants(problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: 
         found = _placement(problem, more, memory_bytes, faster, factor)
     elif isinstance(problem, ChainProblem):
         found = _chain(problem, more, memory_bytes, faster, factor)
+    elif isinstance(problem, GraphPipelineProblem):
+        found = _graph_pipeline(problem, more, memory_bytes, faster, factor)
     else:
         found = _staging(problem, more, memory_bytes, faster, factor)
     return tuple(Variant(change, better) for change, better in found)
@@ -100,6 +103,20 @@ def _chain(problem: ChainProblem, more: str, memory_bytes: float, faster: str, f
         yield faster, problem.replace(transfer_times=tuple(time / factor for time in problem.transfer_times))
     elif problem.bandwidth is not None:
         yield faster, problem.replace(bandwidth=problem.bandwidth * factor)
+
+
+def _graph_pipeline(problem: GraphPipelineProblem, more: str, memory_bytes: float, faster: str, factor: float) -> Found:
+    """No further device: a plan must use all of them, so one more can do harm."""
+    if problem.memory_bytes is not None:
+        yield more, problem.replace(memory_bytes=problem.memory_bytes + memory_bytes)
+    link, node_link = _quicker(problem.link, factor), problem.node_link
+    if (link, node_link) != (problem.link, None):
+        node_link = None if node_link is None else _quicker(node_link, factor)
+        yield faster, problem.replace(link=link, node_link=node_link)
+
+
+def _quicker(link: Link, factor: float) -> Link:
+    return link if link.bandwidth is None else replace(link, bandwidth=link.bandwidth * factor)
 
 
 def _staging(problem: StagingProblem, more: str, memory_bytes: float, faster: str, factor: float) -> Found:

@@ -12,8 +12,10 @@ from ..instances.leveled_plan import LeveledPlan
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
 from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
+from ..instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
 from ..instances.referee.staged import evaluate_stages, verify_stages
 from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
+from ..instances.stage_graph import StageGraphPlan
 from ..instances.staged_plan import StagedPlan
 from ..instances.staging import StagingProblem
 
@@ -26,6 +28,7 @@ class Rules:
     """By which rules the referee judges: those that the options ask for. Chains have one set of rules."""
 
     objective: str = "max-load"
+    """Of graph pipelines: "iteration", or else the time per sample."""
     contiguity: str = "chain"
     semantics: str = "paper"
     """Of staging problems: when weights are synchronised."""
@@ -153,6 +156,28 @@ def _leveled_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
     return evaluate_leveled(problem, plan, rules.hierarchy)
 
 
+def _stage_graph_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify_stage_graph(problem, plan)
+
+
+def _stage_graph_value(problem: Any, plan: Any, rules: Rules) -> float:
+    return evaluate_stage_graph(problem, plan).objective(rules.objective)
+
+
+def _stage_graph_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate_stage_graph(problem, plan)
+
+
+def _graph_pipeline_facts(problem: Any) -> dict[str, Any]:
+    return {
+        "operators": len(problem.operators),
+        "edges": len(problem.edges),
+        "devices": problem.devices,
+        "memory_bytes": problem.memory_bytes,
+        "mini_batch": problem.mini_batch,
+    }
+
+
 def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
     return evaluate(problem, plan)
 
@@ -171,6 +196,9 @@ _REFEREES: Mapping[str, Referee] = {
     ),
     "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts, _pattern_evaluation),
     "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts, _staged_evaluation),
+    "graph-pipeline": Referee(
+        StageGraphPlan, _stage_graph_violations, _stage_graph_value, _graph_pipeline_facts, _stage_graph_evaluation
+    ),
 }
 _LEVELED = Referee(LeveledPlan, _leveled_violations, _leveled_value, _staging_facts, _leveled_evaluation)
 """Of staging problems on devices within devices."""

@@ -95,7 +95,11 @@ PLANNERS: Mapping[str, Entry] = {
 EXACT_PLANNERS = ("exact-beaumont",)
 """Exact methods that are more than one model: they may be named as a planner or as a formulation."""
 
-BEST_PLANNER_FOR_KIND: Mapping[str, str] = {"chain": "exact-beaumont", "staging": "dp-piper"}
+BEST_PLANNER_FOR_KIND: Mapping[str, str] = {
+    "chain": "exact-beaumont",
+    "staging": "dp-piper",
+    "graph-pipeline": "graphpipe",
+}
 """Used where neither planner nor formulation is named, in place of the best formulation for the kind."""
 
 

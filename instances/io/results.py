@@ -11,12 +11,14 @@ from typing import Any, TypeVar, overload
 from ..chain import ChainProblem
 from ..errors import InputError, show
 from ..fields import as_list, as_object, join, refuse_unknown, require, require_object
+from ..graph_pipeline import GraphPipelineProblem
 from ..kinds import Plan, Problem, any_plan_from_json, plan_kind
 from ..leveled_plan import LeveledPlan
 from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
 from ..result import SCHEMA, Found, Moment, Result, Stop, WarmStart, Warmth
+from ..stage_graph import StageGraphPlan
 from ..staged_plan import StagedPlan
 from ..staging import StagingProblem
 from .json_file import read_json
@@ -24,7 +26,7 @@ from .own import check_schema
 from .published import expert_plan_from_json
 
 PLAN_FORMATS = (
-    'a plan ("kind": "placement", "pattern", "stages" or "leveled-stages"), a result ("schema": '
+    'a plan ("kind": "placement", "pattern", "stages", "leveled-stages" or "stage-graph"), a result ("schema": '
     '"pipeplan.result/1"), an expert split ("fpgas" and "cpus")'
 )
 
@@ -37,6 +39,8 @@ def load_plan(path: str | os.PathLike[str], problem: PlacementProblem) -> Placem
 def load_plan(path: str | os.PathLike[str], problem: ChainProblem) -> PatternPlan: ...
 @overload
 def load_plan(path: str | os.PathLike[str], problem: StagingProblem) -> StagedPlan | LeveledPlan: ...
+@overload
+def load_plan(path: str | os.PathLike[str], problem: GraphPipelineProblem) -> StageGraphPlan: ...
 @overload
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan: ...
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:

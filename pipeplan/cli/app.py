@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..instances.errors import PipeplanError
-from . import compare, convert, generate, lists, pareto, report, sensitivity, show, solve, verify
+from . import compare, convert, generate, lists, pareto, report, sensitivity, show, simulate, solve, verify
 from .console import clean, say_error
 
 OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
@@ -117,6 +117,7 @@ app.command("verify")(verify.command)
 app.command("show")(show.command)
 app.command("pareto")(pareto.command)
 app.command("sensitivity")(sensitivity.command)
+app.command("simulate")(simulate.command)
 app.command("convert")(convert.command)
 app.command("generate")(generate.command)
 app.command("compare")(compare.command)

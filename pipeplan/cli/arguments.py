@@ -43,7 +43,11 @@ Bandwidth = Annotated[
 ]
 Batch = Annotated[
     int | None,
-    typer.Option("--batch", help="Micro-batches in a batch, for staging problems.", rich_help_panel=CLUSTER),
+    typer.Option(
+        "--batch",
+        help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline.",
+        rich_help_panel=CLUSTER,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 

@@ -25,7 +25,7 @@ class View:
 
 
 def view_of(problem: Problem) -> View:
-    from . import drawing_levels, drawing_pattern, drawing_placement, drawing_stages
+    from . import drawing_levels, drawing_pattern, drawing_placement, drawing_stage_graph, drawing_stages
 
     if isinstance(problem, StagingProblem) and problem.levels:
         return View(drawing_stages.facts, drawing_levels.draw, lambda rules: "time per micro-batch")
@@ -33,12 +33,17 @@ def view_of(problem: Problem) -> View:
         "placement": View(drawing_placement.facts, drawing_placement.draw, lambda rules: rules.objective),
         "chain": View(drawing_pattern.facts, drawing_pattern.draw, lambda rules: "period per batch"),
         "staging": View(drawing_stages.facts, drawing_stages.draw, drawing_stages.objective),
+        "graph-pipeline": View(drawing_stage_graph.facts, drawing_stage_graph.draw, _stage_graph_value),
     }[problem.kind]
 
 
 def draw_instance(problem: Problem, more: Mapping[str, Any]) -> None:
     """What the instance is, and whatever else is known about it."""
     _block("instance", {"name": problem.name, **view_of(problem).facts(problem), **more})
+
+
+def _stage_graph_value(rules: Rules) -> str:
+    return "iteration" if rules.objective == "iteration" else "time per sample"
 
 
 def draw_result(problem: Problem, result: Result) -> None:

@@ -18,7 +18,11 @@ from .console import say_note
 SEMANTICS = ("paper", "reference")
 RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "hash")
 CONTIGUITIES = ("none", "device", "chain")
-OBJECTIVES: Mapping[str, tuple[str, ...]] = {"placement": ("max-load", "gpipe"), "staging": ("throughput", "flush")}
+OBJECTIVES: Mapping[str, tuple[str, ...]] = {
+    "placement": ("max-load", "gpipe"),
+    "staging": ("throughput", "flush"),
+    "graph-pipeline": ("time-per-sample", "iteration"),
+}
 """By kind of problem, the default first; others have one objective."""
 HIERARCHIES = ("precise", "crude", "basic")
 
@@ -40,7 +44,7 @@ Objective = Annotated[
     typer.Option(
         "--objective",
         metavar="|".join(name for names in OBJECTIVES.values() for name in names),
-        help="What is recomputed; default: what the result was made for, else max-load, of stagings throughput.",
+        help="What is recomputed; default: what the result was made for, else the first of its kind.",
         show_default=False,
     ),
 ]

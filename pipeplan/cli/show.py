@@ -68,7 +68,7 @@ def command(
     picture: Picture = None,
     json: Json = False,
 ) -> None:
-    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; a pattern's Gantt.
+    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
 
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan.
     """
