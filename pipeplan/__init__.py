@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .instances.errors import InputError as InputError
     from .instances.errors import PipeplanError as PipeplanError
     from .instances.errors import UsageError as UsageError
+    from .instances.graph_pipeline import GraphPipelineProblem as GraphPipelineProblem
     from .instances.io import load as load
     from .instances.io import load_plan as load_plan
     from .instances.io import save as save
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from .instances.result import Stop as Stop
     from .instances.result import WarmStart as WarmStart
     from .instances.result import Warmth as Warmth
+    from .instances.simulation.simulate import simulate as simulate
+    from .instances.stage_graph import GraphStage as GraphStage
+    from .instances.stage_graph import StageGraphPlan as StageGraphPlan
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
@@ -52,11 +56,14 @@ _HOMES = {
     "instances.catalogue": ("load_packaged", "packaged_names"),
     "instances.cluster": ("AcceleratorType", "Level"),
     "instances.errors": ("InputError", "PipeplanError", "UsageError"),
+    "instances.graph_pipeline": ("GraphPipelineProblem",),
     "instances.io": ("load", "load_plan", "save"),
     "instances.placement": ("Node", "PlacementProblem"),
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
     "instances.referee": ("evaluate", "verify"),
     "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
+    "instances.simulation.simulate": ("simulate",),
+    "instances.stage_graph": ("GraphStage", "StageGraphPlan"),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
     "planners.solve": ("solve",),

@@ -10,7 +10,9 @@ from ..formulations.contract import Plan, Problem
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
 from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
+from ..instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
 from ..instances.referee.staged import evaluate_stages, verify_stages
+from ..instances.stage_graph import StageGraphPlan
 from ..instances.staged_plan import StagedPlan
 
 
@@ -19,6 +21,7 @@ class Rules:
     """By which rules the referee judges: those that the options ask for. Chains have one set of rules."""
 
     objective: str = "max-load"
+    """Of graph pipelines: "iteration", or else the time per sample."""
     contiguity: str = "chain"
     semantics: str = "paper"
     """Of staging problems: when weights are synchronised."""
@@ -118,6 +121,28 @@ def _staging_facts(problem: Any) -> dict[str, Any]:
     }
 
 
+def _stage_graph_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    return verify_stage_graph(problem, plan)
+
+
+def _stage_graph_value(problem: Any, plan: Any, rules: Rules) -> float:
+    return evaluate_stage_graph(problem, plan).objective(rules.objective)
+
+
+def _stage_graph_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
+    return evaluate_stage_graph(problem, plan)
+
+
+def _graph_pipeline_facts(problem: Any) -> dict[str, Any]:
+    return {
+        "operators": len(problem.operators),
+        "edges": len(problem.edges),
+        "devices": problem.devices,
+        "memory_bytes": problem.memory_bytes,
+        "mini_batch": problem.mini_batch,
+    }
+
+
 def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
     return evaluate(problem, plan)
 
@@ -136,4 +161,7 @@ _REFEREES: Mapping[str, Referee] = {
     ),
     "chain": Referee(PatternPlan, _pattern_violations, _pattern_value, _chain_facts, _pattern_evaluation),
     "staging": Referee(StagedPlan, _staged_violations, _staged_value, _staging_facts, _staged_evaluation),
+    "graph-pipeline": Referee(
+        StageGraphPlan, _stage_graph_violations, _stage_graph_value, _graph_pipeline_facts, _stage_graph_evaluation
+    ),
 }

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..chain import ChainProblem
 from ..errors import InputError, UsageError, show
+from ..graph_pipeline import GraphPipelineProblem
 from ..kinds import Plan, Problem
 from ..placement import PlacementProblem
 from ..result import SCHEMA as RESULT_SCHEMA
@@ -18,6 +19,7 @@ from ..result import Result
 from ..staging import StagingProblem
 from .chain import SCHEMA as CHAIN_SCHEMA
 from .chain import chain_from_json, chain_to_json
+from .graph_pipeline import GRAPH_PIPELINE_SCHEMA, graph_pipeline_from_json, graph_pipeline_to_json
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
 from .own import placement_from_json, placement_to_json
 from .pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
@@ -34,8 +36,9 @@ from .staging import (
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
 KNOWN_FORMATS = (
-    'own JSON ("schema": "pipeplan.placement/1", "pipeplan.chain/1" or "pipeplan.staging/1"), a published JSON '
-    '("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream profile (graph.txt)'
+    'own JSON ("schema": "pipeplan.placement/1", "pipeplan.chain/1", "pipeplan.staging/1" or '
+    '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream '
+    "profile (graph.txt)"
 )
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
@@ -57,7 +60,7 @@ class _Cluster:
 def load(
     path: str | os.PathLike[str],
     *,
-    kind: Literal["placement", "chain", "staging"] | None = None,
+    kind: Literal["placement", "chain", "staging", "graph-pipeline"] | None = None,
     format: str | None = None,
     devices: int | None = None,
     cpus: int | None = None,
@@ -72,7 +75,8 @@ def load(
 
     `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says, and so does `bandwidth`
     (bytes per second; infinity: transfers take no time) for a chain, and `bandwidth` and `batch` (micro-batches)
-    for a staging problem, whose bandwidth is in the file's own units. A PipeDream profile says nothing about a
+    for a staging problem, whose bandwidth is in the file's own units. Of a graph pipeline `devices`, `memory_bytes`
+    and `batch` (samples of a mini-batch) can be overridden. A PipeDream profile says nothing about a
     cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
     given, and CPUs need `cpu_slowdown`.
     """
@@ -107,8 +111,12 @@ def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _
     name = name or _json_format(data)
     if _is_staging(data):
         return _staging(data, cluster, Path(path).stem)
+    if _has_schema(data, GRAPH_PIPELINE_SCHEMA):
+        return _graph_pipeline(data, cluster)
     if cluster.batch is not None:
-        raise UsageError("--batch is for staging problems: this one has no micro-batches; drop --batch.")
+        raise UsageError(
+            "--batch is for staging problems and graph pipelines: this one has no micro-batches; drop --batch."
+        )
     if name == "own" and _is_chain(data):
         return _chain(data, cluster)
     _refuse_profile_options(cluster)
@@ -139,16 +147,20 @@ def _overridden(data: Any, cluster: _Cluster, names: Mapping[str, str]) -> Any:
 
 def _is_chain(data: Any) -> bool:
     """Of whatever version: others than ours are refused by the reader of chains, which names ours."""
+    return _has_schema(data, CHAIN_SCHEMA)
+
+
+def _has_schema(data: Any, ours: str) -> bool:
+    """Ours, of whatever version."""
     schema = data.get("schema") if isinstance(data, dict) else None
-    return isinstance(schema, str) and schema.startswith(CHAIN_SCHEMA.rpartition("/")[0] + "/")
+    return isinstance(schema, str) and schema.startswith(ours.rpartition("/")[0] + "/")
 
 
 def _is_staging(data: Any) -> bool:
     if not isinstance(data, dict):
         return False
-    schema = data.get("schema")
-    if isinstance(schema, str):
-        return schema.startswith(STAGING_SCHEMA.rpartition("/")[0] + "/")
+    if isinstance(data.get("schema"), str):
+        return _has_schema(data, STAGING_SCHEMA)
     return any(mark in data for mark in PUBLISHED_STAGING_MARKS)
 
 
@@ -168,6 +180,16 @@ def _staging(data: dict[str, Any], cluster: _Cluster, name: str) -> StagingProbl
     if cluster.batch is not None:
         changes["micro_batches"] = cluster.batch
     return problem.replace(**changes) if changes else problem
+
+
+def _graph_pipeline(data: dict[str, Any], cluster: _Cluster) -> GraphPipelineProblem:
+    """The graph pipeline with the caller's cluster in it: overridden before the checks, like a placement."""
+    if cluster.cpus:
+        raise UsageError("--cpus is for placement problems: a graph pipeline runs on devices alone; drop --cpus.")
+    _refuse_profile_options(cluster)
+    given = {"devices": cluster.devices, "memory_bytes": cluster.memory_bytes, "mini_batch": cluster.batch}
+    changes = {key: _finite(value) for key, value in given.items() if value is not None}
+    return graph_pipeline_from_json({**data, **changes})
 
 
 def _chain(data: dict[str, Any], cluster: _Cluster) -> ChainProblem:
@@ -238,6 +260,8 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
         data = staging_to_json(value) if format == "own" else staging_to_published(value)
     elif format != "own":
         raise UsageError("Only placement and staging problems have a published format; save in the own format.")
+    elif isinstance(value, GraphPipelineProblem):
+        data = graph_pipeline_to_json(value)
     else:
         data = chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()
     write_text_atomically(path, dump_json(data))

@@ -11,11 +11,13 @@ from typing import Any, TypeVar, overload
 from ..chain import ChainProblem
 from ..errors import InputError, show
 from ..fields import as_list, as_object, join, refuse_unknown, require, require_object
+from ..graph_pipeline import GraphPipelineProblem
 from ..kinds import PLAN_KIND, Plan, Problem, any_plan_from_json
 from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
 from ..result import SCHEMA, Found, Result, Stop, WarmStart, Warmth
+from ..stage_graph import StageGraphPlan
 from ..staged_plan import StagedPlan
 from ..staging import StagingProblem
 from .json_file import read_json
@@ -23,8 +25,8 @@ from .own import check_schema
 from .published import expert_plan_from_json
 
 PLAN_FORMATS = (
-    'a plan ("kind": "placement", "pattern" or "stages"), a result ("schema": "pipeplan.result/1"), an expert split '
-    '("fpgas" and "cpus")'
+    'a plan ("kind": "placement", "pattern", "stages" or "stage-graph"), a result ("schema": "pipeplan.result/1"), '
+    'an expert split ("fpgas" and "cpus")'
 )
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -36,6 +38,8 @@ def load_plan(path: str | os.PathLike[str], problem: PlacementProblem) -> Placem
 def load_plan(path: str | os.PathLike[str], problem: ChainProblem) -> PatternPlan: ...
 @overload
 def load_plan(path: str | os.PathLike[str], problem: StagingProblem) -> StagedPlan: ...
+@overload
+def load_plan(path: str | os.PathLike[str], problem: GraphPipelineProblem) -> StageGraphPlan: ...
 @overload
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan: ...
 def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:

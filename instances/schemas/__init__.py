@@ -6,7 +6,16 @@ import json
 from importlib import resources
 from typing import Any
 
-NAMES = ("chain-1", "placement-1", "plan-1", "result-1", "staged-plan-1", "staging-1")
+NAMES = (
+    "chain-1",
+    "graph-pipeline-1",
+    "placement-1",
+    "plan-1",
+    "result-1",
+    "stage-graph-1",
+    "staged-plan-1",
+    "staging-1",
+)
 
 
 def read_schema(name: str) -> dict[str, Any]:

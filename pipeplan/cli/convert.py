@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..instances.chain import ChainProblem
+from ..instances.graph_pipeline import GraphPipelineProblem
 from ..instances.kinds import Problem
 from ..instances.placement import PlacementProblem
 from .arguments import (
@@ -58,4 +59,6 @@ def command(
 def _size(problem: Problem) -> str:
     if isinstance(problem, PlacementProblem):
         return f"{len(problem.nodes)} nodes, {len(problem.edges)} edges"
+    if isinstance(problem, GraphPipelineProblem):
+        return f"{len(problem.operators)} operators, {len(problem.edges)} edges"
     return f"{problem.layers if isinstance(problem, ChainProblem) else len(problem.layers)} layers"

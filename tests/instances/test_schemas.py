@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from graph_pipeline_samples import random_graph_problem, random_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
@@ -22,11 +23,13 @@ from pipeplan.instances.io import (
     placement_to_json,
     result_from_json,
 )
+from pipeplan.instances.io.graph_pipeline import graph_pipeline_from_json, graph_pipeline_to_json
 from pipeplan.instances.io.staging import staging_from_json, staging_to_json
 from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.placement import PlacementProblem
 from pipeplan.instances.plan import PlacementPlan
 from pipeplan.instances.schemas import NAMES, read_schema
+from pipeplan.instances.stage_graph import StageGraphPlan
 from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging import StagingLevel
 
@@ -49,9 +52,13 @@ READERS = {
     "result-1": result_from_json,
     "staging-1": staging_from_json,
     "staged-plan-1": StagedPlan.from_json,
+    "graph-pipeline-1": graph_pipeline_from_json,
+    "stage-graph-1": StageGraphPlan.from_json,
 }
 STAGING = staging_to_json(random_staging(3).replace(devices=4, levels=(StagingLevel(2, 3.0), StagingLevel(2, 1.0))))
 STAGED_PLAN = StagedPlan((PlannedStage((1, "b"), 2, 1, {1: "vanilla", "b": "small"}),)).to_json()
+GRAPH_PIPELINE = graph_pipeline_to_json(random_graph_problem(5))
+STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()
 GOOD = {
     "chain-1": CHAIN,
     "placement-1": OWN,
@@ -59,6 +66,8 @@ GOOD = {
     "result-1": RESULT,
     "staging-1": STAGING,
     "staged-plan-1": STAGED_PLAN,
+    "graph-pipeline-1": GRAPH_PIPELINE,
+    "stage-graph-1": STAGE_GRAPH,
 }
 
 
@@ -68,7 +77,10 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 
 
 def test_an_unknown_schema_names_the_known_ones() -> None:
-    with pytest.raises(KeyError, match="chain-1, placement-1, plan-1, result-1, staged-plan-1, staging-1"):
+    with pytest.raises(
+        KeyError,
+        match="chain-1, graph-pipeline-1, placement-1, plan-1, result-1, stage-graph-1, staged-plan-1, staging-1",
+    ):
         read_schema("chain-9")
 
 
@@ -104,6 +116,14 @@ def test_a_written_result_passes() -> None:
     VALIDATORS["result-1"].validate(result_from_json(RESULT).to_json())
     VALIDATORS["result-1"].validate(result_from_json({**RESULT, "plan": None}).to_json())
     VALIDATORS["result-1"].validate({**RESULT, "plan": STAGED_PLAN})
+    VALIDATORS["result-1"].validate({**RESULT, "plan": STAGE_GRAPH})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_we_write_of_graph_pipelines_passes(seed: int) -> None:
+    problem = random_graph_problem(seed)
+    VALIDATORS["graph-pipeline-1"].validate(graph_pipeline_to_json(problem))
+    VALIDATORS["stage-graph-1"].validate(random_plan(problem, seed).to_json())
 
 
 BEYOND_A_SCHEMA = (
@@ -180,6 +200,50 @@ def test_schema_and_reader_refuse_the_same_stagings(name: str, data: dict[str, A
         READERS[name](data)
 
 
+_OPERATOR: dict[str, Any] = GRAPH_PIPELINE["operators"][0]
+_CURVE: dict[str, Any] = _OPERATOR["forward"]
+_GRAPH_STAGE: dict[str, Any] = STAGE_GRAPH["stages"][0]
+MALFORMED_GRAPHS: list[tuple[str, dict[str, Any]]] = [
+    *(("graph-pipeline-1", _without(GRAPH_PIPELINE, key)) for key in ("schema", "mini_batch", "devices", "operators")),
+    *(
+        ("graph-pipeline-1", {**GRAPH_PIPELINE, **change})
+        for change in (
+            {"devices": 0}, {"mini_batch": 0}, {"memory_bytes": -1}, {"link": None}, {"link": {"bandwidth": 0}},
+            {"link": {"latency": 1}}, {"devices_per_node": 0}, {"edges": [[0, 1, 2]]}, {"operators": []}, {"gpus": 2},
+        )
+    ),
+    *(
+        ("graph-pipeline-1", {**GRAPH_PIPELINE, "edges": [], "operators": [entry]})
+        for entry in (
+            _without(_OPERATOR, "id"),
+            _without(_OPERATOR, "backward"),
+            {**_OPERATOR, "time": 1},
+            {**_OPERATOR, "forward": 1},
+            {**_OPERATOR, "forward": {**_CURVE, "samples": []}},
+            {**_OPERATOR, "forward": {**_CURVE, "samples": [0, 1, 2]}},
+            {**_OPERATOR, "forward": {**_CURVE, "seconds": [-1, 1, 2]}},
+            {**_OPERATOR, "stash_bytes": "1 MiB"},
+        )
+    ),
+    *(
+        ("stage-graph-1", {**STAGE_GRAPH, **change})
+        for change in ({"kind": "stages"}, {"edges": [[0]]}, {"stages": {}})
+    ),
+    *(
+        ("stage-graph-1", {**STAGE_GRAPH, "stages": [_without(_GRAPH_STAGE, key)]})
+        for key in ("nodes", "devices", "micro_batch", "in_flight")
+    ),
+    *(("stage-graph-1", {**STAGE_GRAPH, "stages": [{**_GRAPH_STAGE, key: -1}]}) for key in _GRAPH_STAGE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), MALFORMED_GRAPHS)
+def test_schema_and_reader_refuse_the_same_graphs(name: str, data: dict[str, Any]) -> None:
+    assert not VALIDATORS[name].is_valid(data)
+    with pytest.raises(InputError):
+        READERS[name](data)
+
+
 PLACES = {
     "chain-1": list(read_schema("chain-1")["properties"]),
     "pattern": ["kind", "period", "batches_per_period", "allocation", "starts", "transfers"],
@@ -199,6 +263,8 @@ PLACES = {
     ],
     "staging-1": list(STAGING),
     "staged-plan-1": ["kind", "stages"],
+    "graph-pipeline-1": list(GRAPH_PIPELINE),
+    "stage-graph-1": ["kind", "stages", "edges"],
 }
 VALUES = st.recursive(
     st.none()

@@ -1,0 +1,255 @@
+"""The networks of GraphPipe's evaluation: several branches that a concatenation joins, and a chain to compare with.
+
+Sizes are those of its appendix; numbers have 4 bytes. What it leaves open, and our reading:
+
+- a transformer layer is attention, a dense layer with a fused activation, and a dense layer, without normalisation and
+  residual sums; network inputs come from the host and cost nothing; the loss is free;
+- MMT has four branches (the text says two in one place); DLRM and CANDLE-Uno seven dense branches (eight in one place);
+- DLRM ends in dense layers 4096, 4096 and 1, CANDLE-Uno in one dense layer of 1 output; `top` adds others;
+- tables of DLRM have 1,000,000 rows of 64 numbers and 100 look-ups for each sample, and are synchronised as a whole;
+- the case study has the layers of MMT, and so little memory that a row of eight stages holds micro-batches of two
+  samples, not of four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ..errors import InputError, show
+from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem
+from .clusters import ClusterProfile, OperatorCost, cluster_of, on_cluster, operator
+
+MIB = 2**20
+
+TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
+WIDTH = 4096
+"""Of dense layers in DLRM and CANDLE-Uno."""
+ROWS, EMBEDDING, LOOKUPS = 1_000_000, 64, 100
+"""Of the tables of DLRM: 100 rows of 64 numbers, concatenated."""
+
+TRANSFORMER_HALF, DENSE_HALF = 0.6, 64.0
+"""Samples that run at half the rate."""
+
+CASE_STUDY_MEMORY = 448.0 * MIB
+"""Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not."""
+CASE_STUDY_BATCH = 64
+
+MAX_BRANCHES = 1_000
+MAX_LAYERS = 1_000
+
+
+# ---- operators -------------------------------------------------------------------------------------------
+
+
+def dense(inputs: int, outputs: int, rows: int = 1) -> OperatorCost:
+    """A matrix without bias on so many rows of a sample; an activation is fused."""
+    return OperatorCost(2.0 * rows * inputs * outputs, inputs * outputs, rows * inputs, rows * outputs, rows * outputs)
+
+
+def attention(tokens: int, hidden: int, heads: int) -> OperatorCost:
+    """Queries, keys, values, scores of each head, context, projection."""
+    flops = 8.0 * tokens * hidden**2 + 4.0 * tokens**2 * hidden
+    inner = 4 * tokens * hidden + heads * tokens**2
+    return OperatorCost(flops, 4 * hidden**2, tokens * hidden + 2 * inner, tokens * hidden, inner + tokens * hidden)
+
+
+def embedding_bag(rows: int, width: int, lookups: int) -> OperatorCost:
+    """So many rows of a table side by side: nothing to compute, and only they are read."""
+    found = lookups * width
+    return OperatorCost(0.0, rows * width, found, found, found, parameters_read=False, backward_factor=1.0)
+
+
+def concatenation(elements: int) -> OperatorCost:
+    """Copies, forward and backward."""
+    return OperatorCost(0.0, 0, elements, elements, elements, backward_factor=1.0)
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Graph:
+    """Operators as they come, and the edges between them."""
+
+    costs: dict[str, OperatorCost] = field(default_factory=dict)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, name: str, cost: OperatorCost, after: Sequence[str] = ()) -> str:
+        self.costs[name] = cost
+        self.edges += [(source, name) for source in after]
+        return name
+
+    def row(self, entries: Sequence[tuple[str, OperatorCost]], after: Sequence[str] = ()) -> str:
+        """Operators one after the other; the name of the last."""
+        for name, cost in entries:
+            after = [self.add(name, cost, after)]
+        return after[0]
+
+    def join(self, ends: Sequence[str]) -> str:
+        """The concatenation of all branches."""
+        return self.add("concat", concatenation(sum(self.costs[end].output_elements for end in ends)), ends)
+
+    def problem(
+        self,
+        name: str,
+        cluster: ClusterProfile,
+        devices: int,
+        mini_batch: int,
+        memory_bytes: float | None,
+        half_samples: float,
+    ) -> GraphPipelineProblem:
+        operators = tuple(operator(key, cost, cluster, mini_batch, half_samples) for key, cost in self.costs.items())
+        return on_cluster(cluster, operators, tuple(self.edges), devices, mini_batch, memory_bytes, name)
+
+
+def _transformer(prefix: str, layers: int) -> list[tuple[str, OperatorCost]]:
+    """Three operators for each layer."""
+    return [
+        entry
+        for layer in range(layers)
+        for entry in (
+            (f"{prefix}.{layer}.attention", attention(TOKENS, HIDDEN, HEADS)),
+            (f"{prefix}.{layer}.up", dense(HIDDEN, INNER, TOKENS)),
+            (f"{prefix}.{layer}.down", dense(INNER, HIDDEN, TOKENS)),
+        )
+    ]
+
+
+def _perceptron(prefix: str, widths: Sequence[int]) -> list[tuple[str, OperatorCost]]:
+    return [(f"{prefix}.{i}", dense(inputs, outputs)) for i, (inputs, outputs) in enumerate(pairwise(widths))]
+
+
+def _checked(branches: int, layers: int, devices: int, mini_batch: int | None, per_device: int) -> int:
+    """The mini-batch; without one, the evaluation's number of samples for each device."""
+    for name, value, most in (("branches", branches, MAX_BRANCHES), ("layers", layers, MAX_LAYERS)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise InputError(name, f"is {show(value)}", f"give a whole number from 1 to {most}")
+    batch = per_device * devices if mini_batch is None else mini_batch
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_MINI_BATCH:
+        raise InputError("mini_batch", f"is {show(batch)}", f"give a whole number from 1 to {MAX_MINI_BATCH}")
+    return batch
+
+
+# ---- models ----------------------------------------------------------------------------------------------
+
+
+def mmt(
+    devices: int = 8,
+    branches: int = 4,
+    layers: int = 8,
+    mini_batch: int | None = None,
+    cluster: str = "summit-v100",
+    memory_bytes: float | None = None,
+    half_samples: float = TRANSFORMER_HALF,
+) -> GraphPipelineProblem:
+    """Multi-modal transformer: branches of transformer layers, concatenated at the end."""
+    batch = _checked(branches, layers, devices, mini_batch, 16)
+    graph = _Graph()
+    graph.join([graph.row(_transformer(f"branch{i}", layers)) for i in range(branches)])
+    return graph.problem(f"mmt-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+
+
+def dlrm(
+    devices: int = 8,
+    branches: int = 7,
+    layers: int = 4,
+    mini_batch: int | None = None,
+    cluster: str = "summit-v100",
+    memory_bytes: float | None = None,
+    half_samples: float = DENSE_HALF,
+    top: Sequence[int] = (WIDTH, WIDTH, 1),
+) -> GraphPipelineProblem:
+    """Recommendation model: as many dense branches as tables, concatenated, and dense layers on top."""
+    batch = _checked(branches, layers, devices, mini_batch, 64)
+    graph = _Graph()
+    ends = [graph.row(_perceptron(f"dense{i}", [WIDTH] * (layers + 1))) for i in range(branches)]
+    ends += [graph.add(f"table{i}", embedding_bag(ROWS, EMBEDDING, LOOKUPS)) for i in range(branches)]
+    joined = graph.join(ends)
+    graph.row(_perceptron("top", [graph.costs[joined].output_elements, *top]), [joined])
+    return graph.problem(f"dlrm-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+
+
+def candle_uno(
+    devices: int = 8,
+    branches: int = 7,
+    layers: int = 4,
+    mini_batch: int | None = None,
+    cluster: str = "summit-v100",
+    memory_bytes: float | None = None,
+    half_samples: float = DENSE_HALF,
+    top: Sequence[int] = (1,),
+) -> GraphPipelineProblem:
+    """Drug response model: dense branches, concatenated, and dense layers on top."""
+    batch = _checked(branches, layers, devices, mini_batch, 1024)
+    graph = _Graph()
+    joined = graph.join([graph.row(_perceptron(f"branch{i}", [WIDTH] * (layers + 1))) for i in range(branches)])
+    graph.row(_perceptron("top", [graph.costs[joined].output_elements, *top]), [joined])
+    return graph.problem(f"candle-uno-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+
+
+def case_study(
+    devices: int = 8,
+    branches: int = 2,
+    layers: int = 4,
+    mini_batch: int | None = None,
+    cluster: str = "summit-v100",
+    memory_bytes: float | None = None,
+    half_samples: float = TRANSFORMER_HALF,
+    join: bool = True,
+) -> GraphPipelineProblem:
+    """Two branches of four transformer layers, one layer for each of eight devices; `join` adds the concatenation.
+
+    Without it the two branches are independent, as if the concatenation were executed outside of all stages.
+    """
+    batch = _checked(branches, layers, devices, CASE_STUDY_BATCH if mini_batch is None else mini_batch, 1)
+    graph = _Graph()
+    ends = [graph.row(_transformer(f"branch{i}", layers)) for i in range(branches)]
+    if join:
+        graph.join(ends)
+    memory = CASE_STUDY_MEMORY if memory_bytes is None else memory_bytes
+    return graph.problem("case-study", cluster_of(cluster), devices, batch, memory, half_samples)
+
+
+def sequential(
+    devices: int = 8,
+    layers: int = 32,
+    mini_batch: int | None = None,
+    cluster: str = "summit-v100",
+    memory_bytes: float | None = None,
+    half_samples: float = TRANSFORMER_HALF,
+) -> GraphPipelineProblem:
+    """The transformer layers of MMT in one row, without branches."""
+    batch = _checked(1, layers, devices, mini_batch, 16)
+    graph = _Graph()
+    graph.row(_transformer("layer", layers))
+    return graph.problem(f"sequential-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphModel:
+    """A generator of graph pipelines; `build` takes `parameters` by name."""
+
+    name: str
+    build: Callable[..., GraphPipelineProblem]
+    parameters: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Its first sentence."""
+        return (self.build.__doc__ or "").strip().splitlines()[0]
+
+
+_COMMON = ("devices", "layers", "mini_batch", "cluster", "memory_bytes", "half_samples")
+
+GRAPH_MODELS: Mapping[str, GraphModel] = {
+    model.name: model
+    for model in (
+        GraphModel("mmt", mmt, (*_COMMON, "branches")),
+        GraphModel("dlrm", dlrm, (*_COMMON, "branches")),
+        GraphModel("candle-uno", candle_uno, (*_COMMON, "branches")),
+        GraphModel("case-study", case_study, (*_COMMON, "branches", "join")),
+        GraphModel("sequential", sequential, _COMMON),
+    )
+}

@@ -1,0 +1,85 @@
+"""One door for the plans of every kind: simulate one iteration."""
+
+from __future__ import annotations
+
+from ..chain import ChainProblem
+from ..errors import InputError, UsageError, show
+from ..graph_pipeline import GraphPipelineProblem
+from ..kinds import PLAN_KIND, Plan, Problem
+from ..pattern import PatternPlan
+from ..placement import PlacementProblem
+from ..plan import PlacementPlan
+from ..referee.layout import shape_faults
+from ..referee.stage_graph import verify_stage_graph
+from ..referee.staged import verify_stages
+from ..referee.verify import Violation
+from ..stage_graph import StageGraphPlan
+from ..staged_plan import StagedPlan
+from ..staging import StagingProblem
+from .engine import run
+from .from_chain import chain_pipeline
+from .from_placement import placement_pipeline
+from .from_stage_graph import stage_graph_pipeline
+from .from_stages import staged_pipeline
+from .model import Pipeline
+from .orders import check_schedule
+from .timeline import Simulation
+
+MAX_MICRO_BATCHES = 100_000
+
+HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "deadlock"})
+"""Rules that a plan may break and still be run: the simulation shows what comes of it."""
+
+
+def simulate(
+    problem: Problem, plan: Plan, *, micro_batches: int | None = None, schedule: str = "planned"
+) -> Simulation:
+    """One iteration: `micro_batches` through all stages of the plan, and the weights synchronised.
+
+    A stage graph says itself how many micro-batches there are; a staging problem too, unless they are given; for
+    splits and chains they have to be. `schedule`: `planned` (the plan's own kFkB; 1F1B where plans have none),
+    `1f1b` or `gpipe`. Raises `DeadlockError` where the stages wait for each other.
+    """
+    return run(pipeline_of(problem, plan, micro_batches=micro_batches, schedule=schedule))
+
+
+def pipeline_of(
+    problem: Problem, plan: Plan, *, micro_batches: int | None = None, schedule: str = "planned"
+) -> Pipeline:
+    """What `simulate` runs."""
+    check_schedule(schedule)
+    _check_micro_batches(micro_batches)
+    if isinstance(problem, GraphPipelineProblem) and isinstance(plan, StageGraphPlan):
+        if micro_batches is not None:
+            raise UsageError("A stage graph says itself how many micro-batches there are; drop micro_batches.")
+        _refuse(verify_stage_graph(problem, plan))
+        return stage_graph_pipeline(problem, plan, schedule)
+    if isinstance(problem, StagingProblem) and isinstance(plan, StagedPlan):
+        _refuse(verify_stages(problem, plan))
+        return staged_pipeline(problem, plan, micro_batches, schedule)
+    if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan):
+        return placement_pipeline(problem, plan, _given(micro_batches), schedule)
+    if isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
+        _refuse(tuple(Violation("shape", fault) for fault in shape_faults(problem, plan)))
+        return chain_pipeline(problem, plan, _given(micro_batches), schedule)
+    fitting = PLAN_KIND[problem.kind]
+    raise UsageError(f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}.")
+
+
+def _refuse(violations: tuple[Violation, ...]) -> None:
+    blocking = next((violation for violation in violations if violation.rule not in HARMLESS), None)
+    if blocking is not None:
+        raise UsageError(f"The plan cannot be simulated. {blocking.message}")
+
+
+def _check_micro_batches(count: int | None) -> None:
+    if count is not None and (
+        isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_MICRO_BATCHES
+    ):
+        raise InputError("micro_batches", f"is {show(count)}", f"give a whole number from 1 to {MAX_MICRO_BATCHES}")
+
+
+def _given(count: int | None) -> int:
+    if count is None:
+        raise InputError("micro_batches", "is missing: this kind of problem does not say it", "give how many to run")
+    return count

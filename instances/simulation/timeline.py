@@ -1,0 +1,84 @@
+"""What a simulation tells: when every pass ran, what was alive at most, and how long the iteration took."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+TaskKind = Literal["forward", "backward", "synchronisation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One pass of one micro-batch on one replica (all devices of which are busy with it)."""
+
+    kind: TaskKind
+    micro_batch: int
+    """From 1; 0 for the synchronisation of the weights."""
+    replica: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """What one stage did. `tasks` are those of one replica after the other, each in the order that they ran."""
+
+    name: str
+    devices: int
+    replicas: int
+    tasks: tuple[Task, ...]
+    busy: float
+    """Time that an average replica computed."""
+    peak_in_flight: int
+    """Samples that one replica had run forward (or begun to) and not yet finished backward, at most."""
+    memory_bytes: float
+    """Of one device at that moment."""
+    warm_up: int
+    """Forward passes of the first replica before its first backward pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One iteration: a mini-batch through all stages, the weights synchronised at the end."""
+
+    stages: tuple[StageRun, ...]
+    iteration: float
+    """From the first forward pass to the end of the last synchronisation, in the problem's time unit."""
+    mini_batch: int
+    depth: int
+    """Stages on the longest path."""
+    time_unit: str | None = "s"
+
+    @property
+    def time_per_sample(self) -> float:
+        return self.iteration / self.mini_batch
+
+    @property
+    def bubble(self) -> float:
+        """The share of all devices' time in which they computed nothing."""
+        if not self.iteration:
+            return 0.0
+        devices = sum(stage.devices for stage in self.stages)
+        return 1 - sum(stage.busy * stage.devices for stage in self.stages) / (devices * self.iteration)
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        return max(stage.memory_bytes for stage in self.stages)
+
+    def to_json(self, tasks: bool = True) -> dict[str, Any]:
+        """The same for files; `tasks` false leaves the timeline out."""
+        stages = [asdict(stage) for stage in self.stages]
+        for stage in stages:
+            if not tasks:
+                del stage["tasks"]
+        return {
+            "iteration": self.iteration,
+            "time_per_sample": self.time_per_sample,
+            "mini_batch": self.mini_batch,
+            "depth": self.depth,
+            "bubble": self.bubble,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "time_unit": self.time_unit,
+            "stages": stages,
+        }
