@@ -11,9 +11,7 @@ import numpy as np
 
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
-
-NEVER = 1 << 40
-"""More samples than any stage can hold: stands for an impossible state."""
+from .kernel import NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +38,7 @@ def extra_in_flight(upper: Configuration, lower: Configuration) -> int:
     return max(0, upper.group - lower.group) + larger * buffers
 
 
-def required_in_flight(
-    own: Configuration, successors: Iterable[tuple[Configuration, int]], mini_batch: int
-) -> int:
+def required_in_flight(own: Configuration, successors: Iterable[tuple[Configuration, int]], mini_batch: int) -> int:
     """In-flight samples of a stage above stages with the given configurations and in-flight samples.
 
     Whole micro-batches, and never more than the mini-batch. A stage without successors holds one group.
@@ -69,6 +65,10 @@ class Menu:
     def sizes(self) -> Any:
         """The micro-batch sizes of the configurations."""
         return np.array([configuration.b for configuration in self.configurations])
+
+    @cached_property
+    def degree_array(self) -> Any:
+        return np.array(self.degrees)
 
     def above(self, lower: int, held: Any) -> Any:
         """In-flight samples of each configuration (a new first axis) above configuration `lower` with `held`."""

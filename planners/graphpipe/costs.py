@@ -118,7 +118,7 @@ class Costs:
         return np.array(rates), np.array(latencies)
 
     def price(self, work: Any, facts: Any) -> Priced:
-        """`work` [..., configuration, degree] of sets whose weight, stash, tensors and their bytes are `facts` [..., 4]."""
+        """`work` is [..., configuration, degree], `facts` [..., 4]: weight, stash, tensors at the boundary, their bytes."""
         problem = self.problem
         table = np.asarray(facts, dtype=float)[..., None, None, :]
         weight, stash, tensors, amount = (table[..., n] for n in range(4))
@@ -128,6 +128,11 @@ class Costs:
         sync = weight * self._sync_rate + self._sync_latency
         time = (work + transfers) / self._b + sync / problem.mini_batch
         return Priced(np.where(self._divides, time, np.inf), self._most_in_flight(weight, stash))
+
+    def least_time(self, chosen: slice = slice(None)) -> float:
+        """No plan has a shorter time per sample: the work alone, spread evenly over all devices."""
+        spent = np.where(self._divides, self.work / self._b * self._d, np.inf)[:, chosen]
+        return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
 
     def _most_in_flight(self, weight: Any, stash: Any) -> Any:
         batch, shape = self.problem.mini_batch, np.broadcast_shapes(weight.shape, self._divides.shape)

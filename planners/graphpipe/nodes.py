@@ -9,6 +9,7 @@ Branches that cannot be told apart (same operators, same neighbours outside) are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
@@ -19,7 +20,7 @@ import numpy as np
 from ...instances.series_parallel import Leaf, Series, Tree, operators
 from .costs import Boundary, Costs, Priced
 
-MOST_VECTORS = 4096
+MOST_VECTORS = 1024
 """With more choices of branches than this, branches are not merged except all of them."""
 
 Vector = tuple[int, ...]
@@ -43,17 +44,28 @@ class SeriesNode:
 
 
 @dataclass(frozen=True, eq=False)
+class Choices:
+    """How branches come apart: a block holds the first branch that is left, and others perhaps."""
+
+    blocks: tuple[Vector, ...]
+    """One branch of each kind, then groups of several that may be one stage."""
+    states: tuple[Vector, ...]
+    """What may be left, few branches first; the first state is that of none."""
+    moves: Any
+    """Rows (state, block, state that remains), in the order of states."""
+
+
+@dataclass(frozen=True, eq=False)
 class ParallelNode:
     operators: tuple[int, ...]
     kinds: tuple[PricedNode, ...]
     members: tuple[tuple[PricedNode, ...], ...]
     """The branches of each kind; the first of them is the kind's representative."""
-    vectors: tuple[Vector, ...]
-    """Choices of branches that may be one stage: two branches or more."""
+    choices: Choices
     prices: Priced
-    """[vector]."""
+    """[group]: the blocks after those of one branch."""
     complete: bool = True
-    """False: there were too many choices to list."""
+    """False: there were too many groups to list."""
 
     @property
     def total(self) -> Vector:
@@ -143,20 +155,20 @@ class NodeBuilder:
 
     def _parallel(self, tree: Tree) -> ParallelNode:
         assert not isinstance(tree, Leaf)
-        groups: dict[Any, list[Tree]] = {}
+        alike: dict[Any, list[Tree]] = {}
         for child in tree.children:
-            groups.setdefault(self._signature(child), []).append(child)
-        members = tuple(tuple(self._copies(group)) for group in groups.values())
-        counts = [len(group) + 1 for group in members]
-        complete = int(np.prod(counts, dtype=float)) <= MOST_VECTORS
-        if complete:
-            vectors = tuple(vector for vector in product(*map(range, counts)) if sum(vector) > 1)
-        else:
-            vectors = (tuple(map(len, members)),)
-        sets = [[v for taken, group in zip(vector, members, strict=True) for x in group[:taken] for v in x.operators]
-                for vector in vectors]
-        kinds = tuple(group[0] for group in members)
-        return ParallelNode(operators(tree), kinds, members, vectors, self.costs.price_sets(sets), complete)
+            alike.setdefault(self._signature(child), []).append(child)
+        members = tuple(tuple(self._copies(branches)) for branches in alike.values())
+        total = tuple(map(len, members))
+        complete = math.prod(n + 1 for n in total) <= MOST_VECTORS
+        groups = [v for v in product(*(range(n + 1) for n in total)) if sum(v) > 1] if complete else [total]
+        sets = [
+            [v for taken, branches in zip(group, members, strict=True) for x in branches[:taken] for v in x.operators]
+            for group in groups
+        ]
+        kinds = tuple(branches[0] for branches in members)
+        prices = self.costs.price_sets(sets)
+        return ParallelNode(operators(tree), kinds, members, _choices(total, groups), prices, complete)
 
     def _copies(self, group: list[Tree]) -> Iterator[PricedNode]:
         """The first branch is priced; the others are the same with other operators."""
@@ -172,11 +184,46 @@ class NodeBuilder:
         for v in inside:
             operator = self.costs.problem.operators[v]
             facts = (operator.forward, operator.backward, operator.weight_bytes, operator.stash_bytes)
-            sides = []
-            for neighbours in (self.costs.predecessors[v], self.costs.successors[v]):
-                sides.append(frozenset((u in inside, inside.get(u, u)) for u in neighbours))
+            sides = [
+                frozenset((u in inside, inside.get(u, u)) for u in neighbours)
+                for neighbours in (self.costs.predecessors[v], self.costs.successors[v])
+            ]
             rows.append((facts, operator.output_bytes, *sides))
         return _shape(tree), tuple(rows)
+
+
+def _choices(total: Vector, groups: list[Vector]) -> Choices:
+    """All that can be left of all branches, or of all but one."""
+    alone = [tuple(int(place == kind) for place in range(len(total))) for kind in range(len(total))]
+    blocks = (*alone, *groups)
+    by_first: dict[int, list[tuple[int, Vector]]] = {}
+    for number, block in enumerate(blocks):
+        by_first.setdefault(_first(block), []).append((number, block))
+    starts = [total, *(minus(total, block) for block in alone)]
+    found, pending, moves = set(starts), list(starts), []
+    while pending:
+        state = pending.pop()
+        for number, block in by_first.get(_first(state), ()):
+            rest = minus(state, block)
+            if min(rest) < 0:
+                continue
+            moves.append((state, number, rest))
+            if rest not in found:
+                found.add(rest)
+                pending.append(rest)
+    states = tuple(sorted(found, key=lambda state: (sum(state), state)))
+    place = {state: n for n, state in enumerate(states)}
+    rows = sorted({(place[state], number, place[rest]) for state, number, rest in moves})
+    return Choices(blocks, states, np.array(rows, dtype=np.int64).reshape(-1, 3))
+
+
+def _first(vector: Vector) -> int:
+    """The first kind of which there is a branch; -1: there is none."""
+    return next((kind for kind, n in enumerate(vector) if n), -1)
+
+
+def minus(vector: Vector, other: Vector) -> Vector:
+    return tuple(a - b for a, b in zip(vector, other, strict=True))
 
 
 def _shape(tree: Tree) -> Any:
@@ -194,7 +241,7 @@ def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
         return SeriesNode(new, tuple(renamed(child, names) for child in node.children), node.prices, node.absorbed)
     members = tuple(tuple(renamed(child, names) for child in group) for group in node.members)
     kinds = tuple(group[0] for group in members)
-    return ParallelNode(new, kinds, members, node.vectors, node.prices, node.complete)
+    return ParallelNode(new, kinds, members, node.choices, node.prices, node.complete)
 
 
 def _only(prices: Priced) -> Priced:
@@ -203,9 +250,7 @@ def _only(prices: Priced) -> Priced:
 
 def _without(prices: Priced, barred: Any) -> Priced:
     barred = barred[..., None, None]
-    return Priced(
-        np.where(barred, np.inf, prices.time_per_sample), np.where(barred, 0, prices.most_in_flight)
-    )
+    return Priced(np.where(barred, np.inf, prices.time_per_sample), np.where(barred, 0, prices.most_in_flight))
 
 
 def all_prices(node: PricedNode) -> Iterator[Priced]:

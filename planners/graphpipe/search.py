@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -12,14 +11,19 @@ from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.series_parallel import Leaf, Tree, decompose, depth
 from ...instances.stage_graph import GraphStage, StageGraphPlan
-from .configurations import NEVER, Menu
-from .costs import Costs
+from .configurations import Menu
+from .costs import ROUNDING, Costs
+from .kernel import NEVER
 from .nodes import NodeBuilder, PricedNode, all_prices
-from .tables import Tables
+from .tables import Kernel, Tables
 from .trace import Decision, Trace
 
 MOST_LEVELS = 150
 """Of a decomposition: the program follows its nesting by recursion."""
+
+
+PLAIN_STEPS = 5_000
+"""Below so many operators squared times devices and configurations, compiled loops are not worth their loading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,11 @@ class Search:
         self.tree = tree or decompose(len(problem.operators), problem.arcs)
         if depth(self.tree) > MOST_LEVELS:
             raise InputError("operators", f"nest more than {MOST_LEVELS} levels deep", "merge operators in series")
+        large = len(problem.operators) ** 2 * menu.devices * len(menu.configurations) > PLAIN_STEPS
+        self.loops = Kernel.machine_code() if large else Kernel()
         tick()
-        self.root: PricedNode = NodeBuilder(Costs(problem, menu), free_joins).build(self.tree)
+        self.costs = Costs(problem, menu)
+        self.root: PricedNode = NodeBuilder(self.costs, free_joins).build(self.tree)
         tick()
 
     @property
@@ -60,18 +67,20 @@ class Search:
         """Exact within the family of stages; None where no plan fits the memory."""
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = np.unique(np.concatenate([prices.times(chosen) for prices in all_prices(self.root)]))
-        low, high, probes = 0, len(times) - 1, 0
+        low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - ROUNDING)))
+        high, step, probes = low, 1, 0
         found: Tables | None = None
-        while low <= high:
+        while low <= high and low < len(times):
             self.tick()
-            middle = (low + high) // 2 if found is not None or probes else high
-            tables, probes = Tables(menu, float(times[middle]), chosen), probes + 1
+            # Upwards in growing steps until the first success: large targets leave many choices and take long.
+            middle = (low + high) // 2 if found is not None else min(high, len(times) - 1)
+            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops), probes + 1
             if self._possible(tables):
                 found, high = tables, middle - 1
-            elif found is None:
-                return None
             else:
                 low = middle + 1
+                if found is None:
+                    high, step = middle + step, 2 * step
         return None if found is None else Answer(self._plan(found), found.target, probes)
 
     def _possible(self, tables: Tables) -> bool:
@@ -104,11 +113,3 @@ def chain_tree(problem: GraphPipelineProblem) -> Tree:
 
     order = tuple(Leaf((v,)) for v in problem.topological_order)
     return order[0] if len(order) == 1 else Series(order)
-
-
-def whole_slice(position: int) -> slice:
-    """One configuration alone."""
-    return slice(position, position + 1)
-
-
-Watch = Callable[[Any], None]

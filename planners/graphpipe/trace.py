@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .configurations import NEVER
-from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, series_children
-from .tables import Entry, Tables, drop_one, minus
+from .kernel import NEVER
+from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, minus, series_children
+from .tables import Entry, Tables, drop_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,23 +191,24 @@ class Trace:
     ) -> Iterator[Decision]:
         """So many branches of each kind, taken from the pools."""
         while any(vector):
-            goal = self.tables.branches(node, entry, vector)[own, devices]
-            block, count = self._first_block(node, entry, own, devices, vector, int(goal))
+            block, count = self._first_block(node, entry, own, devices, vector)
             taken = [pool.pop() for pool, number in zip(pools, block, strict=True) for _ in range(number)]
             if len(taken) == 1:
                 yield from self.stages(taken[0], entry, own, count)
             else:
-                held = int(self.tables.block(node, entry, block)[own, count])
+                held = int(self.tables.own_need(entry)[own])
                 yield Decision(tuple(v for branch in taken for v in branch.operators), own, count, held)
             vector, devices = minus(vector, block), devices - count
 
     def _first_block(
-        self, node: ParallelNode, entry: Entry, own: int, devices: int, vector: Vector, goal: int
+        self, node: ParallelNode, entry: Entry, own: int, devices: int, vector: Vector
     ) -> tuple[Vector, int]:
-        for block in self.tables.blocks(node, vector):
-            rest = self.tables.branches(node, entry, minus(vector, block))[own]
-            value = self.tables.block(node, entry, block)[own]
+        choices = node.choices
+        blocks, states = self.tables.branch_tables(node, entry)
+        here = choices.states.index(vector)
+        goal = states[here, own, devices]
+        for _, block, rest in choices.moves[choices.moves[:, 0] == here].tolist():
             for count in range(devices + 1):
-                if max(value[count], rest[devices - count]) <= goal:
-                    return block, count
+                if max(blocks[block, own, count], states[rest, own, devices - count]) <= goal:
+                    return choices.blocks[block], count
         raise AssertionError("a value comes from a block")
