@@ -118,7 +118,7 @@ class Costs:
         return np.array(rates), np.array(latencies)
 
     def price(self, work: Any, facts: Any) -> Priced:
-        """`work` is [..., configuration, degree], `facts` [..., 4]: weight, stash, tensors at the boundary, their bytes."""
+        """`work` is [..., configuration, degree]; `facts` [..., 4]: weight, stash, boundary tensors and their bytes."""
         problem = self.problem
         table = np.asarray(facts, dtype=float)[..., None, None, :]
         weight, stash, tensors, amount = (table[..., n] for n in range(4))

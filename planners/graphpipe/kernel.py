@@ -53,6 +53,11 @@ def fill_rows(
         relax_row(values[i], caps[i, i:end], degrees, needs[i + 1 :])
 
 
+def put_beside(left: Any, right: Any, out: Any) -> None:
+    """`combine` for callers outside: a compiled function is either called from outside or from within."""
+    combine(left, right, out)
+
+
 def combine(left: Any, right: Any, out: Any) -> None:
     """Two parts side by side: devices add up, the larger need counts; `out` keeps what is better in it."""
     size = left.shape[1]

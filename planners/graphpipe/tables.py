@@ -32,14 +32,14 @@ class Kernel:
     """The inner loops, as machine code or as they are."""
 
     fill_rows: Callable[..., None] = kernel.fill_rows
-    combine: Callable[..., None] = kernel.combine
+    put_beside: Callable[..., None] = kernel.put_beside
     branch_states: Callable[..., None] = kernel.branch_states
 
     @classmethod
     def machine_code(cls) -> Kernel:
         from ..compiled import compiled
 
-        return cls(*(compiled(kernel, name) for name in ("fill_rows", "combine", "branch_states")))
+        return cls(*(compiled(kernel, name) for name in ("fill_rows", "put_beside", "branch_states")))
 
 
 class Tables:
@@ -129,7 +129,7 @@ class Tables:
 
     def _put_before(self, row: Any, start: Any, part: Any) -> None:
         """The part's value counts, at the part's devices and any number where `start` is 0."""
-        self.loops.combine(np.broadcast_to(start, part.shape).copy(), part, row)
+        self.loops.put_beside(np.broadcast_to(start, part.shape).copy(), part, row)
 
     def _absorb(self, row: Any, node: SeriesNode, absorption: Absorption, needs: Any, end: int) -> None:
         """The first stage below the branches takes the end of one of them as well."""
@@ -163,7 +163,7 @@ class Tables:
         key = id(branch.prices), id(parallel.prices), entry, cut
         if key not in self._beside:
             both = self.never()
-            self.loops.combine(others, self.rows(branch, entry, cut)[0][0], both)
+            self.loops.put_beside(others, self.rows(branch, entry, cut)[0][0], both)
             self._beside[key] = both
         return self._beside[key]
 
