@@ -104,6 +104,13 @@ SEMANTICS = OptionSpec(
     ("paper", "reference"),
 )
 
+MICRO_BATCH = OptionSpec(
+    "micro_batch",
+    "int",
+    None,
+    "Samples of a micro-batch; without it, powers of two that divide the mini-batch are tried.",
+)
+
 _PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
 
 _BEAUMONT = (

@@ -253,14 +253,17 @@ def _without(prices: Priced, barred: Any) -> Priced:
     return Priced(np.where(barred, np.inf, prices.time_per_sample), np.where(barred, 0, prices.most_in_flight))
 
 
-def all_prices(node: PricedNode) -> Iterator[Priced]:
-    """Of every set that may be a stage; one representative of each kind of branch."""
-    yield node.prices
-    if isinstance(node, SeriesNode):
-        for absorption in node.absorbed:
-            yield absorption.prices
-        for child in node.children:
-            yield from all_prices(child)
-    if isinstance(node, ParallelNode):
-        for kind in node.kinds:
-            yield from all_prices(kind)
+def all_nodes(node: PricedNode) -> Iterator[PricedNode]:
+    """One representative of each kind of branch."""
+    yield node
+    below = () if isinstance(node, LeafNode) else node.children if isinstance(node, SeriesNode) else node.kinds
+    for child in below:
+        yield from all_nodes(child)
+
+
+def all_prices(root: PricedNode) -> Iterator[Priced]:
+    """Of every set that may be a stage."""
+    for node in all_nodes(root):
+        yield node.prices
+        if isinstance(node, SeriesNode):
+            yield from (absorption.prices for absorption in node.absorbed)

@@ -9,12 +9,12 @@ import numpy as np
 
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.series_parallel import Leaf, Tree, decompose, depth
+from ...instances.series_parallel import Leaf, Series, Tree, decompose, depth
 from ...instances.stage_graph import GraphStage, StageGraphPlan
 from .configurations import Menu
 from .costs import ROUNDING, Costs
 from .kernel import NEVER
-from .nodes import NodeBuilder, PricedNode, all_prices
+from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
 from .tables import Kernel, Tables
 from .trace import Decision, Trace
 
@@ -63,6 +63,11 @@ class Search:
         """Sets of operators that may be a stage; branches of one kind count once."""
         return sum(int(np.prod(prices.time_per_sample.shape[:-2])) for prices in all_prices(self.root))
 
+    @property
+    def skipped_groups(self) -> bool:
+        """Were there too many choices of parallel branches to list?"""
+        return any(not node.complete for node in all_nodes(self.root) if isinstance(node, ParallelNode))
+
     def best(self, chosen: slice = slice(None)) -> Answer | None:
         """Exact within the family of stages; None where no plan fits the memory."""
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
@@ -92,10 +97,16 @@ class Search:
         return plan_of(self.problem, tables.menu, list(decisions))
 
 
-def plan_of(problem: GraphPipelineProblem, menu: Menu, decisions: list[Decision]) -> StageGraphPlan:
-    """Stages in the order of their first operators, with the edges that operators force."""
+def plan_of(
+    problem: GraphPipelineProblem, menu: Menu, decisions: list[Decision], in_order: bool = False
+) -> StageGraphPlan:
+    """Stages in the order of their first operators, with the edges that operators force.
+
+    `in_order`: the decisions run from the last stage to the first one.
+    """
     rank = {v: place for place, v in enumerate(problem.topological_order)}
     ordered = sorted(decisions, key=lambda decision: min(rank[v] for v in decision.operators))
+    ordered = decisions[::-1] if in_order else ordered
     stage_of = {v: number for number, decision in enumerate(ordered) for v in decision.operators}
     edges = {(stage_of[u], stage_of[v]) for u, v in problem.arcs if stage_of[u] != stage_of[v]}
     return StageGraphPlan(tuple(_stage(problem, menu, rank, decision) for decision in ordered), tuple(sorted(edges)))
@@ -109,7 +120,5 @@ def _stage(problem: GraphPipelineProblem, menu: Menu, rank: dict[int, int], deci
 
 def chain_tree(problem: GraphPipelineProblem) -> Tree:
     """All operators in one row, in a topological order: the family of sequential pipelines."""
-    from ...instances.series_parallel import Series
-
     order = tuple(Leaf((v,)) for v in problem.topological_order)
     return order[0] if len(order) == 1 else Series(order)
