@@ -108,7 +108,7 @@ MICRO_BATCH = OptionSpec(
     "micro_batch",
     "int",
     None,
-    "Samples of a micro-batch; without it, powers of two that divide the mini-batch are tried.",
+    "Samples of a micro-batch; without it, all powers of two that divide the batch are tried.",
 )
 
 _PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"

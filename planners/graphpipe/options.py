@@ -16,7 +16,7 @@ PER_STAGE = OptionSpec(
     "per_stage_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
 )
 LARGEST_K = OptionSpec(
-    "k", "int", 1, "Stages may run k = 1, 2, 4, ... forward and backward passes in a row, up to this."
+    "k", "int", 1, "Stages may run 1, 2, 4, ... forward passes in a row, then as many backward ones."
 )
 DEGREES = OptionSpec(
     "degrees",
@@ -32,9 +32,7 @@ JOIN = OptionSpec(
     "any: what joins branches may share a stage with the end of one; tree: only with all branches or none.",
     ("any", "tree"),
 )
-MOST_DOWNSETS = OptionSpec(
-    "max_downsets", "int", 20_000, "With more downsets of operators than this, there is no answer."
-)
+MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets than this, there is no answer.")
 
 SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, PER_STAGE, LARGEST_K, DEGREES)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN)
