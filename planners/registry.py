@@ -81,9 +81,7 @@ PLANNERS: Mapping[str, Entry] = {
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
         _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
         _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
-        _graph(
-            "graphpipe", "Stage graphs by the series-parallel decomposition", "planner", "PLANNER", GRAPHPIPE_OPTIONS
-        ),
+        _graph("graphpipe", "Stage graphs over a decomposition", "planner", "PLANNER", GRAPHPIPE_OPTIONS),
         _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner", "PARALLEL", GRAPHPIPE_OPTIONS),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner", "SEQUENTIAL", SEQUENTIAL_OPTIONS),
         _graph("piper-downsets", "Stages in a row, over all downsets", "textbook", "PIPER", DOWNSET_OPTIONS),

@@ -52,15 +52,16 @@ def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Sea
     return Search(problem, choice, tree, options.get("join", "any") == "any", tick)
 
 
-def answers(search: Search, together: bool) -> Iterator[Answer]:
-    """One for each micro-batch size, or one for all sizes together."""
+def answers(search: Search, mixed: bool) -> Iterator[Answer]:
+    """One for each micro-batch size; `mixed`: also one for all sizes up to it."""
     configurations = search.menu.configurations
     begins = [n for n, c in enumerate(configurations) if not n or c.b != configurations[n - 1].b]
     ends = [*begins[1:], len(configurations)]
-    for begin, end in [(0, len(configurations))] if together else zip(begins, ends, strict=True):
-        answer = search.best(slice(begin, end))
-        if answer is not None:
-            yield answer
+    for begin, end in zip(begins, ends, strict=True):
+        for first in sorted({0, begin} if mixed else {begin}):
+            answer = search.best(slice(first, end))
+            if answer is not None:
+                yield answer
 
 
 def value_of(
@@ -93,7 +94,8 @@ SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential pipelines", "sequenti
 def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
     """The best plan over the sizes; what was found counts when time is over."""
     problem, options, board = request.problem, request.options, request.board
-    stop, size, notes = Stop.COMPLETED, {}, ()
+    stop, size = Stop.COMPLETED, dict[str, int]()
+    notes: tuple[str, ...] = ()
     best: tuple[float, StageGraphPlan] | None = None
     try:
         search = make_search(request, family, sizes)
