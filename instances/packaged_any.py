@@ -5,12 +5,13 @@ from __future__ import annotations
 from .catalogue import load_packaged, load_packaged_staging, packaged_names
 from .chains.catalogue import load_packaged_chain, packaged_chain_names
 from .errors import UsageError
+from .graph_models.catalogue import load_packaged_graph, packaged_graph_names
 from .kinds import Problem
 
 
 def all_packaged_names() -> tuple[str, ...]:
-    """Placements, stagings and chains."""
-    return (*packaged_names(), *packaged_names("staging"), *packaged_chain_names())
+    """Placements, stagings, chains and graph pipelines."""
+    return (*packaged_names(), *packaged_names("staging"), *packaged_chain_names(), *packaged_graph_names())
 
 
 def load_any_packaged(name: str) -> Problem:
@@ -21,4 +22,6 @@ def load_any_packaged(name: str) -> Problem:
         return load_packaged_staging(name)
     if name in packaged_chain_names():
         return load_packaged_chain(name)
+    if name in packaged_graph_names():
+        return load_packaged_graph(name)
     raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(all_packaged_names())}.")

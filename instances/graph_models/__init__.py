@@ -2,6 +2,7 @@
 
 from .clusters import CLUSTERS as CLUSTERS
 from .clusters import ClusterProfile as ClusterProfile
+from .from_profile import profile_to_graph_pipeline as profile_to_graph_pipeline
 from .from_workload import to_graph_pipeline as to_graph_pipeline
 from .models import GRAPH_MODELS as GRAPH_MODELS
 from .models import GraphModel as GraphModel

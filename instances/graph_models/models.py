@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from ..checks import MAX_DEVICES
 from ..errors import InputError, show
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem
 from .clusters import ClusterProfile, OperatorCost, cluster_of, on_cluster, operator
@@ -123,7 +124,8 @@ def _perceptron(prefix: str, widths: Sequence[int]) -> list[tuple[str, OperatorC
 
 def _checked(branches: int, layers: int, devices: int, mini_batch: int | None, per_device: int) -> int:
     """The mini-batch; without one, the evaluation's number of samples for each device."""
-    for name, value, most in (("branches", branches, MAX_BRANCHES), ("layers", layers, MAX_LAYERS)):
+    limits = (("branches", branches, MAX_BRANCHES), ("layers", layers, MAX_LAYERS), ("devices", devices, MAX_DEVICES))
+    for name, value, most in limits:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             raise InputError(name, f"is {show(value)}", f"give a whole number from 1 to {most}")
     batch = per_device * devices if mini_batch is None else mini_batch

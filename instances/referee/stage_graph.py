@@ -102,6 +102,14 @@ def _depth(problem: GraphPipelineProblem, plan: StageGraphPlan) -> int | None:
     return None if heights is None else max(heights)
 
 
+def stage_levels(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[int, ...] | None:
+    """Stages on the longest path to each stage, itself not counted; None where there is a circle."""
+    successors = _successors(problem, plan)
+    before = adjacency(len(successors), ((y, x) for x, after in enumerate(successors) for y in after))
+    heights = stage_heights(before)
+    return None if heights is None else tuple(height - 1 for height in heights)
+
+
 def stage_heights(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     """Stages on the longest path from each stage on, itself included; None where there is a circle."""
     order = topological_order(successors)

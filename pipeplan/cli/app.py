@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..instances.errors import PipeplanError
-from . import convert, generate, lists, show, solve, verify
+from . import convert, generate, lists, show, simulate, solve, verify
 from .console import clean, say_error
 
 OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
@@ -115,6 +115,7 @@ def _root(
 app.command("solve")(solve.command)
 app.command("verify")(verify.command)
 app.command("show")(show.command)
+app.command("simulate")(simulate.command)
 app.command("convert")(convert.command)
 app.command("generate")(generate.command)
 app.command("instances")(lists.instances)

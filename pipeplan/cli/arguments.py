@@ -45,7 +45,11 @@ Bandwidth = Annotated[
 ]
 Batch = Annotated[
     int | None,
-    typer.Option("--batch", help="Micro-batches in a batch, for staging problems.", rich_help_panel=CLUSTER),
+    typer.Option(
+        "--batch",
+        help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline.",
+        rich_help_panel=CLUSTER,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
@@ -99,6 +103,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "bandwidth": "bandwidth",
         "batch": "micro_batches",
     },
+    "graph-pipeline": {"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
 }
 """Which fields of each kind of problem the command line overrides."""
 

@@ -24,13 +24,18 @@ class View:
 
 
 def view_of(kind: str) -> View:
-    from . import drawing_pattern, drawing_placement, drawing_stages
+    from . import drawing_pattern, drawing_placement, drawing_stage_graph, drawing_stages
 
     return {
         "placement": View(drawing_placement.facts, drawing_placement.draw, lambda rules: rules.objective),
         "chain": View(drawing_pattern.facts, drawing_pattern.draw, lambda rules: "period per batch"),
         "staging": View(drawing_stages.facts, drawing_stages.draw, lambda rules: "time per micro-batch"),
+        "graph-pipeline": View(drawing_stage_graph.facts, drawing_stage_graph.draw, _stage_graph_value),
     }[kind]
+
+
+def _stage_graph_value(rules: Rules) -> str:
+    return "iteration" if rules.objective == "iteration" else "time per sample"
 
 
 def draw_result(problem: Problem, result: Result) -> None:

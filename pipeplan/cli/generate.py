@@ -12,16 +12,22 @@ import typer
 
 from ..instances.errors import UsageError
 from ..instances.generators import GENERATORS, Parameter
+from ..instances.graph_models.models import GRAPH_MODELS, GraphModel
+from ..instances.graph_pipeline import GraphPipelineProblem
 from ..instances.placement import PlacementProblem
 from . import quantities
 from .arguments import Json, check_output
 from .console import out, print_json, styled
 from .lists import print_table
+from .referee_options import one_of
 from .signatures import option, with_options
 
 PANEL = "Parameters (`plan generate` alone tells whose they are)"
 
+KINDS = ("placement", "graph-pipeline")
 NETWORK_PARAMETERS = (
+    Parameter("kind", "text", "placement", "of problem: placement or graph-pipeline (always training)"),
+    Parameter("mini_batch", "int", None, "graph pipelines: samples between two updates of the weights"),
     Parameter("batch", "int", None, "samples in a batch; default: the network's usual number"),
     Parameter("hardware", "text", "v100-16gb", "the accelerator: v100-16gb, a100-40gb, ..."),
     Parameter("link", "text", "pcie3-x16", "how it is joined to the host: pcie3-x16, pcie4-x16, ..."),
@@ -29,6 +35,16 @@ NETWORK_PARAMETERS = (
     Parameter("cpus", "int", 0, "how many CPUs"),
     Parameter("memory_bytes", "size", None, "memory of an accelerator; default: the hardware's"),
     Parameter("training", "flag", False, "add the backward pass"),
+)
+GRAPH_PARAMETERS = (
+    Parameter("accelerators", "int", 8, "how many devices"),
+    Parameter("branches", "int", None, "how many branches; default: the model's usual number"),
+    Parameter("layers", "int", None, "layers of a branch; default: the model's usual number"),
+    Parameter("mini_batch", "int", None, "samples between two updates; default: the model's number for the devices"),
+    Parameter("cluster", "text", "summit-v100", "what it runs on: summit-v100, summit-v100-fp32, summit-v100-ideal"),
+    Parameter("memory_bytes", "size", None, "memory of a device; default: the cluster's"),
+    Parameter("half_samples", "float", None, "samples on which a device runs at half its rate; default: the model's"),
+    Parameter("join", "flag", True, "case study: with the concatenation at the end"),
 )
 OPTION_OF = {"accelerators": "--devices", "memory_bytes": "--memory"}
 """Where the command line has a word of its own, the same as in other commands."""
@@ -63,8 +79,16 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
 
 
 def _parameters() -> Mapping[str, tuple[Parameter, ...]]:
-    """Of every generator, and of the networks together."""
-    return {**{name: generator.parameters for name, generator in GENERATORS.items()}, "a network": NETWORK_PARAMETERS}
+    """Of every generator, of the networks together, and of every model of a graph pipeline."""
+    own = {name: generator.parameters for name, generator in GENERATORS.items()}
+    models = {model.name: graph_parameters(model) for model in GRAPH_MODELS.values()}
+    return {**own, "a network": NETWORK_PARAMETERS, **models}
+
+
+def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
+    """Of one model of a graph pipeline: its argument `devices` has the name that other commands use."""
+    own = {"accelerators" if name == "devices" else name for name in model.parameters}
+    return tuple(parameter for parameter in GRAPH_PARAMETERS if parameter.name in own)
 
 
 @_with_parameters
@@ -82,7 +106,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a placement problem: random by seed, or a known network on named hardware."""
+    """Make a problem: random by seed, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
         return
@@ -97,10 +121,16 @@ def command(
     if json:
         print_json({"file": output, "problem": {"name": problem.name, "hash": problem.hash}})
     else:
-        out().print(styled(f"wrote {output} ({len(problem.nodes)} nodes, {len(problem.edges)} edges)"))
+        out().print(styled(f"wrote {output} ({_size(problem)}, {len(problem.edges)} edges)"))
 
 
-def _build(name: str, given: Mapping[str, Any]) -> PlacementProblem:
+def _size(problem: PlacementProblem | GraphPipelineProblem) -> str:
+    if isinstance(problem, PlacementProblem):
+        return f"{len(problem.nodes)} nodes"
+    return f"{len(problem.operators)} operators"
+
+
+def _build(name: str, given: Mapping[str, Any]) -> PlacementProblem | GraphPipelineProblem:
     from ..instances.workloads import WORKLOADS
 
     if name in GENERATORS:
@@ -110,7 +140,10 @@ def _build(name: str, given: Mapping[str, Any]) -> PlacementProblem:
         return GENERATORS[name](**arguments)
     if name in WORKLOADS:
         return _network(name, _own(name, given, NETWORK_PARAMETERS))
-    choices = ", ".join([*GENERATORS, *WORKLOADS])
+    if name in GRAPH_MODELS:
+        model = GRAPH_MODELS[name]
+        return _graph_model(model, _own(name, given, graph_parameters(model)))
+    choices = ", ".join([*GENERATORS, *WORKLOADS, *GRAPH_MODELS])
     raise UsageError(f"There is no generator and no network named {name!r}; choose one of {choices}.")
 
 
@@ -126,7 +159,18 @@ def _own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -
     return dict(given)
 
 
-def _network(name: str, given: dict[str, Any]) -> PlacementProblem:
+def _graph_model(model: GraphModel, given: dict[str, Any]) -> GraphPipelineProblem:
+    if "accelerators" in given:
+        given["devices"] = given.pop("accelerators")
+    no_limit = given.get("memory_bytes") == math.inf
+    if no_limit:
+        del given["memory_bytes"]
+    problem = model.build(**given)
+    return problem.replace(memory_bytes=None) if no_limit else problem
+
+
+def _network(name: str, given: dict[str, Any]) -> PlacementProblem | GraphPipelineProblem:
+    from ..instances.graph_models import to_graph_pipeline
     from ..instances.workloads import DEVICES, LINKS, build, to_placement
 
     defaults = {parameter.name: parameter.default for parameter in NETWORK_PARAMETERS}
@@ -141,14 +185,40 @@ def _network(name: str, given: dict[str, Any]) -> PlacementProblem:
     no_limit = values["memory_bytes"] == math.inf
     if no_limit:
         values["memory_bytes"] = None
-    problem = to_placement(build(name, batch), DEVICES[hardware], LINKS[link], **values)
+    kind, mini_batch = one_of("--kind", values.pop("kind"), KINDS), values.pop("mini_batch")
+    problem: PlacementProblem | GraphPipelineProblem
+    if kind == "graph-pipeline":
+        _refuse_of_placements(given)
+        problem = to_graph_pipeline(
+            build(name, batch),
+            DEVICES[hardware],
+            LINKS[link],
+            devices=values["accelerators"],
+            mini_batch=32 * values["accelerators"] if mini_batch is None else mini_batch,
+            memory_bytes=values["memory_bytes"],
+        )
+    elif mini_batch is not None:
+        raise UsageError("--mini-batch is for graph pipelines; give --kind graph-pipeline as well, or drop it.")
+    else:
+        problem = to_placement(build(name, batch), DEVICES[hardware], LINKS[link], **values)
     return problem.replace(memory_bytes=None) if no_limit else problem
 
 
-def _print(problem: PlacementProblem) -> None:
-    from ..instances.io import dump_json, placement_to_json
+def _refuse_of_placements(given: Mapping[str, Any]) -> None:
+    """A graph pipeline has times for every number of samples, runs on devices alone, and always trains."""
+    for key in ("batch", "cpus", "training"):
+        if given.get(key) is not None:
+            raise UsageError(f"{_option(key)} says nothing about a graph pipeline; drop {_option(key)}.")
 
-    sys.stdout.write(dump_json(placement_to_json(problem)))
+
+def _print(problem: PlacementProblem | GraphPipelineProblem) -> None:
+    from ..instances.io import dump_json, placement_to_json
+    from ..instances.io.graph_pipeline import graph_pipeline_to_json
+
+    if isinstance(problem, PlacementProblem):
+        sys.stdout.write(dump_json(placement_to_json(problem)))
+    else:
+        sys.stdout.write(dump_json(graph_pipeline_to_json(problem)))
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
@@ -159,6 +229,10 @@ def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
     rows: list[dict[str, Any]] = [
         {"name": name, "title": generator.title, "parameters": [_option(p.name) for p in generator.parameters]}
         for name, generator in GENERATORS.items()
+    ]
+    rows += [
+        {"name": model.name, "title": model.title, "parameters": [_option(p.name) for p in graph_parameters(model)]}
+        for model in GRAPH_MODELS.values()
     ]
     network = [_option(parameter.name) for parameter in NETWORK_PARAMETERS]
     if json:

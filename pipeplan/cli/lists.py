@@ -33,14 +33,17 @@ def instances(json: Json = False) -> None:
     """List the packaged instances."""
     from ..instances.catalogue import packaged_info, packaged_staging_info
     from ..instances.chains.catalogue import packaged_chains_info
+    from ..instances.graph_models.catalogue import packaged_graphs_info
 
     rows, chains, stagings = packaged_info(), packaged_chains_info(), packaged_staging_info()
+    graphs = packaged_graphs_info()
     if json:
         print_json(
             [
                 *({"kind": "placement", **row} for row in rows),
                 *chains,
                 *({"kind": "staging", **row} for row in stagings),
+                *graphs,
             ]
         )
         return
@@ -52,6 +55,8 @@ def instances(json: Json = False) -> None:
     out().print("chains: best known periods of all and of contiguous allocations")
     print_table([_staging_row(row) for row in stagings])
     out().print("stagings: best known times per micro-batch in the paper's and the published program's semantics")
+    print_table([_graph_row(row) for row in graphs])
+    out().print("graph pipelines: best known times per sample in steady state, and of one simulated mini-batch")
 
 
 def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +83,20 @@ def _staging_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "devices": row["devices"],
         "paper": value("paper"),
         "reference": value("reference"),
+        "made of": row["source"],
+    }
+
+
+def _graph_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    def value(key: str) -> str | None:
+        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
+
+    return {
+        "name": row["name"],
+        "operators": row["operators"],
+        "devices": row["devices"],
+        "per sample": value("time_per_sample"),
+        "iteration": value("iteration"),
         "made of": row["source"],
     }
 

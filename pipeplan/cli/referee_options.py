@@ -16,6 +16,8 @@ from .console import say_note
 SEMANTICS = ("paper", "reference")
 CONTIGUITIES = ("none", "device", "chain")
 OBJECTIVES = ("max-load", "gpipe")
+GRAPH_OBJECTIVES = ("time-per-sample", "iteration")
+"""Of graph pipelines."""
 
 PlanArgument = Annotated[
     str,
@@ -34,8 +36,8 @@ Objective = Annotated[
     str | None,
     typer.Option(
         "--objective",
-        metavar="|".join(OBJECTIVES),
-        help="What is recomputed; default: what the result was made for, else max-load.",
+        metavar="|".join((*OBJECTIVES, *GRAPH_OBJECTIVES)),
+        help="What is recomputed; default: what the result was made for, else the first of its kind.",
         show_default=False,
     ),
 ]
@@ -84,9 +86,10 @@ def read_case(
             f"{path} was made for another problem (hash {made_hash}, this one has {problem.hash}); "
             "give the same cluster options as then."
         )
+    objectives = GRAPH_OBJECTIVES if problem.kind == "graph-pipeline" else OBJECTIVES
     rules = Rules(
         contiguity=_rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
-        objective=_rule("--objective", objective, made_for.get("objective"), OBJECTIVES, "max-load"),
+        objective=_rule("--objective", objective, made_for.get("objective"), objectives, objectives[0]),
         semantics=_rule("--semantics", semantics, made_for.get("semantics"), SEMANTICS, "paper"),
     )
     return Case(problem, plan, rules)

@@ -43,7 +43,7 @@ def command(
     batch: Batch = None,
     json: Json = False,
 ) -> None:
-    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; a pattern's Gantt."""
+    """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when."""
     problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
     case = read_case(problem, plan, contiguity, objective, semantics)
     violations = case.violations()

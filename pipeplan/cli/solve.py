@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, str] = {
     "placement": "bert-large-training",
     "chain": "golden-4",
     "staging": "bert-large-stages",
+    "graph-pipeline": "case-study",
     "any": "bert-large-training",
 }
 """The packaged instance that is planned where none is named, by kind of problem."""

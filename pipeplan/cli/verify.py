@@ -77,4 +77,6 @@ def _options(case: Case) -> dict[str, str]:
     """The rules that mean something for this kind of problem."""
     if case.problem.kind == "placement":
         return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
+    if case.problem.kind == "graph-pipeline":
+        return {"objective": "iteration" if case.rules.objective == "iteration" else "time-per-sample"}
     return {"semantics": case.rules.semantics} if case.problem.kind == "staging" else {}

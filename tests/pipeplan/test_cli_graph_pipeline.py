@@ -1,0 +1,202 @@
+"""Graph pipelines on the command line: generate, show, verify, simulate; and the simulator for plans of every kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graph_pipeline_samples import chain_plan, chain_problem
+
+import pipeplan
+from pipeplan.instances.graph_models import GRAPH_MODELS, mmt
+from pipeplan.instances.graph_pipeline import GraphPipelineProblem
+from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
+
+Plan = Callable[..., Any]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A chain of three equal stages and its plan: (8 + 2) x 3 = 30."""
+    problem, plan = tmp_path / "chain.json", tmp_path / "plan.json"
+    pipeplan.save(chain_problem(3, memory_bytes=100), problem)
+    pipeplan.save(chain_plan(3), plan)
+    return problem, plan
+
+
+# ---- generate --------------------------------------------------------------------------------------------
+
+
+def test_a_model_for_as_many_devices(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    said = plan("generate", "mmt", "--devices", 32, "-o", path)
+    assert (said.code, said.err) == (0, "")
+    assert "97 operators" in " ".join(said.out.split())
+    assert pipeplan.load(path) == mmt(devices=32)
+
+
+@pytest.mark.parametrize("name", GRAPH_MODELS)
+def test_every_model_can_be_generated_and_is_listed(plan: Plan, name: str) -> None:
+    data = plan("generate", name, "--layers", 2, "--mini-batch", 8, "--memory", "none").json
+    assert (data["schema"], data["mini_batch"], data["memory_bytes"]) == ("pipeplan.graph-pipeline/1", 8, None)
+    row = next(row for row in plan("generate", "--json").json if row["name"] == name)
+    assert row["title"]
+    assert "--devices" in row["parameters"]
+
+
+def test_a_network_as_a_graph_pipeline(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "resnet.json"
+    arguments = ("--kind", "graph-pipeline", "--devices", 2, "--mini-batch", 16, "--memory", "2GiB")
+    assert plan("generate", "resnet18", *arguments, "-o", path).code == 0
+    problem = pipeplan.load(path)
+    assert isinstance(problem, GraphPipelineProblem)
+    assert (problem.devices, problem.mini_batch, problem.memory_bytes) == (2, 16, 2 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("mmt", "--no-join"), "'mmt' has no parameter --join"),
+        (("mmt", "--devices", 0), "devices is 0"),
+        (("mmt", "--cluster", "frontier"), "give one of summit-v100"),
+        (("resnet18", "--kind", "chain"), "--kind is 'chain'; give one of placement, graph-pipeline"),
+        (("resnet18", "--kind", "graph-pipeline", "--cpus", 1), "--cpus says nothing about a graph pipeline"),
+        (("resnet18", "--mini-batch", 8), "--mini-batch is for graph pipelines"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(plan: Plan, arguments: tuple[Any, ...], words: str) -> None:
+    said = plan("generate", *arguments)
+    assert said.code == 2
+    assert words in " ".join(said.err.split())
+
+
+# ---- show and verify -------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_shown_with_its_stages_and_its_timeline(plan: Plan, files: tuple[Path, Path]) -> None:
+    said = plan("show", *files)
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert any(line.split()[:6] == ["0", "1", "1", "1", "1", "3"] for line in lines), "ops, devices, b, k, held"
+    assert any("stages: 0" in line for line in lines)
+    assert "devices: 3 of 3; depth: 3" in said.out
+    row = next(line for line in lines if line.startswith("stage 0 |"))
+    passes = [mark for mark, before in zip(row[9:], row[8:], strict=False) if mark != before and mark.isalnum()]
+    assert "".join(passes) == "123a4b5c6d7e8fgh"
+    assert "iteration 30 s for 8 samples, depth 3, idle 20.0 %" in said.out
+    assert said.out.splitlines()[-1] == "verified: yes, recomputed time per sample 3 s"
+
+
+def test_both_objectives(plan: Plan, files: tuple[Path, Path]) -> None:
+    report = plan("verify", *files, "--json").json
+    assert (report["objective"], report["options"]) == (3, {"objective": "time-per-sample"})
+    assert (report["evaluation"]["iteration"], report["evaluation"]["depth"]) == (30, 3)
+    assert plan("verify", *files, "--objective", "iteration", "--json").json["objective"] == 30
+    assert "recomputed iteration 30 s" in plan("verify", *files, "--objective", "iteration").out
+
+
+def test_objectives_belong_to_their_kind(plan: Plan, files: tuple[Path, Path], tmp_path: Path) -> None:
+    said = plan("verify", *files, "--objective", "gpipe")
+    assert said.code == 2
+    assert "give one of time-per-sample, iteration" in said.err
+    split = tmp_path / "split.json"
+    assert plan("solve", "tiny-chain", "--planner", "greedy", "-o", split).code == 0
+    said = plan("verify", "tiny-chain", split, "--objective", "iteration")
+    assert said.code == 2
+    assert "give one of max-load, gpipe" in said.err
+
+
+def test_a_spoilt_plan_is_rejected_and_still_drawn(plan: Plan, files: tuple[Path, Path]) -> None:
+    problem, file = files
+    spoilt = json.loads(file.read_text())
+    spoilt["stages"][0]["in_flight"] = 2
+    file.write_text(json.dumps(spoilt))
+    said = plan("show", problem, file)
+    assert said.code == 3
+    assert "1 fewer than the 3" in " ".join(said.out.split())
+    assert "stage 0 |" in said.out
+    assert plan("verify", problem, file, "--json").json["violations"][0]["rule"] == "in-flight"
+
+
+def test_what_is_no_assignment_is_said_and_not_drawn(plan: Plan, files: tuple[Path, Path]) -> None:
+    problem, file = files
+    spoilt = json.loads(file.read_text())
+    spoilt["stages"][0]["nodes"] = []
+    file.write_text(json.dumps(spoilt))
+    said = plan("show", problem, file)
+    assert said.code == 3
+    assert "the plan cannot be drawn. Operator 0 is in no stage." in " ".join(said.out.split())
+
+
+def test_the_cluster_can_be_overridden(plan: Plan, files: tuple[Path, Path]) -> None:
+    assert plan("verify", *files, "--devices", 4, "--json").json["violations"][0]["rule"] == "devices"
+    assert plan("verify", *files, "--memory", "10B", "--json").json["violations"][0]["rule"] == "memory"
+    assert plan("verify", *files, "--batch", 16, "--json").json["evaluation"]["iteration"] == 18 * 3
+    assert "bandwidth" in plan("verify", *files, "--bandwidth", "1GB/s").err
+
+
+def test_packaged_graph_pipelines_are_found_by_name(plan: Plan, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    assert plan("convert", "tiny-graph", copy).code == 0
+    assert pipeplan.load(copy).name == "tiny-graph"
+    kinds = {row["name"]: row["kind"] for row in plan("instances", "--json").json}
+    assert {name for name, kind in kinds.items() if kind == "graph-pipeline"} >= {"tiny-graph", "mmt-8", "case-study"}
+    assert "tiny-graph" in plan("instances").out
+
+
+# ---- simulate --------------------------------------------------------------------------------------------
+
+
+def test_a_stage_graph_is_simulated(plan: Plan, files: tuple[Path, Path]) -> None:
+    data = plan("simulate", *files, "--json").json
+    assert (data["iteration"], data["depth"], data["mini_batch"]) == (30, 3, 8)
+    assert data["stages"][0]["tasks"][0] == {
+        "kind": "forward", "micro_batch": 1, "replica": 0, "start": 0, "end": 1,
+    }  # fmt: skip
+    gpipe = plan("simulate", *files, "--schedule", "gpipe", "--json").json
+    assert [stage["peak_in_flight"] for stage in gpipe["stages"]] == [8, 8, 8]
+    assert "idle 20.0 %" in plan("simulate", *files).out
+
+
+def test_a_split_and_stages_are_simulated(plan: Plan, tmp_path: Path) -> None:
+    split, stages = tmp_path / "split.json", tmp_path / "stages.json"
+    assert plan("solve", "tiny-chain", "--planner", "dp", "-o", split).code == 0
+    assert plan("solve", "tiny-stages", "--planner", "dp-piper", "-o", stages).code == 0
+    data = plan("simulate", "tiny-chain", split, "--micro-batches", 10, "--json").json
+    # {a, b} {c, d} {e, f} work 5 each, and a transfer takes 0.5 at either end: forward only.
+    assert data["iteration"] == pytest.approx((10 + 2) * 5 + 2 * 1.0)
+    assert plan("simulate", "tiny-stages", stages, "--json").json["mini_batch"] == 8
+    assert plan("simulate", "tiny-stages", stages, "--micro-batches", 4, "--json").json["mini_batch"] == 4
+    assert "stage 3" in plan("simulate", "tiny-stages", stages).out
+    said = plan("simulate", "tiny-chain", split)
+    assert said.code == 2
+    assert "give --micro-batches" in said.err
+
+
+def test_a_deadlock_is_one_sentence_and_a_rejection(plan: Plan, tmp_path: Path) -> None:
+    problem, file = tmp_path / "problem.json", tmp_path / "plan.json"
+    pipeplan.save(chain_problem(2, 24), problem)
+    stages = (GraphStage((0,), 1, 3, 3, 15), GraphStage((1,), 1, 2, 4, 8))
+    pipeplan.save(StageGraphPlan(stages, ((0, 1),)), file)
+    said = plan("simulate", problem, file)
+    assert said.code == 3
+    assert said.err.startswith("Error: The schedule cannot be run: stage")
+    assert plan("verify", problem, file, "--json").json["violations"][0]["rule"] == "deadlock"
+    assert plan("show", problem, file).code == 3
+
+
+def test_a_long_iteration_is_shown_in_three_windows(plan: Plan, tmp_path: Path) -> None:
+    problem, file = tmp_path / "problem.json", tmp_path / "plan.json"
+    pipeplan.save(chain_problem(4, 512), problem)
+    pipeplan.save(chain_plan(4, 1, 512), file)
+    lines = plan("simulate", problem, file).out.splitlines()
+    row = next(line for line in lines if line.startswith("stage 3 |"))
+    first, middle, last = row.split("|")[1:4]
+    assert len(first) == len(middle) == len(last) == 22
+    assert first[:3] in ("···", "...")
+    assert first[3:9] == "1aa2bb"
+    assert not set(middle) & {"·", "."}
+    assert any("warm-up" in line and "steady" in line and "cool-down" in line for line in lines)
