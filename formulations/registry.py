@@ -110,7 +110,30 @@ SEMANTICS = OptionSpec(
     ("paper", "reference"),
 )
 
+MICRO_BATCH = OptionSpec(
+    "micro_batch",
+    "int",
+    None,
+    "Samples of a micro-batch; without it, all powers of two that divide the batch are tried.",
+)
+
+GRAPHPIPE_FAMILY = OptionSpec(
+    "family",
+    "choice",
+    "series-parallel",
+    "series-parallel: stages of the decomposition, as graphpipe has them; convex: all convex sets of operators.",
+    ("series-parallel", "convex"),
+)
+TIME_PER_SAMPLE = OptionSpec(
+    "objective", "choice", "time-per-sample", "Of the slowest stage, bubbles left out.", ("time-per-sample",)
+)
+
 _PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
+
+_GRAPHPIPE = (
+    "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training with Graph Pipeline Parallelism, "
+    "ASPLOS 2025"
+)
 
 _BEAUMONT = (
     "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations, "
@@ -156,8 +179,22 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_PIPER,
             takes_start=True,
         ),
+        Entry(
+            "cp-graphpipe",
+            "Stages that form a graph, one micro-batch size, as a CP-SAT model",
+            "graph-pipeline",
+            "pipeplan.formulations.graphpipe.formulation:FORMULATION",
+            (GRAPHPIPE_FAMILY, MICRO_BATCH, TIME_PER_SAMPLE),
+            paper=_GRAPHPIPE,
+            takes_start=True,
+        ),
     )
 }
 
-BEST_FOR_KIND: Mapping[str, str] = {"placement": "ip-tarnawski", "chain": "ilp-beaumont", "staging": "mip-piper"}
+BEST_FOR_KIND: Mapping[str, str] = {
+    "placement": "ip-tarnawski",
+    "chain": "ilp-beaumont",
+    "staging": "mip-piper",
+    "graph-pipeline": "cp-graphpipe",
+}
 """The formulation that is used where none is named."""

@@ -8,6 +8,8 @@ from ..formulations.contract import OptionSpec
 from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
+from .graphpipe.options import GRAPHPIPE_OPTIONS, SEQUENTIAL_OPTIONS
+from .graphpipe.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .heuristics.options import OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
 from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
@@ -38,6 +40,11 @@ _CHAINS = "pipeplan.planners.beaumont"
 
 def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> Entry:
     return Entry(name, title, "chain", f"{_CHAINS}.baselines:{attribute}", options, exact=False)
+
+
+def _graph(name: str, title: str, module: str, attribute: str, options: tuple[OptionSpec, ...]) -> Entry:
+    address = f"pipeplan.planners.graphpipe.{module}:{attribute}"
+    return Entry(name, title, "graph-pipeline", address, options, exact=False)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -89,6 +96,10 @@ PLANNERS: Mapping[str, Entry] = {
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
         _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
         _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
+        _graph("graphpipe", "Stage graphs over a decomposition", "planner", "PLANNER", GRAPHPIPE_OPTIONS),
+        _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner", "PARALLEL", GRAPHPIPE_OPTIONS),
+        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner", "SEQUENTIAL", SEQUENTIAL_OPTIONS),
+        _graph("piper-downsets", "Stages in a row, over all downsets", "textbook", "PIPER", DOWNSET_OPTIONS),
     )
 }
 

@@ -20,7 +20,11 @@ _log = logging.getLogger("pipeplan")
 
 Wish = Literal["auto", "dp", "none"] | Plan
 
-QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {"placement": ("linear-dp", "greedy"), "staging": ("dp-piper",)}
+QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {
+    "placement": ("linear-dp", "greedy"),
+    "staging": ("dp-piper",),
+    "graph-pipeline": ("graphpipe",),
+}
 """Whose plans are offered to an exact method where the user names no start, by kind of problem."""
 
 START_SHARE = 0.5

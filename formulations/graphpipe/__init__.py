@@ -1,0 +1,1 @@
+"""GraphPipe's choice of stages as an exact model."""

@@ -1,0 +1,98 @@
+"""The CP-SAT model of stage graphs, built in a worker from plain data.
+
+Literal x[c]: column c is a stage. Integer h[v]: stages on the longest way from v's stage to the end, that stage
+included; along every arc that is cut it falls, so the graph of stages has no circle. One literal for each micro-batch
+size: all stages have the same. Ranks instead of times: the objective is the rank of the slowest column's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BUILDER = f"{__name__}:build"
+
+
+@dataclass(frozen=True)
+class NativeStages:
+    """What the cp-sat backend expects of a native builder."""
+
+    model: Any
+    variables: Mapping[str, Any]
+    scale: float
+    offset: float = 0.0
+    loss: float = 0.0
+
+
+def build(data: Mapping[str, Any]) -> NativeStages:
+    """Called in a worker."""
+    model = StageModel(data)
+    model.build()
+    return NativeStages(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
+
+
+class StageModel:
+    """One method per family of constraints."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        from ortools.sat.python import cp_model
+
+        self.model = cp_model.CpModel()
+        self.variables: dict[str, Any] = {}
+        self.count, self.devices = data["operators"], data["devices"]
+        self.arcs = [tuple(arc) for arc in data["arcs"]]
+        self.columns = [tuple(column) for column in data["columns"]]
+        """(members, devices, micro-batch, time in steps, highest)."""
+        self.floor = data["floor"]
+        self.x = [self._flag(f"x[{n}]") for n in range(len(self.columns))]
+        self.h = [self._integer(f"h[{v}]", 1, self.devices) for v in range(self.count)]
+        self.of: list[list[int]] = [[] for _ in range(self.count)]
+        for n, column in enumerate(self.columns):
+            for v in range(self.count):
+                if column[0] >> v & 1:
+                    self.of[v].append(n)
+
+    def _flag(self, name: str) -> Any:
+        self.variables[name] = self.model.new_bool_var(name)
+        return self.variables[name]
+
+    def _integer(self, name: str, low: int, high: int) -> Any:
+        self.variables[name] = self.model.new_int_var(low, high, name)
+        return self.variables[name]
+
+    def build(self) -> None:
+        for v in range(self.count):
+            self.model.add_exactly_one(self.x[n] for n in self.of[v])
+        self.model.add(sum(column[1] * x for column, x in zip(self.columns, self.x, strict=True)) == self.devices)
+        self.one_size()
+        self.heights()
+        self.bottleneck()
+
+    def one_size(self) -> None:
+        sizes = sorted({column[2] for column in self.columns})
+        if len(sizes) == 1:
+            return
+        chosen = {b: self._flag(f"b[{b}]") for b in sizes}
+        self.model.add_exactly_one(chosen.values())
+        for column, x in zip(self.columns, self.x, strict=True):
+            self.model.add_implication(x, chosen[column[2]])
+
+    def heights(self) -> None:
+        """Equal within a stage, within the memory of its column, falling along arcs between stages."""
+        for u, v in self.arcs:
+            together = sum(self.x[n] for n in self.of[u] if self.columns[n][0] >> v & 1)
+            self.model.add(self.h[u] >= self.h[v] + 1 - together)
+        for n, (members, _, _, _, highest) in enumerate(self.columns):
+            inside = [v for v in range(self.count) if members >> v & 1]
+            if highest < self.devices:
+                self.model.add(self.h[inside[0]] <= highest).only_enforce_if(self.x[n])
+            for v in inside[1:]:
+                self.model.add(self.h[v] == self.h[inside[0]]).only_enforce_if(self.x[n])
+
+    def bottleneck(self) -> None:
+        top = max((column[3] for column in self.columns), default=0)
+        slowest = self._integer("T", min(self.floor, top), top)
+        for v in range(self.count):
+            self.model.add(slowest >= sum(self.columns[n][3] * self.x[n] for n in self.of[v]))
+        self.model.minimize(slowest)

@@ -1,0 +1,118 @@
+"""Schedule configurations: micro-batch sizes and k of kFkB, and how many samples each stage must hold in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...instances.errors import InputError
+from ...instances.graph_pipeline import GraphPipelineProblem
+from .kernel import NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Micro-batches of b samples, k forward passes and k backward passes in turn."""
+
+    b: int
+    k: int = 1
+
+    @property
+    def group(self) -> int:
+        """Samples of the passes of one kind in a row."""
+        return self.b * self.k
+
+
+def extra_in_flight(upper: Configuration, lower: Configuration) -> int:
+    """Samples that a stage holds beyond what its successor holds: all ten rows of the paper's table in one formula.
+
+    The stage that works in larger groups waits for the difference, and a transfer of the larger micro-batch is under
+    way. Where both group several such micro-batches, a second one has to be buffered.
+    """
+    larger = max(upper.b, lower.b)
+    buffers = 2 if larger < min(upper.group, lower.group) else 1
+    return max(0, upper.group - lower.group) + larger * buffers
+
+
+def required_in_flight(own: Configuration, successors: Iterable[tuple[Configuration, int]], mini_batch: int) -> int:
+    """In-flight samples of a stage above stages with the given configurations and in-flight samples.
+
+    Whole micro-batches, and never more than the mini-batch. A stage without successors holds one group.
+    """
+    needs = [held + extra_in_flight(own, configuration) for configuration, held in successors]
+    return min(mini_batch, -(-max(needs, default=own.group) // own.b) * own.b)
+
+
+@dataclass(frozen=True)
+class Menu:
+    """What a search may choose from for every stage: configurations, and numbers of devices."""
+
+    configurations: tuple[Configuration, ...]
+    degrees: tuple[int, ...]
+    mini_batch: int
+    devices: int
+
+    @cached_property
+    def extra(self) -> Any:
+        """extra[x, y]: what x holds beyond y."""
+        return np.array([[extra_in_flight(x, y) for y in self.configurations] for x in self.configurations])
+
+    @cached_property
+    def sizes(self) -> Any:
+        """The micro-batch sizes of the configurations."""
+        return np.array([configuration.b for configuration in self.configurations])
+
+    @cached_property
+    def degree_array(self) -> Any:
+        return np.array(self.degrees)
+
+    def above(self, lower: int, held: Any) -> Any:
+        """In-flight samples of each configuration (a new first axis) above configuration `lower` with `held`."""
+        held = np.asarray(held)
+        shape = (len(self.configurations), *(1,) * held.ndim)
+        sizes = self.sizes.reshape(shape)
+        needs = -(-(held[None] + self.extra[:, lower].reshape(shape)) // sizes) * sizes
+        return np.where(held[None] >= NEVER, NEVER, np.minimum(needs, self.mini_batch))
+
+    @cached_property
+    def alone(self) -> Any:
+        """In-flight samples of each configuration where nothing comes after."""
+        return np.array([required_in_flight(own, (), self.mini_batch) for own in self.configurations])
+
+
+DEGREES = ("divisors", "pow2", "none")
+
+
+def allowed_degrees(sizes: Iterable[int], devices: int, which: str = "divisors") -> tuple[int, ...]:
+    """Numbers of devices that split some micro-batch evenly: all, powers of two alone, or just one device."""
+    if which == "none":
+        return (1,)
+    largest = list(sizes)
+    numbers = [d for d in range(1, min(devices, max(largest)) + 1) if any(b % d == 0 for b in largest)]
+    return tuple(d for d in numbers if which == "divisors" or d & (d - 1) == 0)
+
+
+def micro_batches(problem: GraphPipelineProblem, given: int | None) -> tuple[int, ...]:
+    """The given size, or all powers of two that divide the mini-batch."""
+    batch = problem.mini_batch
+    if given is None:
+        return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)
+    if given < 1 or batch % given:
+        raise InputError(
+            "option micro_batch", f"is {given}", f"give a whole number that divides the mini-batch of {batch}"
+        )
+    return (given,)
+
+
+def menu(problem: GraphPipelineProblem, sizes: Iterable[int], largest_k: int = 1, degrees: str = "divisors") -> Menu:
+    """Each size with k = 1, 2, 4, ... up to `largest_k`, as far as the mini-batch has micro-batches."""
+    sizes = tuple(sizes)
+    ks = [1 << e for e in range(max(1, largest_k).bit_length())]
+    configurations = tuple(
+        Configuration(b, k) for b in sizes for k in ks if k <= largest_k and b * k <= problem.mini_batch
+    )
+    return Menu(configurations, allowed_degrees(sizes, problem.devices, degrees), problem.mini_batch, problem.devices)

@@ -1,0 +1,158 @@
+"""What a stage costs: time per sample, and how many samples it can hold in flight, for all choices of a menu at once.
+
+Written from the definition of the problem, without the referee's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...instances.graph_pipeline import GraphPipelineProblem
+from .configurations import Menu
+
+ROUNDING = 1e-12
+"""Relative: a stage that fills the memory to the last bit fits."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Arrays over [..., configuration, degree]."""
+
+    time_per_sample: Any
+    """Infinite where the degree does not divide the micro-batch."""
+    most_in_flight: Any
+    """Samples; 0: the stage does not fit at all."""
+
+    def within(self, target: float, chosen: slice = slice(None)) -> Any:
+        """The most samples in flight, 0 where the stage is slower than the target; for the chosen configurations."""
+        times = self.time_per_sample[..., chosen, :]
+        return np.where(times <= target, self.most_in_flight[..., chosen, :], 0)
+
+    def times(self, chosen: slice = slice(None)) -> Any:
+        """Of all stages that fit."""
+        times = self.time_per_sample[..., chosen, :]
+        return times[(self.most_in_flight[..., chosen, :] > 0) & np.isfinite(times)]
+
+
+class Boundary:
+    """The tensors that enter or leave a growing set of operators, each counted once per direction."""
+
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
+        self._outside: dict[int, int] = {}
+        """Consumers outside of each operator inside."""
+        self._read: set[int] = set()
+        self.weight = self.stash = self.amount = 0.0
+        self.tensors = 0
+
+    def add(self, vertex: int) -> None:
+        costs = self._costs
+        if vertex in self._read:
+            self._read.remove(vertex)
+            self._count(vertex, -1)
+        for u in costs.predecessors[vertex]:
+            if u in self._outside:
+                self._outside[u] -= 1
+                if not self._outside[u]:
+                    self._count(u, -1)
+            elif u not in self._read:
+                self._read.add(u)
+                self._count(u, 1)
+        left = sum(w not in self._outside for w in costs.successors[vertex])
+        self._outside[vertex] = left
+        if left:
+            self._count(vertex, 1)
+        self.weight += costs.weights[vertex]
+        self.stash += costs.stashes[vertex]
+
+    def _count(self, producer: int, sign: int) -> None:
+        self.tensors += sign
+        self.amount += sign * self._costs.outputs[producer]
+
+    def facts(self) -> tuple[float, float, int, float]:
+        return self.weight, self.stash, self.tensors, self.amount
+
+
+class Costs:
+    """Prices sets of operators of one problem for one menu."""
+
+    def __init__(self, problem: GraphPipelineProblem, menu: Menu) -> None:
+        self.problem, self.menu = problem, menu
+        self.predecessors = [tuple(set(us)) for us in problem.predecessors]
+        self.successors = [tuple(set(vs)) for vs in problem.successors]
+        self.weights = [operator.weight_bytes for operator in problem.operators]
+        self.stashes = [operator.stash_bytes for operator in problem.operators]
+        self.outputs = [operator.output_bytes for operator in problem.operators]
+        self._b = np.array([[float(c.b)] for c in menu.configurations])
+        self._d = np.array([[float(d) for d in menu.degrees]])
+        self._divides = self._b % self._d == 0
+        self._sync_rate, self._sync_latency = self._synchronisation()
+        self.work = self._work()
+
+    def _work(self) -> Any:
+        """Forward and backward time of each operator for one micro-batch: [operator, configuration, degree]."""
+        shares = self._b / self._d
+        distinct, inverse = np.unique(shares, return_inverse=True)
+        curves: dict[Any, int] = {}
+        rows: list[list[float]] = []
+        kinds = []
+        for operator in self.problem.operators:
+            key = (operator.forward, operator.backward)
+            if key not in curves:
+                curves[key] = len(rows)
+                rows.append([operator.forward(q) + operator.backward(q) for q in distinct.tolist()])
+            kinds.append(curves[key])
+        return np.array(rows)[kinds][:, inverse.reshape(-1)].reshape(len(kinds), *shares.shape)
+
+    def _synchronisation(self) -> tuple[Any, Any]:
+        """Seconds per byte of weights and latency for each degree."""
+        rates, latencies = [], []
+        for d in self.menu.degrees:
+            link = self.problem.inner_link(d)
+            rates.append(0.0 if d == 1 or link.bandwidth is None else 2 * (d - 1) / d / link.bandwidth)
+            latencies.append(0.0 if d == 1 else link.latency_s)
+        return np.array(rates), np.array(latencies)
+
+    def price(self, work: Any, facts: Any) -> Priced:
+        """`work` is [..., configuration, degree]; `facts` [..., 4]: weight, stash, boundary tensors and their bytes."""
+        problem = self.problem
+        table = np.asarray(facts, dtype=float)[..., None, None, :]
+        weight, stash, tensors, amount = (table[..., n] for n in range(4))
+        link = problem.boundary_link
+        per_byte = 0.0 if link.bandwidth is None else 1 / link.bandwidth
+        transfers = 2 * (tensors * link.latency_s + amount * per_byte * self._b / self._d)
+        sync = weight * self._sync_rate + self._sync_latency
+        time = (work + transfers) / self._b + sync / problem.mini_batch
+        return Priced(np.where(self._divides, time, np.inf), self._most_in_flight(weight, stash))
+
+    def least_time(self, chosen: slice = slice(None)) -> float:
+        """No plan has a shorter time per sample: the work alone, spread evenly over all devices."""
+        spent = np.where(self._divides, self.work / self._b * self._d, np.inf)[:, chosen]
+        return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
+
+    def _most_in_flight(self, weight: Any, stash: Any) -> Any:
+        batch, shape = self.problem.mini_batch, np.broadcast_shapes(weight.shape, self._divides.shape)
+        if self.problem.memory_bytes is None:
+            return np.where(np.broadcast_to(self._divides, shape), batch, 0)
+        memory = self.problem.memory_bytes * (1 + ROUNDING)
+        room = memory - self.problem.workspace_bytes - self.problem.weight_copies * weight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            samples = np.where(stash > 0, np.floor(room * self._d / stash), float(batch))
+        held = np.where(room >= 0, np.clip(samples, 0, batch), 0)
+        return np.where(self._divides, held, 0).astype(np.int64)
+
+    def price_sets(self, sets: Iterable[Iterable[int]]) -> Priced:
+        """Prices of several sets, along a first axis."""
+        groups = [list(group) for group in sets]
+        facts = []
+        for group in groups:
+            boundary = Boundary(self)
+            for v in group:
+                boundary.add(v)
+            facts.append(boundary.facts())
+        work = np.array([self.work[group].sum(axis=0) for group in groups]).reshape(len(groups), *self.work.shape[1:])
+        return self.price(work, np.array(facts).reshape(len(groups), 4))

@@ -1,0 +1,82 @@
+"""The inner loops of the tables, in the subset of Python that numba compiles.
+
+Tables are arrays [configuration, devices used exactly] of samples in flight; `NEVER` marks what is impossible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+NEVER = 1 << 40
+"""More samples than any stage can hold."""
+
+
+def need_above(row: Any, extra: Any, sizes: Any, batch: int, out: Any) -> None:
+    """What a stage right before has to hold, whichever configuration the row's stages have."""
+    for own in range(len(sizes)):
+        for d in range(row.shape[1]):
+            least = NEVER
+            for lower in range(len(sizes)):
+                held = row[lower, d]
+                if held < NEVER:
+                    size = sizes[own]
+                    need = min(batch, -(-(held + extra[own, lower]) // size) * size)
+                    least = min(least, need)
+            out[own, d] = least
+
+
+def relax_row(row: Any, caps: Any, degrees: Any, needs: Any) -> None:
+    """The first stage is a run of children: caps [last, configuration, degree], needs [last, ...] of what is before."""
+    size = row.shape[1]
+    for last in range(caps.shape[0]):
+        for own in range(caps.shape[1]):
+            for g in range(caps.shape[2]):
+                most = caps[last, own, g]
+                if most > 0:
+                    d = degrees[g]
+                    for used in range(size - d):
+                        held = needs[last, own, used]
+                        if held <= most and held < row[own, used + d]:
+                            row[own, used + d] = held
+
+
+def fill_rows(
+    values: Any, needs: Any, caps: Any, degrees: Any, extra: Any, sizes: Any, batch: int, begin: int, stop: int
+) -> None:
+    """Rows from `begin` down to `stop` of a series node, stages alone; the last of `needs` is given."""
+    end = values.shape[0] - 1
+    for i in range(begin, stop - 1, -1):
+        if i + 1 < end:
+            need_above(values[i + 1], extra, sizes, batch, needs[i + 1])
+        relax_row(values[i], caps[i, i:end], degrees, needs[i + 1 :])
+
+
+def put_beside(left: Any, right: Any, out: Any) -> None:
+    """`combine` for callers outside: a compiled function is either called from outside or from within."""
+    combine(left, right, out)
+
+
+def combine(left: Any, right: Any, out: Any) -> None:
+    """Two parts side by side: devices add up, the larger need counts; `out` keeps what is better in it."""
+    size = left.shape[1]
+    for own in range(left.shape[0]):
+        for used in range(size):
+            held = left[own, used]
+            if held < NEVER:
+                for d in range(size - used):
+                    value = max(held, right[own, d])
+                    if value < out[own, used + d]:
+                        out[own, used + d] = value
+
+
+def branch_states(moves: Any, blocks: Any, states: Any) -> None:
+    """moves: (state, block, state that remains), states that remain first; state 0 is that of no branch."""
+    for n in range(len(moves)):
+        state, block, rest = moves[n]
+        combine(blocks[block], states[rest], states[state])
+
+
+def no_state(count: int, configurations: int, size: int) -> Any:
+    return np.full((count, configurations, size), NEVER, np.int64)

@@ -1,0 +1,269 @@
+"""The decomposition with prices: which sets of operators may be a stage, and what each of them costs.
+
+The family of stages: a leaf; a run of children of a series node; any choice of children of a parallel node; and, where
+joins are free, the end of one branch of a parallel node together with a run of what comes right after the node (the
+operator that joins the branches need not be a stage of its own). All of these are convex.
+
+Branches that cannot be told apart (same operators, same neighbours outside) are one kind, of which only numbers count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...instances.series_parallel import Leaf, Series, Tree, operators
+from .costs import Boundary, Costs, Priced
+
+MOST_VECTORS = 1024
+"""With more choices of branches than this, branches are not merged except all of them."""
+
+Vector = tuple[int, ...]
+"""How many branches of each kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafNode:
+    operators: tuple[int, ...]
+    prices: Priced
+    """One set."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesNode:
+    operators: tuple[int, ...]
+    children: tuple[PricedNode, ...]
+    prices: Priced
+    """[first, last, configuration, degree]: runs of children; no stage where last < first."""
+    absorbed: tuple[Absorption, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """How branches come apart: a block holds the first branch that is left, and others perhaps."""
+
+    blocks: tuple[Vector, ...]
+    """One branch of each kind, then groups of several that may be one stage."""
+    states: tuple[Vector, ...]
+    """What may be left, few branches first; the first state is that of none."""
+    moves: Any
+    """Rows (state, block, state that remains), in the order of states."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelNode:
+    operators: tuple[int, ...]
+    kinds: tuple[PricedNode, ...]
+    members: tuple[tuple[PricedNode, ...], ...]
+    """The branches of each kind; the first of them is the kind's representative."""
+    choices: Choices
+    prices: Priced
+    """[group]: the blocks after those of one branch."""
+    complete: bool = True
+    """False: there were too many groups to list."""
+
+    @property
+    def total(self) -> Vector:
+        return tuple(map(len, self.members))
+
+
+PricedNode = LeafNode | SeriesNode | ParallelNode
+
+
+@dataclass(frozen=True, eq=False)
+class Absorption:
+    """Stages that take the end of one branch and the children after the parallel node.
+
+    `prices` are [cut, last]: the branch from its child `cut` on, with the children `position + 1` to `last`.
+    """
+
+    position: int
+    kind: int
+    cuts: int
+    prices: Priced = field(repr=False)
+
+
+def series_children(node: PricedNode) -> tuple[PricedNode, ...]:
+    """The children in a row; a leaf is a row of one."""
+    return node.children if isinstance(node, SeriesNode) else (node,)
+
+
+class NodeBuilder:
+    """Turns a tree into priced nodes."""
+
+    def __init__(self, costs: Costs, free_joins: bool = True) -> None:
+        self.costs, self.free_joins = costs, free_joins
+
+    def build(self, tree: Tree) -> PricedNode:
+        if isinstance(tree, Leaf):
+            return LeafNode(tree.operators, _only(self.costs.price_sets([tree.operators])))
+        if isinstance(tree, Series):
+            return self._series(tree)
+        return self._parallel(tree)
+
+    # ---- series ------------------------------------------------------------------------------------------
+
+    def _series(self, tree: Tree) -> SeriesNode:
+        assert isinstance(tree, Series)
+        children = tuple(self.build(child) for child in tree.children)
+        absorbed = []
+        if self.free_joins:
+            for position, child in enumerate(children[:-1]):
+                if isinstance(child, ParallelNode):
+                    absorbed += [self._absorption(children, position, kind) for kind in range(len(child.kinds))]
+        return SeriesNode(operators(tree), children, self._runs(children), tuple(absorbed))
+
+    def _runs(self, children: tuple[PricedNode, ...]) -> Priced:
+        """Work of runs as differences of prefix sums; boundaries grow child by child."""
+        count = len(children)
+        work = np.array([self.costs.work[list(child.operators)].sum(axis=0) for child in children])
+        facts = np.zeros((count, count, 4))
+        runs = np.zeros((count, count, *work.shape[1:]))
+        for first in range(count):
+            runs[first, first:] = np.cumsum(work[first:], axis=0)
+            facts[first, first:] = list(self._grow(children[first:]))
+        return _without(self.costs.price(runs, facts), np.arange(count)[:, None] > np.arange(count))
+
+    def _grow(self, children: tuple[PricedNode, ...], begin: tuple[int, ...] = ()) -> Iterator[tuple[float, ...]]:
+        boundary = Boundary(self.costs)
+        for v in begin:
+            boundary.add(v)
+        for child in children:
+            for v in child.operators:
+                boundary.add(v)
+            yield boundary.facts()
+
+    def _absorption(self, children: tuple[PricedNode, ...], position: int, kind: int) -> Absorption:
+        parallel = children[position]
+        assert isinstance(parallel, ParallelNode)
+        branch = series_children(parallel.kinds[kind])
+        tail = children[position + 1 :]
+        tail_work = np.cumsum([self.costs.work[list(child.operators)].sum(axis=0) for child in tail], axis=0)
+        facts, work = [], []
+        for cut in range(len(branch)):
+            begin = tuple(v for child in branch[cut:] for v in child.operators)
+            facts.append(list(self._grow(tail, begin)))
+            work.append(tail_work + self.costs.work[list(begin)].sum(axis=0))
+        return Absorption(position, kind, len(branch), self.costs.price(np.array(work), np.array(facts)))
+
+    # ---- parallel ----------------------------------------------------------------------------------------
+
+    def _parallel(self, tree: Tree) -> ParallelNode:
+        assert not isinstance(tree, Leaf)
+        alike: dict[Any, list[Tree]] = {}
+        for child in tree.children:
+            alike.setdefault(self._signature(child), []).append(child)
+        members = tuple(tuple(self._copies(branches)) for branches in alike.values())
+        total = tuple(map(len, members))
+        complete = math.prod(n + 1 for n in total) <= MOST_VECTORS
+        groups = [v for v in product(*(range(n + 1) for n in total)) if sum(v) > 1] if complete else [total]
+        sets = [
+            [v for taken, branches in zip(group, members, strict=True) for x in branches[:taken] for v in x.operators]
+            for group in groups
+        ]
+        kinds = tuple(branches[0] for branches in members)
+        prices = self.costs.price_sets(sets)
+        return ParallelNode(operators(tree), kinds, members, _choices(total, groups), prices, complete)
+
+    def _copies(self, group: list[Tree]) -> Iterator[PricedNode]:
+        """The first branch is priced; the others are the same with other operators."""
+        first = self.build(group[0])
+        yield first
+        for tree in group[1:]:
+            yield renamed(first, dict(zip(first.operators, operators(tree), strict=True)))
+
+    def _signature(self, tree: Tree) -> Any:
+        """Equal for branches that differ in the names of their operators alone."""
+        inside = {v: place for place, v in enumerate(operators(tree))}
+        rows = []
+        for v in inside:
+            operator = self.costs.problem.operators[v]
+            facts = (operator.forward, operator.backward, operator.weight_bytes, operator.stash_bytes)
+            sides = [
+                frozenset((u in inside, inside.get(u, u)) for u in neighbours)
+                for neighbours in (self.costs.predecessors[v], self.costs.successors[v])
+            ]
+            rows.append((facts, operator.output_bytes, *sides))
+        return _shape(tree), tuple(rows)
+
+
+def _choices(total: Vector, groups: list[Vector]) -> Choices:
+    """All that can be left of all branches, or of all but one."""
+    alone = [tuple(int(place == kind) for place in range(len(total))) for kind in range(len(total))]
+    blocks = (*alone, *groups)
+    by_first: dict[int, list[tuple[int, Vector]]] = {}
+    for number, block in enumerate(blocks):
+        by_first.setdefault(_first(block), []).append((number, block))
+    starts = [total, *(minus(total, block) for block in alone)]
+    found, pending, moves = set(starts), list(starts), []
+    while pending:
+        state = pending.pop()
+        for number, block in by_first.get(_first(state), ()):
+            rest = minus(state, block)
+            if min(rest) < 0:
+                continue
+            moves.append((state, number, rest))
+            if rest not in found:
+                found.add(rest)
+                pending.append(rest)
+    states = tuple(sorted(found, key=lambda state: (sum(state), state)))
+    place = {state: n for n, state in enumerate(states)}
+    rows = sorted({(place[state], number, place[rest]) for state, number, rest in moves})
+    return Choices(blocks, states, np.array(rows, dtype=np.int64).reshape(-1, 3))
+
+
+def _first(vector: Vector) -> int:
+    """The first kind of which there is a branch; -1: there is none."""
+    return next((kind for kind, n in enumerate(vector) if n), -1)
+
+
+def minus(vector: Vector, other: Vector) -> Vector:
+    return tuple(a - b for a, b in zip(vector, other, strict=True))
+
+
+def _shape(tree: Tree) -> Any:
+    if isinstance(tree, Leaf):
+        return len(tree.operators)
+    return type(tree).__name__, tuple(_shape(child) for child in tree.children)
+
+
+def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
+    """The same node on other operators; its prices are shared."""
+    new = tuple(names[v] for v in node.operators)
+    if isinstance(node, LeafNode):
+        return LeafNode(new, node.prices)
+    if isinstance(node, SeriesNode):
+        return SeriesNode(new, tuple(renamed(child, names) for child in node.children), node.prices, node.absorbed)
+    members = tuple(tuple(renamed(child, names) for child in group) for group in node.members)
+    kinds = tuple(group[0] for group in members)
+    return ParallelNode(new, kinds, members, node.choices, node.prices, node.complete)
+
+
+def _only(prices: Priced) -> Priced:
+    return Priced(prices.time_per_sample[0], prices.most_in_flight[0])
+
+
+def _without(prices: Priced, barred: Any) -> Priced:
+    barred = barred[..., None, None]
+    return Priced(np.where(barred, np.inf, prices.time_per_sample), np.where(barred, 0, prices.most_in_flight))
+
+
+def all_nodes(node: PricedNode) -> Iterator[PricedNode]:
+    """One representative of each kind of branch."""
+    yield node
+    below = () if isinstance(node, LeafNode) else node.children if isinstance(node, SeriesNode) else node.kinds
+    for child in below:
+        yield from all_nodes(child)
+
+
+def all_prices(root: PricedNode) -> Iterator[Priced]:
+    """Of every set that may be a stage."""
+    for node in all_nodes(root):
+        yield node.prices
+        if isinstance(node, SeriesNode):
+            yield from (absorption.prices for absorption in node.absorbed)

@@ -1,0 +1,153 @@
+"""`graphpipe`, and what the paper compares it with: sequential pipelines, and its own stages with their micro-batches.
+
+For each micro-batch size the search finds the least time per sample of the slowest stage, exactly within its family of
+stages; the simulator then says which size makes the shortest iteration. No bound is reported: the optimum over a family
+of stages is none for all plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ...formulations.contract import OptionSpec
+from ...instances.errors import InputError
+from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.referee.stage_graph import evaluate_stage_graph
+from ...instances.result import Stop
+from ...instances.series_parallel import contracted
+from ...instances.stage_graph import StageGraphPlan
+from ..contract import Outcome, Request
+from .configurations import menu, micro_batches
+from .options import GRAPHPIPE_OPTIONS, SEQUENTIAL_OPTIONS
+from .search import Answer, Search, chain_tree
+
+Family = Literal["graph", "sequential"]
+
+
+class OutOfTimeError(Exception):
+    """Raised between two steps of a search when its time is over."""
+
+
+def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
+    """The same stages, each waiting for the one before it."""
+    following = {(i, i + 1) for i in range(len(plan.stages) - 1)}
+    return replace(plan, edges=tuple(sorted({*plan.edges, *following})))
+
+
+def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Search:
+    """Prices for all configurations that the options allow."""
+    problem, options = request.problem, request.options
+
+    def tick() -> None:
+        if request.out_of_time():
+            raise OutOfTimeError
+
+    largest_k = options.get("k", 1)
+    if largest_k < 1:
+        raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
+    choice = menu(problem, sizes, largest_k, options.get("degrees", "divisors"))
+    tree = chain_tree(problem) if family == "sequential" else None
+    return Search(problem, choice, tree, options.get("join", "any") == "any", tick)
+
+
+def answers(search: Search, mixed: bool) -> Iterator[Answer]:
+    """One for each micro-batch size; `mixed`: also one for all sizes up to it."""
+    configurations = search.menu.configurations
+    begins = [n for n, c in enumerate(configurations) if not n or c.b != configurations[n - 1].b]
+    ends = [*begins[1:], len(configurations)]
+    for begin, end in zip(begins, ends, strict=True):
+        for first in sorted({0, begin} if mixed else {begin}):
+            answer = search.best(slice(first, end))
+            if answer is not None:
+                yield answer
+
+
+def value_of(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, objective: str, time_per_sample: float
+) -> float | None:
+    """The claim by which plans are compared; None: its schedule cannot be run."""
+    return time_per_sample if objective == "time-per-sample" else evaluate_stage_graph(problem, plan).iteration
+
+
+@dataclass(frozen=True)
+class GraphPipePlanner:
+    """Dynamic program over the decomposition (or over a row of all operators)."""
+
+    name: str
+    title: str
+    family: Family
+    options: tuple[OptionSpec, ...]
+    problem_kind: str = "graph-pipeline"
+    exact: bool = False
+
+    def plan(self, request: Request) -> Outcome:
+        sizes = micro_batches(request.problem, request.options.get("micro_batch"))
+        return run(self.name, request, self.family, sizes)
+
+
+PLANNER = GraphPipePlanner("graphpipe", "stage graphs by the series-parallel decomposition", "graph", GRAPHPIPE_OPTIONS)
+SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential pipelines", "sequential", SEQUENTIAL_OPTIONS)
+
+
+def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
+    """The best plan over the sizes; what was found counts when time is over."""
+    problem, options, board = request.problem, request.options, request.board
+    stop, size = Stop.COMPLETED, dict[str, int]()
+    notes: tuple[str, ...] = ()
+    best: tuple[float, StageGraphPlan] | None = None
+    try:
+        search = make_search(request, family, sizes)
+        size = {"stage_sets": search.family_size, "configurations": len(search.menu.configurations)}
+        notes = remarks(problem, search)
+        for answer in answers(search, bool(options.get("per_stage_micro_batches"))):
+            plan = in_a_row(answer.plan) if family == "sequential" else answer.plan
+            value = value_of(problem, plan, options.get("objective", "iteration"), answer.value)
+            if value is not None and (best is None or value < best[0]):
+                best = value, plan
+                board.post(plan, value, source=name)
+    except OutOfTimeError:
+        stop = Stop.TIME
+    if best is None:
+        note = f"no plan of the family that {name} searches fits the memory"
+        return Outcome(stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, note))
+    return Outcome(stop, best[1], best[0], model_size=size, messages=notes)
+
+
+def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
+    """What was kept whole because it is not series-parallel, and where branches were not merged."""
+    notes = []
+    regions = contracted(search.tree)
+    if regions:
+        named = ", ".join(str(problem.operators[v].id) for v in max(regions, key=len)[:5])
+        notes.append(
+            f"the graph is not series-parallel: {len(regions)} regions are kept whole, the largest with {named}"
+        )
+    if search.skipped_groups:
+        notes.append("branches of too many kinds are side by side: a stage has one of them or all")
+    return tuple(notes)
+
+
+@dataclass(frozen=True)
+class ParallelAblation:
+    """GraphPipe's stages with the micro-batch size that is best for a sequential pipeline."""
+
+    name: str = "graphpipe-parallel"
+    title: str = "stage graphs with the micro-batch of the sequential pipeline"
+    problem_kind: str = "graph-pipeline"
+    exact: bool = False
+    options: tuple[OptionSpec, ...] = GRAPHPIPE_OPTIONS
+
+    def plan(self, request: Request) -> Outcome:
+        options: Mapping[str, Any] = {**request.options, "per_stage_micro_batches": False}
+        own = replace(request, options=options)
+        sizes = micro_batches(request.problem, options.get("micro_batch"))
+        # A board of its own: the sequential plan is not this planner's.
+        sequential = run(SEQUENTIAL.name, replace(own, board=replace(request.board, watcher=None)), "sequential", sizes)
+        if not isinstance(sequential.plan, StageGraphPlan):
+            return Outcome(sequential.stop, messages=sequential.messages)
+        return run(self.name, own, "graph", (sequential.plan.stages[0].micro_batch,))
+
+
+PARALLEL = ParallelAblation()

@@ -1,0 +1,124 @@
+"""The least achievable time per sample: a binary search over the times that stages can have, so it is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...instances.errors import InputError
+from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.series_parallel import Leaf, Series, Tree, decompose, depth
+from ...instances.stage_graph import GraphStage, StageGraphPlan
+from .configurations import Menu
+from .costs import ROUNDING, Costs
+from .kernel import NEVER
+from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
+from .tables import Kernel, Tables
+from .trace import Decision, Trace
+
+MOST_LEVELS = 150
+"""Of a decomposition: the program follows its nesting by recursion."""
+
+
+PLAIN_STEPS = 5_000
+"""Below so many operators squared times devices and configurations, compiled loops are not worth their loading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The best plan for a choice of configurations: the time per sample of its slowest stage is `value`."""
+
+    plan: StageGraphPlan
+    value: float
+    probes: int
+
+
+class Search:
+    """All prices of one problem, ready for searches with any choice of the menu's configurations."""
+
+    def __init__(
+        self,
+        problem: GraphPipelineProblem,
+        menu: Menu,
+        tree: Tree | None = None,
+        free_joins: bool = True,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`tree`: another family of stages than that of the problem's own decomposition."""
+        self.problem, self.menu, self.tick = problem, menu, tick
+        self.tree = tree or decompose(len(problem.operators), problem.arcs)
+        if depth(self.tree) > MOST_LEVELS:
+            raise InputError("operators", f"nest more than {MOST_LEVELS} levels deep", "merge operators in series")
+        large = len(problem.operators) ** 2 * menu.devices * len(menu.configurations) > PLAIN_STEPS
+        self.loops = Kernel.machine_code() if large else Kernel()
+        tick()
+        self.costs = Costs(problem, menu)
+        self.root: PricedNode = NodeBuilder(self.costs, free_joins).build(self.tree)
+        tick()
+
+    @property
+    def family_size(self) -> int:
+        """Sets of operators that may be a stage; branches of one kind count once."""
+        return sum(int(np.prod(prices.time_per_sample.shape[:-2])) for prices in all_prices(self.root))
+
+    @property
+    def skipped_groups(self) -> bool:
+        """Were there too many choices of parallel branches to list?"""
+        return any(not node.complete for node in all_nodes(self.root) if isinstance(node, ParallelNode))
+
+    def best(self, chosen: slice = slice(None)) -> Answer | None:
+        """Exact within the family of stages; None where no plan fits the memory."""
+        menu = replace(self.menu, configurations=self.menu.configurations[chosen])
+        times = np.unique(np.concatenate([prices.times(chosen) for prices in all_prices(self.root)]))
+        low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - ROUNDING)))
+        high, step, probes = low, 1, 0
+        found: Tables | None = None
+        while low <= high and low < len(times):
+            self.tick()
+            # Upwards in growing steps until the first success: large targets leave many choices and take long.
+            middle = (low + high) // 2 if found is not None else min(high, len(times) - 1)
+            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops), probes + 1
+            if self._possible(tables):
+                found, high = tables, middle - 1
+            else:
+                low = middle + 1
+                if found is None:
+                    high, step = middle + step, 2 * step
+        return None if found is None else Answer(self._plan(found), found.target, probes)
+
+    def _possible(self, tables: Tables) -> bool:
+        return bool(tables.table(self.root, None)[:, self.menu.devices].min() < NEVER)
+
+    def _plan(self, tables: Tables) -> StageGraphPlan:
+        value = tables.table(self.root, None)[:, self.menu.devices]
+        decisions = Trace(tables).stages(self.root, None, int(value.argmin()), self.menu.devices)
+        return plan_of(self.problem, tables.menu, list(decisions))
+
+
+def plan_of(
+    problem: GraphPipelineProblem, menu: Menu, decisions: list[Decision], in_order: bool = False
+) -> StageGraphPlan:
+    """Stages in the order of their first operators, with the edges that operators force.
+
+    `in_order`: the decisions run from the last stage to the first one.
+    """
+    rank = {v: place for place, v in enumerate(problem.topological_order)}
+    ordered = sorted(decisions, key=lambda decision: min(rank[v] for v in decision.operators))
+    ordered = decisions[::-1] if in_order else ordered
+    stage_of = {v: number for number, decision in enumerate(ordered) for v in decision.operators}
+    edges = {(stage_of[u], stage_of[v]) for u, v in problem.arcs if stage_of[u] != stage_of[v]}
+    return StageGraphPlan(tuple(_stage(problem, menu, rank, decision) for decision in ordered), tuple(sorted(edges)))
+
+
+def _stage(problem: GraphPipelineProblem, menu: Menu, rank: dict[int, int], decision: Decision) -> GraphStage:
+    configuration = menu.configurations[decision.configuration]
+    nodes = tuple(problem.operators[v].id for v in sorted(decision.operators, key=rank.__getitem__))
+    return GraphStage(nodes, decision.devices, configuration.b, configuration.k, decision.in_flight)
+
+
+def chain_tree(problem: GraphPipelineProblem) -> Tree:
+    """All operators in one row, in a topological order: the family of sequential pipelines."""
+    order = tuple(Leaf((v,)) for v in problem.topological_order)
+    return order[0] if len(order) == 1 else Series(order)

@@ -1,0 +1,196 @@
+"""One question of the search: can all stages keep below a target, and what must the first ones hold in flight?
+
+The state of the dynamic program is a part of the decomposition together with what comes right after it (the
+configuration of those stages and their in-flight samples); its value, for each configuration of the part's own first
+stages and each number of devices, is the least number of samples that those must hold. Fewer are never worse for what
+comes before, so this is all that has to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import kernel
+from .configurations import Menu
+from .kernel import NEVER
+from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector
+
+Entry = tuple[int, int] | None
+"""What comes after: number of its configuration and its samples in flight; None: nothing."""
+
+
+def drop_one(vector: Vector, kind: int) -> Vector:
+    return tuple(n - (place == kind) for place, n in enumerate(vector))
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The inner loops, as machine code or as they are."""
+
+    fill_rows: Callable[..., None] = kernel.fill_rows
+    put_beside: Callable[..., None] = kernel.put_beside
+    branch_states: Callable[..., None] = kernel.branch_states
+
+    @classmethod
+    def machine_code(cls) -> Kernel:
+        from ..compiled import compiled
+
+        return cls(*(compiled(kernel, name) for name in ("fill_rows", "put_beside", "branch_states")))
+
+
+class Tables:
+    """All states at one target, each computed when it is first asked for."""
+
+    def __init__(self, menu: Menu, target: float, chosen: slice = slice(None), loops: Kernel = Kernel()) -> None:
+        """`chosen`: which of the priced configurations are those of the menu."""
+        self.menu, self.target, self.chosen, self.loops = menu, target, chosen, loops
+        self.size = menu.devices + 1
+        self._caps: dict[int, Any] = {}
+        self._rows: dict[Any, tuple[Any, Any]] = {}
+        self._states: dict[Any, tuple[Any, Any]] = {}
+        self._beside: dict[Any, Any] = {}
+
+    def caps(self, owner: PricedNode | Absorption) -> Any:
+        """The most samples that each stage may hold; 0 where it is too slow or does not fit."""
+        key = id(owner.prices)
+        if key not in self._caps:
+            self._caps[key] = owner.prices.within(self.target, self.chosen)
+        return self._caps[key]
+
+    def own_need(self, entry: Entry) -> Any:
+        """Samples in flight of a stage of each configuration right before `entry`."""
+        return self.menu.alone if entry is None else self.menu.above(*entry)
+
+    def never(self) -> Any:
+        return np.full((len(self.menu.configurations), self.size), NEVER)
+
+    def table(self, node: PricedNode, entry: Entry) -> Any:
+        """[own configuration, devices used exactly] -> samples in flight of the first stages."""
+        if isinstance(node, ParallelNode):
+            return self.branches(node, entry, node.total)
+        count = len(node.children) if isinstance(node, SeriesNode) else 1
+        return self.rows(node, entry, count)[0][0]
+
+    # ---- series ------------------------------------------------------------------------------------------
+
+    def rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]:
+        """For the children before `end`: values [first child, configuration, devices], and needs.
+
+        needs[i] is what a stage that ends right before child i has to hold. [end] stands for `entry` itself.
+        """
+        key = id(node.prices), entry, end
+        if key not in self._rows:
+            self._rows[key] = self._fill_rows(node, entry, end)
+        return self._rows[key]
+
+    def _fill_rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]:
+        values = kernel.no_state(end + 1, len(self.menu.configurations), self.size)
+        needs = values.copy()
+        needs[end, :, 0] = self.own_need(entry)
+        if isinstance(node, LeafNode):
+            self._fill(values, needs, self.caps(node)[None, None], 0, 0)
+        elif all(isinstance(child, LeafNode) for child in node.children):
+            self._fill(values, needs, self.caps(node), end - 1, 0)
+        else:
+            self._fill_mixed(values, needs, node, entry)
+        return values, needs
+
+    def _fill(self, values: Any, needs: Any, caps: Any, begin: int, stop: int) -> None:
+        menu = self.menu
+        degrees, extra = menu.degree_array, menu.extra
+        self.loops.fill_rows(values, needs, caps, degrees, extra, menu.sizes, menu.mini_batch, begin, stop)
+
+    def _fill_mixed(self, values: Any, needs: Any, node: SeriesNode, entry: Entry) -> None:
+        """Children may be divided, and branches may end in a stage that goes on after them."""
+        end = len(values) - 1
+        caps = self.caps(node)
+        for i in range(end - 1, -1, -1):
+            self._fill(values, needs, caps, i, i)
+            self._split_child(values[i], node.children[i], entry, None if i == end - 1 else values[i + 1])
+            for absorption in node.absorbed:
+                if absorption.position == i:
+                    self._absorb(values[i], node, absorption, needs, end)
+
+    def _split_child(self, row: Any, child: PricedNode, entry: Entry, below: Any) -> None:
+        """The child is divided within itself; `below` is the row after it, None where `entry` comes next."""
+        if isinstance(child, LeafNode):
+            return
+        if below is None:
+            np.minimum(row, self.table(child, entry), out=row)
+            return
+        for lower in range(len(below)):
+            for held in np.unique(below[lower][below[lower] < NEVER]).tolist():
+                start = np.where(below[lower] == held, 0, NEVER)
+                self._put_before(row, start, self.table(child, (lower, held)))
+
+    def _put_before(self, row: Any, start: Any, part: Any) -> None:
+        """The part's value counts, at the part's devices and any number where `start` is 0."""
+        self.loops.put_beside(np.broadcast_to(start, part.shape).copy(), part, row)
+
+    def _absorb(self, row: Any, node: SeriesNode, absorption: Absorption, needs: Any, end: int) -> None:
+        """The first stage below the branches takes the end of one of them as well."""
+        starts = self.absorbing_stages(absorption, needs, end)
+        for (cut, own, held), start in starts.items():
+            rest = self.beside(node, absorption, cut, (own, held))
+            self._put_before(row, start, rest)
+
+    def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]:
+        """(cut, configuration, samples held) -> 0 at each number of devices that the stage and what follows can use."""
+        caps = self.caps(absorption)
+        starts: dict[tuple[int, int, int], Any] = {}
+        last = end - absorption.position - 1
+        for cut, run, own, g in np.argwhere(caps[:, :last] > 0).tolist():
+            d = self.menu.degrees[g]
+            after = needs[absorption.position + 2 + run][own]
+            for used in np.flatnonzero(after[: max(0, self.size - d)] <= caps[cut, run, own, g]).tolist():
+                key = cut, own, int(after[used])
+                starts.setdefault(key, np.full(self.size, NEVER))[used + d] = 0
+        return starts
+
+    def beside(self, node: SeriesNode, absorption: Absorption, cut: int, entry: Entry) -> Any:
+        """The other branches, and what is left of the absorbed one."""
+        parallel = node.children[absorption.position]
+        assert isinstance(parallel, ParallelNode)
+        others = self.branches(parallel, entry, drop_one(parallel.total, absorption.kind))
+        if not cut:
+            return others
+        branch = parallel.kinds[absorption.kind]
+        assert isinstance(branch, SeriesNode)
+        key = id(branch.prices), id(parallel.prices), entry, cut
+        if key not in self._beside:
+            both = self.never()
+            self.loops.put_beside(others, self.rows(branch, entry, cut)[0][0], both)
+            self._beside[key] = both
+        return self._beside[key]
+
+    # ---- parallel ----------------------------------------------------------------------------------------
+
+    def branches(self, node: ParallelNode, entry: Entry, wanted: Vector) -> Any:
+        """The value for so many branches of each kind."""
+        return self.branch_tables(node, entry)[1][node.choices.states.index(wanted)]
+
+    def branch_tables(self, node: ParallelNode, entry: Entry) -> tuple[Any, Any]:
+        """Values of the blocks and of the states."""
+        key = id(node.prices), entry
+        if key not in self._states:
+            choices = node.choices
+            blocks = np.stack([*(self.table(kind, entry) for kind in node.kinds), *self._groups(node, entry)])
+            states = kernel.no_state(len(choices.states), *blocks.shape[1:])
+            states[0, :, 0] = 0
+            useful = blocks[choices.moves[:, 1]].min(axis=(1, 2)) < NEVER
+            self.loops.branch_states(choices.moves[useful], blocks, states)
+            self._states[key] = blocks, states
+        return self._states[key]
+
+    def _groups(self, node: ParallelNode, entry: Entry) -> Any:
+        """Stages of several branches."""
+        caps, need = self.caps(node), self.own_need(entry)
+        values = kernel.no_state(len(caps), *self.never().shape)
+        for g, d in enumerate(self.menu.degrees):
+            if d < self.size:
+                values[:, :, d] = np.where(need <= caps[:, :, g], need, NEVER)
+        return values

@@ -1,0 +1,178 @@
+"""Sequential pipelines by the textbook's memoised recursion, over a row of operators or over all downsets.
+
+PipeDream's search in a linear order, and Piper's over downsets, with the costs of this problem: a state is what is left
+to plan, the number of stages after it (they say what is in flight) and the devices left. It shares only the prices with
+the search over the decomposition, so each checks the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ...formulations.contract import OptionSpec
+from ...instances.errors import InputError
+from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.result import Stop
+from ...instances.series_parallel import Leaf, Parallel, Tree, decompose
+from ...instances.stage_graph import StageGraphPlan
+from ..contract import Outcome, Request
+from .configurations import Menu, menu, micro_batches
+from .costs import Costs
+from .options import PIPER_OPTIONS
+from .planner import OutOfTimeError, in_a_row, value_of
+from .search import plan_of
+from .trace import Decision
+
+
+def row_of_operators(problem: GraphPipelineProblem) -> list[int]:
+    """The prefixes of a topological order, as bit sets."""
+    prefixes = [0]
+    for v in problem.topological_order:
+        prefixes.append(prefixes[-1] | 1 << v)
+    return prefixes
+
+
+def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:
+    """All sets of operators closed under predecessors; None: there are more than `most`."""
+    needed = [sum(1 << u for u in set(us)) for us in problem.predecessors]
+    found, pending = {0}, [0]
+    while pending:
+        done = pending.pop()
+        for v, before in enumerate(needed):
+            grown = done | 1 << v
+            if grown != done and before & done == before and grown not in found:
+                found.add(grown)
+                pending.append(grown)
+        if len(found) > most:
+            return None
+    return sorted(found, key=lambda members: (members.bit_count(), members))
+
+
+def count_downsets(problem: GraphPipelineProblem) -> int:
+    """From the decomposition: a product over branches. A lower bound where parts of the graph are kept whole."""
+
+    def count(tree: Tree) -> int:
+        if isinstance(tree, Leaf):
+            return 2
+        numbers = [count(child) for child in tree.children]
+        return math.prod(numbers) if isinstance(tree, Parallel) else sum(numbers) - len(numbers) + 1
+
+    return count(decompose(len(problem.operators), problem.arcs))
+
+
+@dataclass
+class SequentialSearch:
+    """The recursion for one micro-batch size."""
+
+    problem: GraphPipelineProblem
+    menu: Menu
+    sets: list[int]
+    tick: Callable[[], None] = lambda: None
+    states: int = 0
+    _memo: dict[tuple[int, int, int], tuple[float, int, int]] = field(default_factory=dict)
+    _prices: dict[int, list[tuple[int, float, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._costs = Costs(self.problem, self.menu)
+        self._inside: Mapping[int, list[int]] = {
+            large: [small for small in self.sets if small != large and small & large == small] for large in self.sets
+        }
+
+    def best(self) -> tuple[float, list[Decision]] | None:
+        """The least time per sample, and the stages from last to first."""
+        left, devices, after = self.sets[-1], self.menu.devices, 0
+        value = self._value(left, after, devices)
+        if value == math.inf:
+            return None
+        decisions = []
+        while left:
+            _, rest, d = self._memo[left, after, devices]
+            after += 1
+            members = tuple(v for v in range(left.bit_length()) if (left & ~rest) >> v & 1)
+            decisions.append(Decision(members, 0, d, self._in_flight(after)))
+            left, devices = rest, devices - d
+        return value, decisions
+
+    def _in_flight(self, position: int) -> int:
+        """Of the stage at this position from the end."""
+        return min(self.menu.mini_batch, position * self.menu.configurations[0].b)
+
+    def _value(self, left: int, after: int, devices: int) -> float:
+        if not left or not devices:
+            return 0.0 if not left and not devices else math.inf
+        key = left, after, devices
+        if key in self._memo:
+            return self._memo[key][0]
+        self.tick()
+        held = self._in_flight(after + 1)
+        best = (math.inf, 0, 0)
+        for rest in self._inside[left]:
+            for d, time, most in self._price(left & ~rest):
+                if d <= devices and held <= most and time < best[0]:
+                    value = max(time, self._value(rest, after + 1, devices - d))
+                    if value < best[0]:
+                        best = value, rest, d
+        self._memo[key] = best
+        return best[0]
+
+    def _price(self, members: int) -> list[tuple[int, float, int]]:
+        """(devices, time per sample, most samples in flight) of a stage."""
+        if members not in self._prices:
+            prices = self._costs.price_sets([[v for v in range(members.bit_length()) if members >> v & 1]])
+            times, most = prices.time_per_sample[0, 0].tolist(), prices.most_in_flight[0, 0].tolist()
+            entries = zip(self.menu.degrees, times, most, strict=True)
+            self._prices[members] = [entry for entry in entries if entry[1] < math.inf and entry[2] > 0]
+        return self._prices[members]
+
+
+@dataclass(frozen=True)
+class PiperDownsets:
+    """Sequential stages over all downsets, as far as these can be listed."""
+
+    name: str = "piper-downsets"
+    title: str = "Piper's search over downsets, without tensor parallelism"
+    problem_kind: str = "graph-pipeline"
+    exact: bool = False
+    options: tuple[OptionSpec, ...] = PIPER_OPTIONS
+
+    def plan(self, request: Request) -> Outcome:
+        problem, options = request.problem, request.options
+        sizes = micro_batches(problem, options.get("micro_batch"))
+        most = options.get("max_downsets", 20_000)
+        number = count_downsets(problem)
+        sets = None if number > most else downsets(problem, most)
+        if sets is None:
+            raise InputError(
+                "operators", f"have {number} downsets or more, over the limit of {most}", "choose --planner graphpipe"
+            )
+        best: tuple[float, StageGraphPlan] | None = None
+        stop = Stop.COMPLETED
+        try:
+            for b in sizes:
+                found = self._best(request, sets, b)
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = found
+                    request.board.post(found[1], found[0], source=self.name)
+        except OutOfTimeError:
+            stop = Stop.TIME
+        size = {"downsets": len(sets)}
+        return Outcome(stop, model_size=size) if best is None else Outcome(stop, best[1], best[0], model_size=size)
+
+    def _best(self, request: Request, sets: list[int], b: int) -> tuple[float, StageGraphPlan] | None:
+        def tick() -> None:
+            if request.out_of_time():
+                raise OutOfTimeError
+
+        problem, options = request.problem, request.options
+        choice = menu(problem, [b], 1, options.get("degrees", "divisors"))
+        found = SequentialSearch(problem, choice, sets, tick).best()
+        if found is None:
+            return None
+        plan = in_a_row(plan_of(problem, choice, found[1], in_order=True))
+        value = value_of(problem, plan, options.get("objective", "iteration"), found[0])
+        return None if value is None else (value, plan)
+
+
+PIPER = PiperDownsets()

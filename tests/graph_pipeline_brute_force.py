@@ -1,0 +1,136 @@
+"""All stage graphs of a tiny problem, one by one, from the definitions: no code is shared with what it checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import combinations
+
+from pipeplan.instances.graph_pipeline import GraphPipelineProblem
+from pipeplan.instances.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
+
+Stage = frozenset[int]
+
+
+def all_vertices(problem: GraphPipelineProblem) -> Stage:
+    return frozenset(range(len(problem.operators)))
+
+
+def paths(problem: GraphPipelineProblem) -> set[tuple[int, int]]:
+    pairs = set(problem.arcs)
+    for middle in range(len(problem.operators)):
+        into = [u for u, v in pairs if v == middle]
+        pairs |= {(u, w) for v, w in list(pairs) if v == middle for u in into}
+    return pairs
+
+
+def convex_sets(problem: GraphPipelineProblem) -> set[Stage]:
+    everything, before = sorted(all_vertices(problem)), paths(problem)
+    found = set()
+    for size in range(1, len(everything) + 1):
+        for members in map(frozenset, combinations(everything, size)):
+            outside = set(everything) - members
+            if not any(
+                any((u, w) in before for u in members) and any((w, v) in before for v in members) for w in outside
+            ):
+                found.add(members)
+    return found
+
+
+def tree_sets(problem: GraphPipelineProblem, free_joins: bool = True) -> set[Stage]:
+    """Leaves, runs of series children, choices of parallel children, and ends of a branch with what follows it."""
+    return set(_tree_sets(decompose(len(problem.operators), problem.arcs), free_joins))
+
+
+def _tree_sets(tree: Tree, free_joins: bool) -> Iterator[Stage]:
+    if isinstance(tree, Leaf):
+        yield frozenset(tree.operators)
+        return
+    for child in tree.children:
+        yield from _tree_sets(child, free_joins)
+    parts = [frozenset(operators(child)) for child in tree.children]
+    if isinstance(tree, Parallel):
+        for size in range(1, len(parts) + 1):
+            yield from (frozenset().union(*chosen) for chosen in combinations(parts, size))
+        return
+    for first, last in combinations(range(len(parts) + 1), 2):
+        yield frozenset().union(*parts[first:last])
+        before = tree.children[first - 1] if first and free_joins else None
+        if isinstance(before, Parallel):
+            for branch in before.children:
+                row = branch.children if isinstance(branch, Series) else (branch,)
+                for cut in range(len(row)):
+                    end = [frozenset(operators(child)) for child in row[cut:]]
+                    yield frozenset().union(*end, *parts[first:last])
+
+
+def partitions(left: Stage, family: list[Stage]) -> Iterator[list[Stage]]:
+    if not left:
+        yield []
+        return
+    first = min(left)
+    for members in family:
+        if first in members and members <= left:
+            for rest in partitions(left - members, family):
+                yield [members, *rest]
+
+
+def heights(problem: GraphPipelineProblem, stages: list[Stage]) -> list[int] | None:
+    """Stages on the longest way to an end; None where stages wait for each other."""
+    owner = {v: n for n, stage in enumerate(stages) for v in stage}
+    after = [{owner[v] for u, v in problem.arcs if u in stage} - {n} for n, stage in enumerate(stages)]
+    height = [0] * len(stages)
+    for _ in stages:
+        for n in range(len(stages)):
+            height[n] = 1 + max((height[m] for m in after[n]), default=0)
+    settled = all(height[n] == 1 + max((height[m] for m in after[n]), default=0) for n in range(len(stages)))
+    return height if settled and max(height) <= len(stages) else None
+
+
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(1, total - parts + 2):
+        for rest in compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def stage_time(problem: GraphPipelineProblem, stage: Stage, b: int, d: int) -> float:
+    """Time per sample of a stage in micro-batches of b on d devices."""
+    link = problem.link
+    rate = 0.0 if link.bandwidth is None else 1.0 / link.bandwidth
+    time = sum(problem.operators[v].forward(b / d) + problem.operators[v].backward(b / d) for v in stage)
+    crossing = {u for u, v in problem.arcs if (u in stage) != (v in stage)}
+    time += sum(2 * (link.latency_s + problem.operators[u].output_bytes * b / d * rate) for u in crossing)
+    weights = sum(problem.operators[v].weight_bytes for v in stage)
+    sync = 0.0 if d == 1 else 2 * (d - 1) / d * weights * rate + link.latency_s
+    return time / b + sync / problem.mini_batch
+
+
+def stage_memory(problem: GraphPipelineProblem, stage: Stage, in_flight: int, d: int) -> float:
+    weights = sum(problem.operators[v].weight_bytes for v in stage)
+    stash = sum(problem.operators[v].stash_bytes for v in stage)
+    return problem.weight_copies * weights + in_flight * stash / d + problem.workspace_bytes
+
+
+def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> float | None:
+    """The least time per sample of the slowest stage, micro-batches of b everywhere; None where nothing fits."""
+    best = math.inf
+    for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
+        if len(stages) > problem.devices:
+            continue
+        height = heights(problem, stages)
+        if height is None:
+            continue
+        for shares in compositions(problem.devices, len(stages)):
+            if any(b % d for d in shares):
+                continue
+            if problem.memory_bytes is not None and any(
+                stage_memory(problem, stage, min(problem.mini_batch, b * h), d) > problem.memory_bytes * (1 + 1e-12)
+                for stage, h, d in zip(stages, height, shares, strict=True)
+            ):
+                continue
+            worst = max(stage_time(problem, stage, b, d) for stage, d in zip(stages, shares, strict=True))
+            best = min(best, worst)
+    return None if best == math.inf else best
