@@ -64,7 +64,7 @@ class _Run:
         self.solver = own.pop("solver", None) or "auto"
         self.options: Mapping[str, Any] = own
         self.formulation.check(request.problem, own)
-        self.rules = Rules(own.get("objective", "max-load"), self.formulation.contiguity(own))
+        self.rules = replace(Rules.of(own), contiguity=self.formulation.contiguity(own))
         self.state = _State()
         self.messages: list[str] = []
         self.refused: Plan | None = None

@@ -9,9 +9,21 @@ from typing import Any
 from ..formulations.contract import Plan, Problem
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
-from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
+from ..instances.referee import (
+    Violation,
+    evaluate,
+    evaluate_latency,
+    evaluate_pattern,
+    verify,
+    verify_latency,
+    verify_pattern,
+)
 from ..instances.referee.staged import evaluate_stages, verify_stages
 from ..instances.staged_plan import StagedPlan
+
+
+LATENCY = "latency"
+"""The objective by which a placement is judged for one sample at a time, in pieces, without stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,13 @@ class Rules:
     contiguity: str = "chain"
     semantics: str = "paper"
     """Of staging problems: when weights are synchronised."""
+    subgraphs_per_device: int | None = None
+    """Of placements judged for latency: pieces that an accelerator may hold; None: any number."""
+
+    @property
+    def latency(self) -> bool:
+        """Is a placement judged by the latency of one sample?"""
+        return self.objective == LATENCY
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
@@ -30,6 +49,7 @@ class Rules:
             options.get("objective", "max-load"),
             "none" if options.get("non_contiguous") else contiguity,
             options.get("semantics", "paper"),
+            options.get("subgraphs_per_device"),
         )
 
 
@@ -56,11 +76,18 @@ def fits(problem: Problem, plan: Plan) -> bool:
 
 
 def _placement_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    if rules.latency:
+        return verify_latency(problem, plan, rules.subgraphs_per_device)
     return verify(problem, plan, contiguity=rules.contiguity)
 
 
 def _placement_value(problem: Any, plan: Any, rules: Rules) -> float:
-    return evaluate(problem, plan).objective(rules.objective)
+    if not rules.latency:
+        return evaluate(problem, plan).objective(rules.objective)
+    evaluation = evaluate_latency(problem, plan)
+    if evaluation.latency is None:
+        raise ValueError(evaluation.reason)
+    return evaluation.latency
 
 
 def _placement_facts(problem: Any) -> dict[str, Any]:
@@ -119,7 +146,7 @@ def _staging_facts(problem: Any) -> dict[str, Any]:
 
 
 def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
-    return evaluate(problem, plan)
+    return evaluate_latency(problem, plan) if rules.latency else evaluate(problem, plan)
 
 
 def _pattern_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:

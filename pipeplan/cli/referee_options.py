@@ -15,7 +15,10 @@ from .console import say_note
 
 SEMANTICS = ("paper", "reference")
 CONTIGUITIES = ("none", "device", "chain")
-OBJECTIVES = ("max-load", "gpipe")
+OBJECTIVES = ("max-load", "gpipe", "latency")
+
+MADE_FOR = ("contiguity", "objective", "semantics", "subgraphs_per_device", "hash")
+"""What a result file says about the rules and the problem that its plan was made for."""
 
 PlanArgument = Annotated[
     str,
@@ -52,6 +55,18 @@ Semantics = Annotated[
 ]
 
 
+SubgraphsPerDevice = Annotated[
+    int | None,
+    typer.Option(
+        "--subgraphs-per-device",
+        metavar="Q",
+        min=1,
+        help="With --objective latency, pieces that an accelerator may hold; default: what the result was made for.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A plan before the referee, with the rules that apply."""
@@ -71,7 +86,12 @@ class Case:
 
 
 def read_case(
-    problem: Problem, path: str, contiguity: str | None, objective: str | None, semantics: str | None = None
+    problem: Problem,
+    path: str,
+    contiguity: str | None,
+    objective: str | None,
+    semantics: str | None = None,
+    subgraphs_per_device: int | None = None,
 ) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
     from ..instances.io import load_plan
@@ -88,7 +108,10 @@ def read_case(
         contiguity=_rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
         objective=_rule("--objective", objective, made_for.get("objective"), OBJECTIVES, "max-load"),
         semantics=_rule("--semantics", semantics, made_for.get("semantics"), SEMANTICS, "paper"),
+        subgraphs_per_device=_pieces(subgraphs_per_device, made_for.get("subgraphs_per_device")),
     )
+    if subgraphs_per_device is not None and not rules.latency:
+        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return Case(problem, plan, rules)
 
 
@@ -103,8 +126,15 @@ def _made_for(path: str) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for part in parts:
         if isinstance(part, dict):
-            known |= {key: part[key] for key in ("contiguity", "objective", "semantics", "hash") if key in part}
+            known |= {key: part[key] for key in MADE_FOR if key in part}
     return known
+
+
+def _pieces(given: int | None, made_for: Any) -> int | None:
+    """A result that says nonsense here is judged without a limit, as a mere plan is."""
+    if given is not None:
+        return given
+    return made_for if isinstance(made_for, int) and not isinstance(made_for, bool) and made_for >= 1 else None
 
 
 def _rule(option: str, given: str | None, made_for: Any, choices: tuple[str, ...], default: str) -> str:

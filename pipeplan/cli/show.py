@@ -24,7 +24,7 @@ from .arguments import (
 from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .progress import number
-from .referee_options import Case, Contiguity, Objective, PlanArgument, Semantics, read_case
+from .referee_options import Case, Contiguity, Objective, PlanArgument, Semantics, SubgraphsPerDevice, read_case
 from .verify import report
 
 
@@ -34,6 +34,7 @@ def command(
     contiguity: Contiguity = None,
     objective: Objective = None,
     semantics: Semantics = None,
+    subgraphs_per_device: SubgraphsPerDevice = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
@@ -45,7 +46,7 @@ def command(
 ) -> None:
     """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; a pattern's Gantt."""
     problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
-    case = read_case(problem, plan, contiguity, objective, semantics)
+    case = read_case(problem, plan, contiguity, objective, semantics, subgraphs_per_device)
     violations = case.violations()
     if json:
         print_json({**report(case, violations), **_latency(case)})
