@@ -19,6 +19,7 @@ from typing import Any
 
 from ..tarnawski.cp import MEMORY_UNITS, NativeCp
 from .atoms import Atoms
+from .cuts import covers, critical_paths
 
 
 def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:
@@ -43,6 +44,8 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "work": floor(atoms.accelerator_times),
         "cpu_work": floor(atoms.cpu_times),
         "transfer": floor(atoms.transfer_times),
+        "paths": [list(path) for path in critical_paths(atoms)],
+        "covers": [[[list(arc) for arc in cover.arcs], cover.least] for cover in covers(atoms)],
         "accelerators": atoms.accelerators,
         "pieces": atoms.pieces,
         "stages": atoms.stages,
@@ -185,10 +188,23 @@ class _Builder:
                 for p in self.stages:
                     model.add_implication(pairs[key][p], self.x[key[0]][p])
                     model.add_implication(pairs[key][p], self.x[key[1]][p])
+                    model.add_bool_or(pairs[key][p], self.x[key[0]][p].Not(), self.x[key[1]][p].Not())
             self.same[u, v] = pairs[key]
             for p in self.stages:
                 model.add_bool_or(self.reads[u][p], self.at[v][p].Not(), pairs[key][p])
                 model.add_bool_or(self.sends[u][p], self.at[u][p].Not(), pairs[key][p])
+        self.aparts: dict[tuple[int, int], Any] = {}
+        self.crossing = {arc: self.crossings(arc) for arc in self.arcs}
+
+    def crossings(self, arc: tuple[int, int]) -> tuple[Any, Any]:
+        """Is the arc's tensor moved off the source's accelerator, and on to the target's?"""
+        u, v = arc
+        if self.data["atom_of"][u] == self.data["atom_of"][v]:
+            return 0, 0
+        out, into = self.flag(f"off[{u},{v}]"), self.flag(f"onto[{u},{v}]")
+        self.model.add_exactly_one([self.on_cpu[u], *self.same[arc], out])
+        self.model.add_exactly_one([self.on_cpu[v], *self.same[arc], into])
+        return out, into
 
     def clock(self) -> None:
         """start, finish of stages; t[v]: when the result of v is in host memory."""
@@ -248,8 +264,41 @@ class _Builder:
                 model.add(self.finish[p] >= clock[v] + self.moved(self.sends, p)).only_enforce_if(self.at[v][p])
         for u, v in self.arcs:
             work, extra = data["work"][v], data["cpu_work"][v] - data["work"][v]
-            cost, together = data["transfer"][u], sum(self.same[u, v])
-            crossing = cost * (2 - self.on_cpu[u] - self.on_cpu[v] - 2 * together)
-            model.add(clock[v] >= clock[u] + work + extra * self.on_cpu[v] + crossing)
+            cost = data["transfer"][u]
+            out, into = self.crossing[u, v]
+            model.add(clock[v] >= clock[u] + work + extra * self.on_cpu[v] + cost * out + cost * into)
             if cost:
-                model.add(self.done[u] >= clock[u] + cost * (1 - self.on_cpu[u] - together))
+                model.add(self.done[u] >= clock[u] + cost * out)
+        for nodes in data["paths"]:
+            self.whole_path(nodes)
+        for arcs, least in data["covers"]:
+            model.add(sum(self.apart(u, v) for u, v in arcs) >= least)
+
+    def whole_path(self, nodes: Sequence[int]) -> None:
+        """The path takes its work, and every transfer, in or out, of the stages that it passes, as far as its own
+        nodes cause it."""
+        data, inside = self.data, set(nodes)
+        terms = [data["work"][v] + (data["cpu_work"][v] - data["work"][v]) * self.on_cpu[v] for v in nodes]
+        terms += [data["transfer"][u] * sum(self.sends[u]) for u in nodes if u in self.sends]
+        readers: dict[int, list[int]] = {}
+        for u, v in self.arcs:
+            if v in inside and data["transfer"][u]:
+                readers.setdefault(u, []).append(v)
+        for u, those in readers.items():
+            if len(those) == 1:
+                terms.append(data["transfer"][u] * self.crossing[u, those[0]][1])
+                continue
+            for p in self.stages:
+                moved = self.flag(f"path[{u},{p},{nodes[0]}]")
+                for v in those:
+                    self.model.add_bool_or(moved, self.at[v][p].Not(), self.same[u, v][p])
+                terms.append(data["transfer"][u] * moved)
+        self.model.add(self.total >= sum(terms))
+
+    def apart(self, u: int, v: int) -> Any:
+        """Are u and v not in one stage together?"""
+        key = min(u, v), max(u, v)
+        if key not in self.aparts:
+            self.aparts[key] = self.flag(f"apart[{key[0]},{key[1]}]")
+            self.model.add_exactly_one([self.aparts[key], *self.same[u, v]])
+        return self.aparts[key]
