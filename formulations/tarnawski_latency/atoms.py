@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from ...instances.placement import PlacementProblem
+from .order import topological_ranks
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,6 @@ class Atoms:
         """All pieces of all accelerators; never more than could hold something."""
         return min(self.accelerators * self.pieces, sum(self.allowed))
 
-    def cpu_path(self) -> float:
-        """The longest path on the CPUs alone: a plan's value wherever there are CPUs."""
-        return max(self.finish_times(self.cpu_times))
-
     def finish_times(self, times: tuple[float, ...]) -> list[float]:
         """Earliest finish of each node if nothing but its path took time."""
         finish = list(times)
@@ -59,9 +56,14 @@ class Atoms:
             finish[v] = max(finish[v], finish[u] + times[v])
         return finish
 
-    def _arcs_in_order(self) -> list[tuple[int, int]]:
-        from .order import topological_ranks
+    def times_to_end(self, times: tuple[float, ...]) -> list[float]:
+        """The longest path from each node on, with the node itself."""
+        left = list(times)
+        for u, v in reversed(self._arcs_in_order()):
+            left[u] = max(left[u], times[u] + left[v])
+        return left
 
+    def _arcs_in_order(self) -> list[tuple[int, int]]:
         rank = topological_ranks(self.nodes, self.arcs)
         return sorted(self.arcs, key=lambda arc: rank[arc[0]])
 
@@ -81,11 +83,13 @@ class Atoms:
         return work + (self.stages + 1) * math.fsum(self.transfer_times) + 1.0
 
 
-def atoms_of(problem: PlacementProblem, pieces: int) -> Atoms:
-    """`pieces`: subgraphs per accelerator."""
+def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> Atoms:
+    """`pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are one atom."""
     classes = problem.color_classes
     fits = [_fits(problem, members) for members in classes]
-    if pieces == 1:
+    members: tuple[tuple[int, ...], ...]
+    ties: tuple[tuple[int, ...], ...]
+    if pieces == 1 and merged:
         members, allowed, ties = classes, tuple(fits), ()
     else:
         members = tuple((i,) for i in range(len(problem.nodes)))

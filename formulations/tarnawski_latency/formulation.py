@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..contract import BuiltModel, NativeModel, Refuted, Values
 from . import cp, plain, strong
 from .atoms import Atoms, atoms_of
 from .options import OPTIONS
-from .translate import plan_of, read_staged, staged_of, write_staged
+from .translate import Staged, plan_of, read_staged, staged_of, write_staged
 
 SAFETY = 1e-9
 """Relative: a bound that comes from sums of floats is lowered by this."""
@@ -63,11 +63,13 @@ class TarnawskiLatency:
         if bound > limit:
             return Refuted("the longest path alone takes longer")
         if options["variant"] == "plain":
-            return _built(problem, atoms, plain.build(atoms, cutoff=cutoff), plain.write)
+            single = atoms_of(problem, options["subgraphs_per_device"], merged=False)
+            return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write)
         if native:
             data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=precision)
-            return _built(problem, atoms, NativeModel(f"{cp.__name__}:build", data), write_staged)
-        return _built(problem, atoms, strong.build(atoms, cutoff=limit, lower_bound=bound), write_staged)
+            return _built(problem, atoms, NativeModel(f"{cp.__name__}:build", data), read_staged, write_staged)
+        model = strong.build(atoms, cutoff=limit, lower_bound=bound)
+        return _built(problem, atoms, model, read_staged, write_staged)
 
 
 FORMULATION = TarnawskiLatency()
@@ -82,14 +84,19 @@ def _path_bound(atoms: Atoms) -> float:
     return max(atoms.finish_times(atoms.least_times())) * (1 - SAFETY)
 
 
-def _built(problem: PlacementProblem, atoms: Atoms, model: Any, write: Any) -> BuiltModel:
+def _built(
+    problem: PlacementProblem,
+    atoms: Atoms,
+    model: Any,
+    read: Callable[[Values, Atoms], Staged],
+    write: Callable[[Staged, Atoms], Values],
+) -> BuiltModel:
     def decode(values: Values) -> PlacementPlan:
-        return plan_of(problem, atoms, read_staged(values, atoms))
+        return plan_of(problem, atoms, read(values, atoms))
 
     def encode(plan: PlacementPlan) -> Values | None:
         staged = staged_of(problem, atoms, plan)
-        values: Values | None = None if staged is None else write(staged, atoms)
-        return values
+        return None if staged is None else write(staged, atoms)
 
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
     return BuiltModel(model, decode, encode, size=size)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ..contract import OptionSpec
 
-OBJECTIVE = OptionSpec("objective", "choice", "latency", "latency: from a sample's arrival to its last result.", ("latency",))
+OBJECTIVE = OptionSpec(
+    "objective", "choice", "latency", "latency: from a sample's arrival to its last result.", ("latency",)
+)
 SUBGRAPHS_PER_DEVICE = OptionSpec(
     "subgraphs_per_device", "int", 1, "Latency: pieces that an accelerator may run one after the other."
 )
