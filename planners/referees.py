@@ -21,7 +21,6 @@ from ..instances.referee import (
 from ..instances.referee.staged import evaluate_stages, verify_stages
 from ..instances.staged_plan import StagedPlan
 
-
 LATENCY = "latency"
 """The objective by which a placement is judged for one sample at a time, in pieces, without stages."""
 
