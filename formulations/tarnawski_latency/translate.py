@@ -24,7 +24,7 @@ class Staged:
 def plan_of(problem: PlacementProblem, atoms: Atoms, staged: Staged) -> PlacementPlan:
     """All that is not in a stage runs on the first CPU, which stands for the pool."""
     held: list[list[int]] = [[] for _ in staged.device_of]
-    pool = []
+    pool: list[int] = []
     for a, stage in enumerate(staged.stage_of):
         (pool if stage is None else held[stage]).extend(atoms.members[a])
     pieces: list[list[tuple[int, ...]]] = [[] for _ in range(problem.accelerators)]
@@ -33,8 +33,8 @@ def plan_of(problem: PlacementProblem, atoms: Atoms, staged: Staged) -> Placemen
             pieces[staged.device_of[stage]].append(tuple(sorted(nodes)))
     devices = [_accelerator(problem, f"acc{d}", mine) for d, mine in enumerate(pieces)]
     for c in range(problem.cpus):
-        nodes = tuple(problem.nodes[i].id for i in sorted(pool)) if c == 0 else ()
-        devices.append(Device(f"cpu{c}", "cpu", nodes))
+        here = tuple(problem.nodes[i].id for i in sorted(pool)) if c == 0 else ()
+        devices.append(Device(f"cpu{c}", "cpu", here))
     return PlacementPlan(tuple(devices))
 
 

@@ -74,7 +74,7 @@ def _draw(case: Case, violations: list[str]) -> None:
     except PipeplanError as error:
         out().print(styled(f"the plan cannot be drawn. {error}"))
     else:
-        if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan):
+        if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan) and not case.rules.latency:
             unit = f" {problem.time_unit}" if problem.time_unit else ""
             found = evaluate_latency(problem, plan)
             latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"

@@ -1,4 +1,4 @@
-"""Splits that were not made for latency, evaluated for it: all on the CPUs, an expert's, and the best for throughput."""
+"""Splits that were not made for latency, evaluated for it: all on CPUs, an expert's, and the best for throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greedy list scheduling: nodes in topological order, each where its result is there first; or pieces filled in turn."""
+"""Greedy list scheduling: nodes in topological order, each where its result is there first; or pieces filled up."""
 
 from __future__ import annotations
 

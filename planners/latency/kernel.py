@@ -70,7 +70,8 @@ def evaluate(tables: Any, scratch: Any, place: Any) -> float:
 def _latency(tables: Any, scratch: Any, place: Any) -> float:
     after_start, after = tables[0], tables[1]
     cpu_work, slots, pieces = tables[5], tables[13], tables[12]
-    missing, ready, queue, load, token, head, following, finish = scratch
+    missing, ready, queue, load = scratch[:4]
+    head, following, finish = scratch[5:]
     nodes = place.shape[0]
     _prepare(tables, scratch, place)
     filled = 0
@@ -121,7 +122,8 @@ def _prepare(tables: Any, scratch: Any, place: Any) -> None:
     """Loads of slots, and how much every unit waits for."""
     after_start, after = tables[0], tables[1]
     work, transfer, slots, pieces = tables[4], tables[6], tables[13], tables[12]
-    missing, ready, queue, load, token, head, following, finish = scratch
+    missing, ready, load = scratch[0], scratch[1], scratch[3]
+    token, head, following = scratch[4:7]
     nodes = place.shape[0]
     for unit in range(nodes + slots):
         missing[unit] = 0
@@ -159,7 +161,7 @@ def anneal(
     tables: Any, scratch: Any, moves: Any, place: Any, steps: int, hot: float, cold: float, best_value: float
 ) -> float:
     """Anneal in place between two temperatures (times, not ratios); `moves.best` is filled below `best_value`."""
-    random, changed, old, mark, used, best = moves
+    random, best = moves[0], moves[5]
     nodes = place.shape[0]
     _fill_memory(tables, moves, place)
     value = _latency(tables, scratch, place)

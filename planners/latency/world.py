@@ -159,7 +159,7 @@ class Annealing:
         nodes = len(world.problem.nodes)
         self.scratch = world.paper()
         self.moves = kernel.Moves(
-            np.array([seed | 1], dtype=np.uint64) if world.compiled else [seed | 1],  # type: ignore[arg-type]
+            np.array([seed | 1], dtype=np.uint64) if world.compiled else [seed | 1],
             np.zeros(nodes, dtype=np.int64),
             np.zeros(nodes, dtype=np.int64),
             np.zeros(nodes, dtype=np.int64),
