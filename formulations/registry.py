@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .contract import OptionSpec
+from .tarnawski_latency.options import OPTIONS as LATENCY_OPTIONS
 
 NON_CONTIGUOUS = OptionSpec(
     "non_contiguous", "flag", False, "Devices may hold any nodes; default: a chain of contiguous stages."
@@ -127,6 +128,7 @@ GRAPHPIPE_FAMILY = OptionSpec(
 TIME_PER_SAMPLE = OptionSpec(
     "objective", "choice", "time-per-sample", "Of the slowest stage, bubbles left out.", ("time-per-sample",)
 )
+_TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
 
 _PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
 
@@ -149,7 +151,16 @@ FORMULATIONS: Mapping[str, Entry] = {
             "placement",
             "pipeplan.formulations.tarnawski:FORMULATION",
             (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
-            paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
+            paper=_TARNAWSKI,
+            takes_start=True,
+        ),
+        Entry(
+            "ip-tarnawski-latency",
+            "Latency of one sample on accelerators and a pool of CPUs",
+            "placement",
+            "pipeplan.formulations.tarnawski_latency.formulation:FORMULATION",
+            LATENCY_OPTIONS,
+            paper=_TARNAWSKI,
             takes_start=True,
         ),
         Entry(

@@ -17,6 +17,7 @@ from ..instances.errors import UsageError
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop
 from .choice import Method, lacks
 from .judge import Rules
+from .referees import LATENCY
 from .registry import PLANNERS
 
 CROSS_PLANNER = "dp"
@@ -28,6 +29,8 @@ def other_method(problem: Problem, method: Method) -> dict[str, Any]:
     """By which names the other method is asked for."""
     if problem.kind != PLANNERS[CROSS_PLANNER].problem_kind:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
+    if method.options.get("objective") == LATENCY:
+        raise UsageError("There is no cross-check for latency; drop --cross-check.")
     if method.planner.name == CROSS_PLANNER:
         names, entry = {"formulation": BEST_FOR_KIND[problem.kind]}, FORMULATIONS[BEST_FOR_KIND[problem.kind]]
     else:

@@ -11,7 +11,15 @@ from ..formulations.contract import Plan, Problem
 from ..instances.leveled_plan import LeveledPlan
 from ..instances.pattern import PatternPlan
 from ..instances.plan import PlacementPlan
-from ..instances.referee import Violation, evaluate, evaluate_pattern, verify, verify_pattern
+from ..instances.referee import (
+    Violation,
+    evaluate,
+    evaluate_latency,
+    evaluate_pattern,
+    verify,
+    verify_latency,
+    verify_pattern,
+)
 from ..instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
 from ..instances.referee.staged import evaluate_stages, verify_stages
 from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
@@ -21,6 +29,9 @@ from ..instances.staging import StagingProblem
 
 FLUSH = "flush"
 """The objective of stagings that counts how the pipeline fills and drains once per batch."""
+
+LATENCY = "latency"
+"""The objective by which a placement is judged for one sample at a time, in pieces, without stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +47,24 @@ class Rules:
     """Of chains: which layers share a GPU, where the user has given that."""
     hierarchy: str = "precise"
     """Of staging problems with levels: how memory counts."""
+    subgraphs_per_device: int | None = None
+    """Of placements judged for latency: pieces that an accelerator may hold; None: any number."""
+
+    @property
+    def latency(self) -> bool:
+        """Is a placement judged by the latency of one sample?"""
+        return self.objective == LATENCY
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
         contiguity = "device" if options.get("device_contiguity") else "chain"
         return cls(
-            options.get("objective", "max-load"),
-            "none" if options.get("non_contiguous") else contiguity,
-            options.get("semantics", "paper"),
-            options.get("allocation"),
-            options.get("hierarchy", "precise"),
+            objective=options.get("objective", "max-load"),
+            contiguity="none" if options.get("non_contiguous") else contiguity,
+            semantics=options.get("semantics", "paper"),
+            allocation=options.get("allocation"),
+            hierarchy=options.get("hierarchy", "precise"),
+            subgraphs_per_device=options.get("subgraphs_per_device"),
         )
 
 
@@ -72,11 +91,18 @@ def fits(problem: Problem, plan: Plan) -> bool:
 
 
 def _placement_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
+    if rules.latency:
+        return verify_latency(problem, plan, rules.subgraphs_per_device)
     return verify(problem, plan, contiguity=rules.contiguity)
 
 
 def _placement_value(problem: Any, plan: Any, rules: Rules) -> float:
-    return evaluate(problem, plan).objective(rules.objective)
+    if not rules.latency:
+        return evaluate(problem, plan).objective(rules.objective)
+    evaluation = evaluate_latency(problem, plan)
+    if evaluation.latency is None:
+        raise ValueError(evaluation.reason)
+    return evaluation.latency
 
 
 def _placement_facts(problem: Any) -> dict[str, Any]:
@@ -179,7 +205,7 @@ def _graph_pipeline_facts(problem: Any) -> dict[str, Any]:
 
 
 def _placement_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:
-    return evaluate(problem, plan)
+    return evaluate_latency(problem, plan) if rules.latency else evaluate(problem, plan)
 
 
 def _pattern_evaluation(problem: Any, plan: Any, rules: Rules) -> Any:

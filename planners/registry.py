@@ -11,6 +11,8 @@ from .dp.options import OPTIONS as DP_OPTIONS
 from .graphpipe.options import GRAPHPIPE_OPTIONS, SEQUENTIAL_OPTIONS
 from .graphpipe.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .heuristics.options import OPTIONS
+from .latency.options import COMMON as LATENCY_OPTIONS
+from .latency.options import EXPERT_OPTIONS, LNS_OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
 from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 
@@ -33,6 +35,18 @@ def _piper(name: str, title: str, attribute: str) -> Entry:
 def _equal(name: str, title: str, attribute: str, module: str = "equal") -> Entry:
     address = f"pipeplan.planners.piper.{module}:{attribute}"
     return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False)
+
+
+def _latency(
+    name: str,
+    title: str,
+    address: str,
+    options: tuple[OptionSpec, ...] = LATENCY_OPTIONS,
+    *,
+    takes_start: bool = False,
+) -> Entry:
+    address = f"pipeplan.planners.latency.{address}"
+    return Entry(name, title, "placement", address, options, exact=False, takes_start=takes_start)
 
 
 _CHAINS = "pipeplan.planners.beaumont"
@@ -70,6 +84,13 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic("lns", "Large-neighbourhood search", takes_start=True),
+        _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
+        _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
+        _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", EXPERT_OPTIONS),
+        _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
+        _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP"),
+        _latency("latency-partition", "Balanced graph partition, for latency", "baselines:PARTITION"),
+        _latency("latency-lns", "Large-neighbourhood search for latency", "lns:PLANNER", LNS_OPTIONS, takes_start=True),
         Entry(
             "dp-piper",
             "Dynamic program over downsets: stages, degrees, recomputation",

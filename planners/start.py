@@ -27,8 +27,13 @@ QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {
 }
 """Whose plans are offered to an exact method where the user names no start, by kind of problem."""
 
+QUICK_FOR_LATENCY = ("latency-greedy", "latency-lns")
+"""The same where one sample's latency is the objective."""
+
 START_SHARE = 0.5
 """Of the time limit, for a start."""
+
+DP_FOR_LATENCY = "latency-dp"
 
 DP = "dp"
 """Whose plan is offered where the user asks for it: the optimum among chains, in general."""
@@ -73,8 +78,10 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
             raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
         if PLANNERS[DP].problem_kind != problem.kind:
             raise UsageError(f"--warm-start {DP} is for {PLANNERS[DP].problem_kind} problems; drop it.")
-    quick = QUICK_PLANNERS.get(problem.kind, ()) if wish == "auto" and method.formulation is not None else ()
-    for name in (DP,) if wish == DP else quick:
+    quick: tuple[str, ...] = ()
+    if wish == "auto" and method.formulation is not None:
+        quick = QUICK_FOR_LATENCY if rules.latency else QUICK_PLANNERS.get(problem.kind, ())
+    for name in (DP_FOR_LATENCY if rules.latency else DP,) if wish == DP else quick:
         if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem
             _try_quick(name, problem, method.options, rules, limits, board, start)
     return start

@@ -9,6 +9,8 @@ from .evaluate import evaluate as evaluate
 from .latency import LatencyEvaluation as LatencyEvaluation
 from .latency import Piece as Piece
 from .latency import evaluate_latency as evaluate_latency
+from .latency_rules import LATENCY_RULES as LATENCY_RULES
+from .latency_rules import verify_latency as verify_latency
 from .layout import NotAPatternError as NotAPatternError
 from .pattern import GpuUse as GpuUse
 from .pattern import LinkUse as LinkUse

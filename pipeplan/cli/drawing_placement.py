@@ -9,6 +9,7 @@ from ..instances.placement import PlacementProblem
 from ..instances.plan import PlacementPlan
 from ..instances.referee import DeviceLoad, PlacementEvaluation, evaluate, stage_order
 from ..planners.referees import Rules
+from . import drawing_latency
 from .console import out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, limit, new_table, size
 from .progress import number
@@ -46,7 +47,11 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
 
 
 def draw(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> None:
-    """One line per device, in stage order where there is one; the bottleneck is marked in words."""
+    """One line per device, in stage order where there is one; the bottleneck is marked in words. Plans for latency
+    are drawn as a schedule."""
+    if rules.latency:
+        drawing_latency.draw(problem, plan)
+        return
     evaluation = evaluate(problem, plan)
     order = stage_order(problem, plan)
     loads = {load.name: load for load in evaluation.devices}

@@ -16,10 +16,11 @@ from ..planners.referees import FLUSH, Rules, referee_of
 from .console import say_note
 
 SEMANTICS = ("paper", "reference")
-RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "hash")
+RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "hash")
+"""What a result file says about the rules and the problem that its plan was made for."""
 CONTIGUITIES = ("none", "device", "chain")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
-    "placement": ("max-load", "gpipe"),
+    "placement": ("max-load", "gpipe", "latency"),
     "staging": ("throughput", "flush"),
     "graph-pipeline": ("time-per-sample", "iteration"),
 }
@@ -70,6 +71,18 @@ Hierarchy = Annotated[
 ]
 
 
+SubgraphsPerDevice = Annotated[
+    int | None,
+    typer.Option(
+        "--subgraphs-per-device",
+        metavar="Q",
+        min=1,
+        help="With --objective latency, pieces that an accelerator may hold; default: what the result was made for.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A plan before the referee, with the rules that apply."""
@@ -95,6 +108,7 @@ def read_case(
     objective: str | None,
     semantics: str | None = None,
     hierarchy: str | None = None,
+    subgraphs_per_device: int | None = None,
 ) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
     from ..instances.io import load_plan
@@ -112,7 +126,10 @@ def read_case(
         objective=_objective(problem, objective, made_for.get("objective")),
         semantics=_rule("--semantics", semantics, made_for.get("semantics"), SEMANTICS, "paper"),
         hierarchy=_rule("--hierarchy", hierarchy, made_for.get("hierarchy"), HIERARCHIES, "precise"),
+        subgraphs_per_device=_pieces(subgraphs_per_device, made_for.get("subgraphs_per_device")),
     )
+    if subgraphs_per_device is not None and not rules.latency:
+        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return Case(problem, plan, rules)
 
 
@@ -139,6 +156,13 @@ def _made_for(path: str) -> dict[str, Any]:
         if isinstance(part, dict):
             known |= {key: part[key] for key in RULE_NAMES if key in part}
     return known
+
+
+def _pieces(given: int | None, made_for: Any) -> int | None:
+    """A result that says nonsense here is judged without a limit, as a mere plan is."""
+    if given is not None:
+        return given
+    return made_for if isinstance(made_for, int) and not isinstance(made_for, bool) and made_for >= 1 else None
 
 
 def _rule(option: str, given: str | None, made_for: Any, choices: tuple[str, ...], default: str) -> str:

@@ -31,7 +31,15 @@ from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .picture_options import Picture, check_picture, draw_picture
 from .progress import number
-from .referee_options import Case, Contiguity, Hierarchy, Objective, Semantics, read_case
+from .referee_options import (
+    Case,
+    Contiguity,
+    Hierarchy,
+    Objective,
+    Semantics,
+    SubgraphsPerDevice,
+    read_case,
+)
 from .verify import report
 
 ENOUGH_S = 20.0
@@ -57,6 +65,7 @@ def command(
     objective: Objective = None,
     semantics: Semantics = None,
     hierarchy: Hierarchy = None,
+    subgraphs_per_device: SubgraphsPerDevice = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
@@ -82,7 +91,7 @@ def command(
             raise UsageError(f"There is no plan to draw; name its file after {instance}.")
         _show_instance(problem, json)
         raise typer.Exit(OK)
-    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy)
+    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy, subgraphs_per_device)
     violations = case.violations()
     if json:
         print_json({**report(case, violations), **_latency(case)})
@@ -141,7 +150,7 @@ def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
     except PipeplanError as error:
         out().print(styled(f"the plan cannot be drawn. {error}"))
     else:
-        if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan):
+        if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan) and not case.rules.latency:
             unit = f" {problem.time_unit}" if problem.time_unit else ""
             found = evaluate_latency(problem, plan)
             latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"

@@ -26,7 +26,16 @@ from .arguments import (
 )
 from .console import print_json
 from .exits import OK, REJECTED
-from .referee_options import Case, Contiguity, Hierarchy, Objective, PlanArgument, Semantics, read_case
+from .referee_options import (
+    Case,
+    Contiguity,
+    Hierarchy,
+    Objective,
+    PlanArgument,
+    Semantics,
+    SubgraphsPerDevice,
+    read_case,
+)
 
 
 def command(
@@ -36,6 +45,7 @@ def command(
     objective: Objective = None,
     semantics: Semantics = None,
     hierarchy: Hierarchy = None,
+    subgraphs_per_device: SubgraphsPerDevice = None,
     devices: Devices = None,
     cpus: Cpus = None,
     memory: Memory = None,
@@ -47,7 +57,7 @@ def command(
 ) -> None:
     """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3."""
     problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
-    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy)
+    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy, subgraphs_per_device)
     violations = case.violations()
     if json:
         print_json(report(case, violations))
@@ -70,14 +80,23 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
     if not violations:
         facts["objective"] = case.value()
         facts["evaluation"] = case.evaluation().to_json()
-        if isinstance(case.problem, PlacementProblem) and isinstance(case.plan, PlacementPlan):
-            order = stage_order(case.problem, case.plan)
-            facts["stage_order"] = None if order is None else list(order)
+        if not case.rules.latency:
+            facts |= _stage_order(case)
     return facts
 
 
-def _options(case: Case) -> dict[str, str]:
+def _stage_order(case: Case) -> dict[str, Any]:
+    """Of placements; other plans have none."""
+    if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
+        return {}
+    order = stage_order(case.problem, case.plan)
+    return {"stage_order": None if order is None else list(order)}
+
+
+def _options(case: Case) -> dict[str, str | int | None]:
     """The rules that mean something for this kind of problem."""
+    if case.problem.kind == "placement" and case.rules.latency:
+        return {"objective": case.rules.objective, "subgraphs_per_device": case.rules.subgraphs_per_device}
     if case.problem.kind == "placement":
         return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
     if case.problem.kind == "graph-pipeline":

@@ -1,0 +1,126 @@
+"""The latency problem in positions: what must share a piece, what must share a device, and who feeds whom.
+
+With one piece per accelerator a colour class is one *atom*: wherever it is, it is in one piece or on the CPUs.
+With several pieces the nodes of a class may be in different pieces of one accelerator, so every node is an atom and
+a class ties its atoms to one device. On the CPUs nodes run one by one in either case.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...instances.placement import PlacementProblem
+from .order import topological_ranks
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Nodes and atoms are positions; times are in the problem's time unit."""
+
+    atom_of: tuple[int, ...]
+    """Node -> its atom."""
+    members: tuple[tuple[int, ...], ...]
+    classes: tuple[tuple[int, ...], ...]
+    """Sets of two or more atoms that must share a device."""
+    allowed: tuple[bool, ...]
+    """May the atom be on an accelerator: supported, with all that must be there too, and small enough?"""
+    sizes: tuple[float, ...]
+    arcs: tuple[tuple[int, int], ...]
+    accelerator_times: tuple[float, ...]
+    cpu_times: tuple[float, ...]
+    transfer_times: tuple[float, ...]
+    accelerators: int
+    pieces: int
+    """Per accelerator, at most."""
+    has_cpu: bool
+    memory: float | None
+
+    @property
+    def nodes(self) -> int:
+        return len(self.atom_of)
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    @property
+    def stages(self) -> int:
+        """All pieces of all accelerators; never more than could hold something."""
+        return min(self.accelerators * self.pieces, sum(self.allowed))
+
+    def finish_times(self, times: tuple[float, ...]) -> list[float]:
+        """Earliest finish of each node if nothing but its path took time."""
+        finish = list(times)
+        for u, v in self._arcs_in_order():
+            finish[v] = max(finish[v], finish[u] + times[v])
+        return finish
+
+    def times_to_end(self, times: tuple[float, ...]) -> list[float]:
+        """The longest path from each node on, with the node itself."""
+        left = list(times)
+        for u, v in reversed(self._arcs_in_order()):
+            left[u] = max(left[u], times[u] + left[v])
+        return left
+
+    def _arcs_in_order(self) -> list[tuple[int, int]]:
+        rank = topological_ranks(self.nodes, self.arcs)
+        return sorted(self.arcs, key=lambda arc: rank[arc[0]])
+
+    def least_times(self) -> tuple[float, ...]:
+        """Each node on its faster kind of device."""
+        return tuple(
+            min(
+                self.accelerator_times[v] if self.allowed[self.atom_of[v]] else math.inf,
+                self.cpu_times[v] if self.has_cpu else math.inf,
+            )
+            for v in range(self.nodes)
+        )
+
+    def worst_value(self) -> float:
+        """No plan takes longer than all work one after the other with every transfer paid in all pieces."""
+        work = math.fsum(map(max, self.accelerator_times, self.cpu_times))
+        return work + (self.stages + 1) * math.fsum(self.transfer_times) + 1.0
+
+
+def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> Atoms:
+    """`pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are one atom."""
+    classes = problem.color_classes
+    fits = [_fits(problem, members) for members in classes]
+    members: tuple[tuple[int, ...], ...]
+    ties: tuple[tuple[int, ...], ...]
+    if pieces == 1 and merged:
+        members, allowed, ties = classes, tuple(fits), ()
+    else:
+        members = tuple((i,) for i in range(len(problem.nodes)))
+        allowed = tuple(fits[c] for c in _owners(classes, len(problem.nodes)))
+        ties = tuple(nodes for nodes in classes if len(nodes) > 1)
+    return Atoms(
+        atom_of=tuple(_owners(members, len(problem.nodes))),
+        members=members,
+        classes=ties,
+        allowed=allowed,
+        sizes=tuple(math.fsum(problem.nodes[i].size_bytes for i in nodes) for nodes in members),
+        arcs=problem.arcs,
+        accelerator_times=tuple(node.accelerator_time for node in problem.nodes),
+        cpu_times=tuple(node.cpu_time for node in problem.nodes),
+        transfer_times=tuple(node.transfer_time for node in problem.nodes),
+        accelerators=problem.accelerators,
+        pieces=pieces,
+        has_cpu=problem.cpus > 0,
+        memory=problem.memory_bytes,
+    )
+
+
+def _fits(problem: PlacementProblem, members: tuple[int, ...]) -> bool:
+    size = math.fsum(problem.nodes[i].size_bytes for i in members)
+    fits = problem.memory_bytes is None or size <= problem.memory_bytes
+    return fits and problem.accelerators > 0 and all(problem.nodes[i].supported for i in members)
+
+
+def _owners(sets: tuple[tuple[int, ...], ...], count: int) -> list[int]:
+    owner = [0] * count
+    for number, members in enumerate(sets):
+        for i in members:
+            owner[i] = number
+    return owner

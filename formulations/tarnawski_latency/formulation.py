@@ -1,0 +1,102 @@
+"""`ip-tarnawski-latency`: single-stream inference or training, plain or strong, behind the common contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ...instances.errors import InputError, UsageError
+from ...instances.placement import PlacementProblem
+from ...instances.plan import PlacementPlan
+from ..contract import BuiltModel, NativeModel, Refuted, Values
+from . import cp, plain, strong
+from .atoms import Atoms, atoms_of
+from .options import OPTIONS
+from .translate import Staged, plan_of, read_staged, staged_of, write_staged
+
+SAFETY = 1e-9
+"""Relative: a bound that comes from sums of floats is lowered by this."""
+
+
+class TarnawskiLatency:
+    """Minimise the time from the arrival of one sample to its last result."""
+
+    name = "ip-tarnawski-latency"
+    title = "placement of operators or layers for the latency of one sample"
+    paper = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
+    problem_kind = "placement"
+    options = OPTIONS
+
+    def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
+        if not isinstance(problem, PlacementProblem):
+            raise UsageError(f"{self.name} plans placement problems, not {type(problem).__name__}.")
+        if problem.extensions:
+            raise UsageError(f"{self.name} plans accelerators of one type, side by side and without replicas.")
+        pieces = options["subgraphs_per_device"]
+        if pieces < 1:
+            raise InputError("option subgraphs_per_device", f"is {pieces}", "give a whole number >= 1")
+
+    def contiguity(self, options: Mapping[str, Any]) -> str:
+        """Pieces are convex; whole devices need not be."""
+        return "none"
+
+    def solvers(self, problem: PlacementProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("cp-sat",)
+
+    def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
+        """The longest path with every node on its faster device."""
+        return _path_bound(_atoms(problem, options["subgraphs_per_device"]))
+
+    def build(
+        self,
+        problem: PlacementProblem,
+        options: Mapping[str, Any],
+        *,
+        native: bool,
+        cutoff: float | None = None,
+        precision: float = 1e-9,
+    ) -> BuiltModel | Refuted:
+        atoms = _atoms(problem, options["subgraphs_per_device"])
+        limit = atoms.worst_value() if cutoff is None else cutoff
+        bound = _path_bound(atoms)
+        if bound > limit:
+            return Refuted("the longest path alone takes longer")
+        if options["variant"] == "plain":
+            single = atoms_of(problem, options["subgraphs_per_device"], merged=False)
+            return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write)
+        if native:
+            data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=precision)
+            return _built(problem, atoms, NativeModel(f"{cp.__name__}:build", data), read_staged, write_staged)
+        model = strong.build(atoms, cutoff=limit, lower_bound=bound)
+        return _built(problem, atoms, model, read_staged, write_staged)
+
+
+FORMULATION = TarnawskiLatency()
+
+
+@lru_cache(maxsize=8)
+def _atoms(problem: PlacementProblem, pieces: int) -> Atoms:
+    return atoms_of(problem, pieces)
+
+
+def _path_bound(atoms: Atoms) -> float:
+    return max(atoms.finish_times(atoms.least_times())) * (1 - SAFETY)
+
+
+def _built(
+    problem: PlacementProblem,
+    atoms: Atoms,
+    model: Any,
+    read: Callable[[Values, Atoms], Staged],
+    write: Callable[[Staged, Atoms], Values],
+) -> BuiltModel:
+    def decode(values: Values) -> PlacementPlan:
+        return plan_of(problem, atoms, read(values, atoms))
+
+    def encode(plan: PlacementPlan) -> Values | None:
+        staged = staged_of(problem, atoms, plan)
+        return None if staged is None else write(staged, atoms)
+
+    size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
+    return BuiltModel(model, decode, encode, size=size)

@@ -1,0 +1,238 @@
+"""The strong latency model in Pyomo: the stages of `cp`, as rows for any MIP solver.
+
+    done[v] >= done[u] + p_cpu[v] cpu[v]                      results in host memory, for every arc (u, v)
+    start[p] >= done[u] - M (1 - in[u, p])                    a stage waits for all that it reads
+    finish[p] >= start[p] + load[p],  done[v] >= finish[p] - M (1 - x[v, p])
+    f[v] >= f[u] + work[v] + c[u] (off[u, v] + onto[u, v])     the second clock: paths with their transfers, no M
+
+Every M is the room that the longest paths before and behind leave below the cut-off.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .atoms import Atoms
+from .cuts import covers, critical_paths
+
+
+def build(atoms: Atoms, *, cutoff: float, lower_bound: float) -> Any:
+    """A Pyomo model; x[a, p]: atom a is in stage p, cpu[a]: it is on the CPUs."""
+    return _Builder(atoms, cutoff, min(lower_bound, cutoff)).build()
+
+
+class _Builder:
+    def __init__(self, atoms: Atoms, cutoff: float, lower_bound: float) -> None:
+        import pyomo.environ as pyo
+
+        self.atoms, self.cutoff, self.pyo = atoms, cutoff, pyo
+        self.nodes, self.stages = range(atoms.nodes), range(atoms.stages)
+        self.senders = sorted({u for u, _ in atoms.arcs})
+        least = atoms.least_times()
+        self.head = atoms.finish_times(least)
+        self.tail = [t - least[v] for v, t in enumerate(atoms.times_to_end(least))]
+        model = self.model = pyo.ConcreteModel("ip-tarnawski-latency, strong")
+        time = {"bounds": (0, cutoff)}
+        model.x = pyo.Var(range(atoms.count), self.stages, domain=pyo.Binary)
+        model.cpu = pyo.Var(range(atoms.count), domain=pyo.Binary)
+        model.total = pyo.Var(bounds=(lower_bound, cutoff))
+        model.start, model.finish = pyo.Var(self.stages, **time), pyo.Var(self.stages, **time)
+        model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
+        model.f = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
+        model.rows = pyo.ConstraintList()
+        model.objective = pyo.Objective(expr=model.total)
+
+    def _low(self, v: int) -> float:
+        return max(0.0, min(self.head[v] * (1 - 1e-9), self._high(v)))
+
+    def _high(self, v: int) -> float:
+        return max(0.0, self.cutoff - self.tail[v] * (1 - 1e-9))
+
+    def build(self) -> Any:
+        self.placement()
+        self.stage_order()
+        if self.atoms.pieces == 1:
+            for p in self.stages:
+                self.memory({a: self.model.x[a, p] for a in range(self.atoms.count)})
+        else:
+            self.devices()
+        self.transfers()
+        self.clock()
+        self.second_clock()
+        self.cuts()
+        return self.model
+
+    def row(self, expression: Any) -> None:
+        """What has turned out true without any variable is left out."""
+        if expression is not True:
+            self.model.rows.add(expression)
+
+    def placement(self) -> None:
+        atoms, model = self.atoms, self.model
+        for a in range(atoms.count):
+            self.row(sum(model.x[a, p] for p in self.stages) + model.cpu[a] == 1)
+            if not atoms.has_cpu:
+                model.cpu[a].fix(0)
+            if not atoms.allowed[a]:
+                for p in self.stages:
+                    model.x[a, p].fix(0)
+
+    def stage_order(self) -> None:
+        """y[v, p] = [place(v) >= p]; integral by itself once x is."""
+        atoms, model, last = self.atoms, self.model, self.atoms.stages
+        model.y = self.pyo.Var(self.nodes, range(1, last + 1), bounds=(0, 1))
+
+        def y(v: int, p: int) -> Any:
+            return 1 if p == 0 else 0 if p > last else model.y[v, p]
+
+        for v in self.nodes:
+            a = atoms.atom_of[v]
+            for p in self.stages:
+                if p:
+                    self.row(model.y[v, p + 1] <= model.y[v, p])
+                    self.row(model.x[a, p] <= y(v, p))
+                self.row(model.x[a, p] <= 1 - y(v, p + 1))
+        for u, v in atoms.arcs:
+            a, b = atoms.atom_of[u], atoms.atom_of[v]
+            for p in range(1, last + 1):
+                self.row(model.y[u, p] <= model.y[v, p])
+                if a != b:
+                    self.row(model.x[a, p - 1] + model.cpu[b] - 1 <= model.y[v, p])
+
+    # ---- devices ----------------------------------------------------------------------------------------
+
+    def memory(self, held: dict[int, Any]) -> None:
+        limit, sizes = self.atoms.memory, self.atoms.sizes
+        if limit is not None and math.fsum(sizes) > limit:
+            unit = limit or 1.0
+            self.row(sum(sizes[a] / unit * at for a, at in held.items() if sizes[a]) <= limit / unit)
+
+    def devices(self) -> None:
+        """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Named in the order of first stages."""
+        atoms, model, devices = self.atoms, self.model, range(self.atoms.accelerators)
+        model.d = self.pyo.Var(self.stages, devices, domain=self.pyo.Binary)
+        model.h = self.pyo.Var(range(atoms.count), devices, bounds=(0, 1))
+        for p in self.stages:
+            self.row(sum(model.d[p, i] for i in devices) == 1)
+            for i in devices:
+                if i > p:
+                    model.d[p, i].fix(0)
+                elif i:
+                    self.row(model.d[p, i] <= sum(model.d[r, i - 1] for r in range(p)))
+                for r in range(p):
+                    slack = self.cutoff * (2 - model.d[p, i] - model.d[r, i])
+                    self.row(model.start[p] >= model.finish[r] - slack)
+        for a in range(atoms.count):
+            self.row(sum(model.h[a, i] for i in devices) + model.cpu[a] == 1)
+            for p in self.stages:
+                for i in devices:
+                    self.row(model.h[a, i] >= model.x[a, p] + model.d[p, i] - 1)
+        for i in devices:
+            self.row(sum(model.d[p, i] for p in self.stages) <= atoms.pieces)
+            self.memory({a: model.h[a, i] for a in range(atoms.count)})
+            for first, *others in atoms.classes:
+                for a in others:
+                    self.row(model.h[a, i] == model.h[first, i])
+
+    # ---- transfers and times ----------------------------------------------------------------------------
+
+    def transfers(self) -> None:
+        """same <= both ends; what is not the same is read and sent."""
+        atoms, model = self.atoms, self.model
+        pairs = sorted({(atoms.atom_of[u], atoms.atom_of[v]) for u, v in atoms.arcs})
+        model.same = self.pyo.Var([pair for pair in pairs if pair[0] != pair[1]], self.stages, bounds=(0, 1))
+        model.reads = self.pyo.Var(self.senders, self.stages, bounds=(0, 1))
+        model.sends = self.pyo.Var(self.senders, self.stages, bounds=(0, 1))
+        for a, b in pairs:
+            for p in self.stages if a != b else ():
+                self.row(model.same[a, b, p] <= model.x[a, p])
+                self.row(model.same[a, b, p] <= model.x[b, p])
+        for u, v in atoms.arcs:
+            a, b = atoms.atom_of[u], atoms.atom_of[v]
+            for p in self.stages if a != b else ():
+                self.row(model.reads[u, p] >= model.x[b, p] - model.same[a, b, p])
+                self.row(model.sends[u, p] >= model.x[a, p] - model.same[a, b, p])
+
+    def together(self, u: int, v: int) -> Any:
+        a, b = self.atoms.atom_of[u], self.atoms.atom_of[v]
+        return 1 - self.model.cpu[a] if a == b else sum(self.model.same[a, b, p] for p in self.stages)
+
+    def moved(self, flags: Any, p: int) -> Any:
+        cost = self.atoms.transfer_times
+        return sum(cost[u] * flags[u, p] for u in self.senders if cost[u])
+
+    def clock(self) -> None:
+        atoms, model = self.atoms, self.model
+        for p in self.stages:
+            work = sum(t * model.x[atoms.atom_of[v], p] for v, t in enumerate(atoms.accelerator_times) if t)
+            load = work + self.moved(model.reads, p) + self.moved(model.sends, p)
+            self.row(model.finish[p] >= model.start[p] + load)
+            self.row(model.total >= model.finish[p])
+            if p:
+                self.row(model.start[p] >= model.start[p - 1])
+            for u in self.senders:
+                self.row(model.start[p] >= model.done[u] - self._high(u) * (1 - model.reads[u, p]))
+        for v in self.nodes:
+            a = atoms.atom_of[v]
+            self.row(model.total >= model.done[v])
+            self.row(model.done[v] >= atoms.cpu_times[v] * model.cpu[a])
+            for p in self.stages:
+                room = max(0.0, self.cutoff - self._low(v))
+                self.row(model.done[v] >= model.finish[p] - room * (1 - model.x[a, p]))
+        for u, v in atoms.arcs:
+            self.row(model.done[v] >= model.done[u] + atoms.cpu_times[v] * model.cpu[atoms.atom_of[v]])
+
+    def second_clock(self) -> None:
+        atoms, model = self.atoms, self.model
+        for v in self.nodes:
+            a, work = atoms.atom_of[v], atoms.accelerator_times[v]
+            self.row(model.f[v] >= self.work(v))
+            self.row(model.done[v] >= model.f[v])
+            for p in self.stages:
+                inside = model.start[p] + self.moved(model.reads, p) + work
+                room = max(0.0, self.cutoff + work - self._low(v))
+                self.row(model.f[v] >= inside - room * (1 - model.x[a, p]))
+                behind = model.f[v] + self.moved(model.sends, p)
+                self.row(model.finish[p] >= behind - self._high(v) * (1 - model.x[a, p]))
+        for u, v in atoms.arcs:
+            cost, together = atoms.transfer_times[u], self.together(u, v)
+            off = 1 - model.cpu[atoms.atom_of[u]] - together
+            onto = 1 - model.cpu[atoms.atom_of[v]] - together
+            self.row(model.f[v] >= model.f[u] + self.work(v) + cost * (off + onto))
+            if cost:
+                self.row(model.done[u] >= model.f[u] + cost * off)
+
+    def work(self, v: int) -> Any:
+        atoms = self.atoms
+        time = atoms.accelerator_times[v]
+        return time + (atoms.cpu_times[v] - time) * self.model.cpu[atoms.atom_of[v]]
+
+    # ---- cuts -------------------------------------------------------------------------------------------
+
+    def cuts(self) -> None:
+        for cover in covers(self.atoms):
+            self.row(sum(1 - self.together(u, v) for u, v in cover.arcs) >= cover.least)
+        paths = critical_paths(self.atoms)
+        targets = [(number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages]
+        self.model.path = self.pyo.Var(targets, bounds=(0, 1))
+        for number, path in enumerate(paths):
+            self.whole_path(number, path)
+
+    def sources(self, path: tuple[int, ...]) -> list[int]:
+        inside, cost = set(path), self.atoms.transfer_times
+        return sorted({u for u, v in self.atoms.arcs if v in inside and cost[u]})
+
+    def whole_path(self, number: int, path: tuple[int, ...]) -> None:
+        """Its work, and every transfer of the stages that it passes, as far as its own nodes cause it."""
+        atoms, model, inside = self.atoms, self.model, set(path)
+        cost = atoms.transfer_times
+        terms = [self.work(v) for v in path]
+        terms += [cost[u] * sum(model.sends[u, p] for p in self.stages) for u in path if cost[u]]
+        terms += [cost[u] * sum(model.path[number, u, p] for p in self.stages) for u in self.sources(path)]
+        for u, v in atoms.arcs:
+            a, b = atoms.atom_of[u], atoms.atom_of[v]
+            if v in inside and cost[u] and a != b:
+                for p in self.stages:
+                    self.row(model.path[number, u, p] >= model.x[b, p] - model.same[a, b, p])
+        self.row(model.total >= sum(terms))

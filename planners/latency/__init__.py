@@ -1,0 +1,1 @@
+"""Heuristics and baselines for the latency of one sample. They share no code with formulations."""

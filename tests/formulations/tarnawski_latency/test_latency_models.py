@@ -1,0 +1,129 @@
+"""The latency models: the IP as published, the strong IP and the CP-SAT model find what brute force finds."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from latency_brute_force import best_latency, random_latency_placement
+
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
+from pipeplan.formulations.tarnawski_latency.cuts import covers, critical_paths
+from pipeplan.formulations.tarnawski_latency.translate import plan_of, read_staged, staged_of, write_staged
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.referee import evaluate_latency, verify_latency
+from pipeplan.instances.result import Result, Stop
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.solve import solve
+
+NAME = "ip-tarnawski-latency"
+
+
+def optimum(problem: PlacementProblem, pieces: int, variant: str = "strong", solver: str = "cp-sat") -> Result:
+    options = {"subgraphs_per_device": pieces, "variant": variant}
+    limits = SolveOptions(threads=1)
+    return solve(problem, formulation=NAME, solver=solver, options=options, limits=limits, warm_start="none")
+
+
+@cache
+def truth(seed: int) -> tuple[PlacementProblem, int, float | None]:
+    """Even seeds: one piece per accelerator; odd ones: two."""
+    pieces = 1 + seed % 2
+    problem = random_latency_placement(seed, 6 - pieces)
+    return problem, pieces, best_latency(problem, pieces)
+
+
+@pytest.mark.parametrize(("variant", "solver"), [("plain", "highs"), ("strong", "highs"), ("strong", "cp-sat")])
+@pytest.mark.parametrize("seed", range(100))
+def test_ip_and_cp_and_brute_force_agree(seed: int, variant: str, solver: str) -> None:
+    problem, pieces, expected = truth(seed)
+    result = optimum(problem, pieces, variant, solver)
+    if expected is None:
+        assert (result.stop, result.objective) == (Stop.INFEASIBLE, None)
+        return
+    assert result.stop == Stop.PROVEN, result.messages
+    assert result.objective == pytest.approx(expected, rel=1e-6)
+    assert result.plan is not None
+    assert not verify_latency(problem, result.plan, pieces)
+
+
+def test_the_random_problems_have_everything_that_makes_planning_hard() -> None:
+    problems = [truth(seed)[0] for seed in range(100)]
+    assert sum(problem.has_backward for problem in problems) > 10
+    assert sum(len(problem.color_classes) < len(problem.nodes) for problem in problems) > 10
+    assert sum(not node.supported for problem in problems for node in problem.nodes) > 10
+    assert sum(problem.memory_bytes is not None for problem in problems) > 10
+    assert sum(not problem.cpus for problem in problems) > 5
+    assert sum(truth(seed)[2] is None for seed in range(100)) >= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_optimal_plan_is_a_start_of_the_same_value(seed: int) -> None:
+    """encode and decode are inverse: the plan comes back with its latency."""
+    problem, pieces, expected = truth(seed)
+    if expected is None:
+        return
+    atoms = atoms_of(problem, pieces)
+    plan = optimum(problem, pieces).plan
+    staged = staged_of(problem, atoms, plan)  # type: ignore[arg-type]
+    assert staged is not None
+    again = plan_of(problem, atoms, read_staged(write_staged(staged, atoms), atoms))
+    assert evaluate_latency(problem, again).latency == pytest.approx(expected)
+
+
+def test_a_start_is_accepted_at_its_value() -> None:
+    problem, pieces, expected = truth(1)
+    best = optimum(problem, pieces)
+    result = solve(
+        problem,
+        formulation=NAME,
+        options={"subgraphs_per_device": pieces},
+        limits=SolveOptions(threads=1),
+        warm_start=best.plan,  # type: ignore[arg-type]
+    )
+    assert (result.warm_start.outcome.value, result.warm_start.value) == ("accepted", pytest.approx(expected))
+
+
+def line(sizes: list[float], memory: float) -> PlacementProblem:
+    nodes = tuple(Node(i, 1.0, 5.0, s, float(i < len(sizes) - 1)) for i, s in enumerate(sizes))
+    return PlacementProblem(nodes, tuple((i, i + 1) for i in range(len(sizes) - 1)), 3, 1, memory)
+
+
+def test_memory_divides_the_critical_path() -> None:
+    """Five nodes of size 1 on memory 2: two divisions at least, and one among any three neighbours."""
+    atoms = atoms_of(line([1.0] * 5, 2.0), 1)
+    assert critical_paths(atoms) == [(0, 1, 2, 3, 4)]
+    whole, *intervals = covers(atoms)
+    assert (len(whole.arcs), whole.least) == (4, 2)
+    assert [cover.arcs for cover in intervals] == [((i, i + 1), (i + 1, i + 2)) for i in range(3)]
+
+
+def test_no_cover_where_all_fits() -> None:
+    assert covers(atoms_of(line([1.0] * 5, 5.0), 1)) == []
+
+
+def test_the_optimum_pays_for_the_divisions() -> None:
+    """Five units of work, and two divisions of two transfers each."""
+    assert optimum(line([1.0] * 5, 2.0), 1).objective == pytest.approx(5 + 2 * 2)
+
+
+def test_colour_classes_are_one_atom_only_with_one_piece_per_accelerator() -> None:
+    nodes = tuple(Node(i, 1.0, 1.0, color="x") for i in range(3))
+    problem = PlacementProblem(nodes, (), 2, 1)
+    assert (atoms_of(problem, 1).count, atoms_of(problem, 2).count) == (1, 3)
+    assert atoms_of(problem, 2).classes == ((0, 1, 2),)
+
+
+def test_what_the_formulation_cannot_plan_is_refused_with_a_remedy() -> None:
+    formulation = FORMULATIONS[NAME].load()
+    options = {"subgraphs_per_device": 0, "variant": "strong", "objective": "latency"}
+    with pytest.raises(InputError, match="whole number >= 1"):
+        formulation.check(line([1.0], 1.0), options)
+    with pytest.raises(UsageError, match="placement problems"):
+        formulation.check("nonsense", options)
+
+
+def test_registered_options_are_those_of_the_formulation() -> None:
+    assert FORMULATIONS[NAME].load().options == FORMULATIONS[NAME].options
