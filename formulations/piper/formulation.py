@@ -44,7 +44,7 @@ class PiperMip:
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "chain"
 
-    def solvers(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def solvers(self, problem: StagingProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
