@@ -23,11 +23,8 @@ def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> 
     for seed in range(0, 36, 5):
         problem = random_staging(seed, exact_batches=False)
         table = degree_table(problem, semantics, knapsack)
-        sums = (
-            range(1, min(problem.micro_batches, problem.devices + 1) + 1)
-            if semantics == "paper"
-            else [problem.micro_batches]
-        )
+        most = problem.micro_batches
+        sums = range(1, min(most, problem.devices + 1) + 1) if semantics == "paper" else [most]
         for k in range(1, problem.devices + 1):
             for s in sums:
                 options = {"semantics": semantics, "knapsack": knapsack}

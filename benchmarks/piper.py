@@ -1,0 +1,178 @@
+"""Piper: the dynamic program on the published transformer and on a large lattice, proofs of the MIP, the 2-D table.
+
+    python benchmarks/piper.py --output docs --workloads DIR [--devices 512] [--skip-mip]
+
+DIR holds piper/bert32a100.json. Seconds are processor time of the library in a warm process: machine code is loaded
+before. What is measured replaces the part of piper.md between its two marks; the rest of that page is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pipeplan
+from pipeplan.instances.io.staging import staging_from_published
+from pipeplan.instances.workloads import DEVICES, LINKS, build, to_staging
+from pipeplan.planners.piper.degree_table import degree_table, draw_table
+
+GIB = 2.0**30
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+PUBLISHED_S = {8: 0.07, 64: 0.33, 512: 3.9, 1024: 16.0}
+"""Seconds of the published program (reference semantics) on a slow core; with 2048 devices more than 300."""
+
+WANTED_S = {8: 0.2, 32: 0.2, 64: 0.2, 512: 0.25, 2048: 0.4, 8192: 1.5}
+MIP_DEVICES, MIP_LIMIT_S, MIP_GAP = (8, 32, 64), 300.0, 1e-3
+GNMT_DOWNSETS, GNMT_DEVICES = 17_000, 32
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    if arguments.only_gnmt:
+        print(json.dumps(_gnmt()))
+        return 0
+    bert = _bert(arguments.workloads)
+    lines = [*_program(bert), *_large_lattice()]
+    lines += [] if arguments.skip_mip else _proofs(bert)
+    lines += _two_dimensions(bert, arguments.devices, arguments.output / "piper-table.svg")
+    _replace_measured(arguments.output / "piper.md", lines)
+    print("\n".join(lines))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", type=Path, help="folder with piper/")
+    parser.add_argument("--output", type=Path, default=Path("docs"), help="folder of the page and the picture")
+    parser.add_argument("--devices", type=int, default=256, help="of the 2-D table")
+    parser.add_argument("--skip-mip", action="store_true", help="leave out the proofs, which take minutes")
+    parser.add_argument("--only-gnmt", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _bert(folder: Path) -> Any:
+    data = json.loads((folder / "piper" / "bert32a100.json").read_text())
+    problem = staging_from_published(data, "bert32")
+    return problem.replace(memory_bytes=8 * GIB, micro_batches=1920, bandwidth=25 * GIB)
+
+
+def _seconds(problem: Any, repeats: int = 3, **method: Any) -> tuple[float, pipeplan.Result]:
+    """The least processor time of some runs."""
+    least, result = float("inf"), None
+    for _ in range(repeats):
+        began = time.process_time()
+        result = pipeplan.solve(problem, **method, limits=pipeplan.SolveOptions(threads=1))
+        least = min(least, time.process_time() - began)
+    assert result is not None
+    assert result.found == pipeplan.Found.OPTIMAL, (method, result.stop, result.messages)
+    return least, result
+
+
+def _program(bert: Any) -> list[str]:
+    for semantics in ("reference", "paper"):
+        _seconds(bert.replace(devices=32), 1, planner="dp-piper", options={"semantics": semantics})
+    lines = [
+        "## The dynamic program on bert32, 8 GiB, N = 1920",
+        "",
+        "Exact knapsacks, every optimum proven. The published program stops at its greedy knapsack.",
+        "",
+        "| K | published program, s | reference semantics, s | paper, s | wanted, s | optimum (reference) | (paper) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for k in (8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192):
+        runs = [
+            _seconds(bert.replace(devices=k), planner="dp-piper", options={"semantics": semantics})
+            for semantics in ("reference", "paper")
+        ]
+        theirs = PUBLISHED_S.get(k, "> 300" if k == 2048 else "")
+        times = " | ".join(f"{seconds:.3f}" for seconds, _ in runs)
+        optima = " | ".join(f"{result.objective:.9g}" for _, result in runs)
+        lines.append(f"| {k} | {theirs} | {times} | {WANTED_S.get(k, '')} | {optima} |")
+    return [*lines, ""]
+
+
+def _large_lattice() -> list[str]:
+    """In a process of its own, so that its peak memory is seen."""
+    command = [sys.executable, __file__, "--only-gnmt"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    facts = json.loads(done.stdout)
+    return [
+        f"## A large lattice: GNMT by operators, K = {GNMT_DEVICES}",
+        "",
+        f"{facts['downsets']:,} downsets, {facts['stages']:,} stages (pairs of downsets times degrees): "
+        f"{facts['seconds']:.1f} s of processor time, {facts['mib']:.0f} MiB at most in the whole process; "
+        f"{facts['decisions']} decisions, optimum {facts['optimum']:.9g} s, {facts['stop']}.",
+        "",
+    ]
+
+
+def _gnmt() -> dict[str, Any]:
+    from pipeplan.planners.piper.planner import model_of
+
+    network = build("gnmt-operators", 8)
+    settings: dict[str, Any] = {"devices": GNMT_DEVICES, "micro_batches": 256, "merge": False}
+    problem = to_staging(network, DEVICES["v100-16gb"], LINKS["pcie3-x16"], **settings)
+    downsets = model_of(problem, {}).downsets
+    assert downsets >= GNMT_DOWNSETS, downsets
+    small = to_staging(build("gnmt"), DEVICES["v100-16gb"], LINKS["pcie3-x16"], devices=4, micro_batches=8)
+    pipeplan.solve(small, planner="dp-piper")
+    seconds, result = _seconds(problem, 1, planner="dp-piper")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+    facts = {"seconds": seconds, "mib": peak, "optimum": result.objective, "stop": str(result.stop)}
+    return {**result.model_size, **facts}
+
+
+def _proofs(bert: Any) -> list[str]:
+    lines = [
+        "## Proofs by mip-piper on bert32, 8 GiB, N = 1920",
+        "",
+        f"To a gap of {100 * MIP_GAP:g} % within {MIP_LIMIT_S:.0f} s, 2 threads, elapsed time, from the DP's plan.",
+        "",
+        "| K | s | objective | bound | stop |",
+        "|---|---|---|---|---|",
+    ]
+    limits = pipeplan.SolveOptions(threads=2, time_limit_s=MIP_LIMIT_S, rel_gap=MIP_GAP)
+    for k in MIP_DEVICES:
+        began = time.monotonic()
+        result = pipeplan.solve(bert.replace(devices=k), formulation="mip-piper", limits=limits)
+        seconds = time.monotonic() - began
+        bound = "none" if result.bound is None else f"{result.bound:.9g}"
+        lines.append(f"| {k} | {seconds:.1f} | {result.objective:.9g} | {bound} | {result.stop} |")
+    return [*lines, ""]
+
+
+def _two_dimensions(bert: Any, devices: int, picture: Path) -> list[str]:
+    problem = bert.replace(devices=devices, micro_batches=512)
+    degree_table(problem.replace(devices=8))
+    began = time.process_time()
+    table = degree_table(problem)
+    seconds = time.process_time() - began
+    draw_table(table, picture)
+    values = "; ".join(f"{k} devices: {table.time(k, k):.6g}" for k in (8, 32, devices) if table.time(k, k) is not None)
+    return [
+        f"## All devices and sums of degrees in one run: bert32, 8 GiB, up to {devices} devices",
+        "",
+        f"{seconds:.1f} s of processor time for {len(table.times) * len(table.times[0]):,} entries, "
+        f"{'all proven' if table.proven else 'not all proven'}. Least times with any sum: {values}.",
+        "",
+        "![least time by devices and sum of degrees](piper-table.svg)",
+        "",
+    ]
+
+
+def _replace_measured(page: Path, lines: list[str]) -> None:
+    text = page.read_text() if page.exists() else f"# Piper: measured\n\n{BEGIN}\n{END}\n"
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n".join([before + BEGIN, "", *lines]) + END + after)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
