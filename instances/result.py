@@ -73,6 +73,18 @@ def relative_gap(objective: float | None, bound: float | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """How far the search was: the best claim and the best bound at a time; absent is None."""
+
+    seconds: float
+    incumbent: float | None = None
+    bound: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "incumbent": self.incumbent, "bound": self.bound}
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The whole report of one run. Absent is None, never 0 or infinity."""
 
@@ -97,6 +109,9 @@ class Result:
     """What a reader should know: a backend that died, a limit that was hit, a bound that holds on a grid."""
     cross_check: Mapping[str, Any] | None = None
     """What a second method says, where it was asked; its `contradiction` is None where the proofs agree."""
+
+    history: tuple[Moment, ...] = ()
+    """Whenever incumbent or bound became better; values are the method's claims."""
 
     @property
     def contradicted(self) -> bool:
@@ -127,5 +142,6 @@ class Result:
             "violations": list(self.violations),
             "messages": list(self.messages),
             "cross_check": None if self.cross_check is None else dict(self.cross_check),
+            "history": [moment.to_json() for moment in self.history],
             "plan": None if self.plan is None else self.plan.to_json(),
         }

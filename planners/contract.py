@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..formulations.contract import OptionSpec, Plan
-from ..instances.result import Stop, WarmStart
+from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
+
+MOST_MOMENTS = 1000
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Board:
     plan: Plan | None = None
     value: float | None = None
     bound: float | None = None
+    history: list[Moment] = field(default_factory=list)
+    """A moment for every improvement, thinned out when there are too many."""
 
     def post(
         self,
@@ -34,12 +38,20 @@ class Board:
         source: str = "",
     ) -> None:
         """Keep what is better than before; tell the watcher in any case."""
+        before = (self.value, self.bound)
         if plan is not None and value is not None and (self.value is None or value < self.value):
             self.plan, self.value = plan, value
         if bound is not None and (self.bound is None or bound > self.bound):
             self.bound = bound
+        if (self.value, self.bound) != before:
+            self._remember()
         if self.watcher is not None:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source))
+
+    def _remember(self) -> None:
+        self.history.append(Moment(self.seconds, self.value, self.bound))
+        if len(self.history) > MOST_MOMENTS:
+            self.history[1:-1] = self.history[2:-1:2]
 
     @property
     def seconds(self) -> float:

@@ -74,6 +74,7 @@ def solve(
         seconds=_seconds(outcome, planned, board.seconds),
         model_size=outcome.model_size,
         messages=(*start.messages, *verdict.messages),
+        history=tuple(board.history),
     )
     return _cross_checked(problem, method, rules, result, limits) if cross_check else result
 

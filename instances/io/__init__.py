@@ -11,6 +11,8 @@ from .json_file import write_text_atomically as write_text_atomically
 from .load import FORMATS as FORMATS
 from .load import WRITABLE_FORMATS as WRITABLE_FORMATS
 from .load import load as load
+from .load import problem_from_text as problem_from_text
+from .load import problem_to_text as problem_to_text
 from .load import save as save
 from .own import placement_from_json as placement_from_json
 from .own import placement_to_json as placement_to_json

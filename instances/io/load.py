@@ -232,13 +232,24 @@ def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format
     """Write a problem (`own` format; placement problems also as `published`), a plan or a result, atomically."""
     if format not in WRITABLE_FORMATS:
         raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
-    data: Any
+    write_text_atomically(path, dump_json(_to_json(value, format)))
+
+
+def problem_to_text(problem: Problem) -> str:
+    """The problem in our own format, for another process."""
+    return dump_json(_to_json(problem, "own"))
+
+
+def problem_from_text(text: str) -> Problem:
+    """The problem that `problem_to_text` wrote."""
+    return _parse(text, "the message", "own", _Cluster(None, None, None, None, None, None))
+
+
+def _to_json(value: Problem | Plan | Result, format: str) -> Any:
     if isinstance(value, PlacementProblem):
-        data = placement_to_json(value) if format == "own" else placement_to_published(value)
-    elif isinstance(value, StagingProblem):
-        data = staging_to_json(value) if format == "own" else staging_to_published(value)
-    elif format != "own":
+        return placement_to_json(value) if format == "own" else placement_to_published(value)
+    if isinstance(value, StagingProblem):
+        return staging_to_json(value) if format == "own" else staging_to_published(value)
+    if format != "own":
         raise UsageError("Only placement and staging problems have a published format; save in the own format.")
-    else:
-        data = chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()
-    write_text_atomically(path, dump_json(data))
+    return chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()

@@ -16,7 +16,7 @@ from ..leveled_plan import LeveledPlan
 from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
-from ..result import SCHEMA, Found, Result, Stop, WarmStart, Warmth
+from ..result import SCHEMA, Found, Moment, Result, Stop, WarmStart, Warmth
 from ..staged_plan import StagedPlan
 from ..staging import StagingProblem
 from .json_file import read_json
@@ -111,7 +111,18 @@ def result_from_json(data: object) -> Result:
         model_size=_counts("model_size", top),
         messages=_texts("messages", top),
         cross_check=None if top.get("cross_check") is None else _facts("cross_check", top),
+        history=_moments(as_list("history", top.get("history", []))),
     )
+
+
+def _moments(values: list[Any]) -> tuple[Moment, ...]:
+    return tuple(_moment(f"history[{i}]", value) for i, value in enumerate(values))
+
+
+def _moment(where: str, value: object) -> Moment:
+    data = as_object(where, value)
+    seconds = _number(join(where, "seconds"), require(where, data, "seconds"))
+    return Moment(seconds, _number_or_none("incumbent", data, where), _number_or_none("bound", data, where))
 
 
 def _warm_start(value: object) -> WarmStart:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..instances.errors import PipeplanError
-from . import convert, generate, lists, sensitivity, show, solve, verify
+from . import compare, convert, generate, lists, report, sensitivity, show, solve, verify
 from .console import clean, say_error
 
 OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
@@ -118,6 +118,8 @@ app.command("show")(show.command)
 app.command("sensitivity")(sensitivity.command)
 app.command("convert")(convert.command)
 app.command("generate")(generate.command)
+app.command("compare")(compare.command)
+app.command("report")(report.command)
 app.command("instances")(lists.instances)
 app.command("formulations")(lists.formulations)
 app.command("planners")(lists.planners)

@@ -84,6 +84,19 @@ def limits(
     )
 
 
+def given(gap: float, time_limit: float | None, memory_limit: float | None, threads: int | None) -> dict[str, object]:
+    """Those that were given, as arguments of `SolveOptions`, which checks them."""
+    found: dict[str, Any] = {
+        "rel_gap": gap or None,
+        "time_limit_s": time_limit,
+        "memory_limit_bytes": None if memory_limit is None else math.ceil(memory_limit),
+        "threads": threads,
+    }
+    found = {name: value for name, value in found.items() if value is not None}
+    SolveOptions(**found)
+    return found
+
+
 def _key_and_value(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not key or not equals:

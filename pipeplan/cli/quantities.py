@@ -1,53 +1,27 @@
-"""Quantities with units, as people write them: 30s, 5min, 8GiB, 25GiB/s."""
+"""Quantities on the command line: what cannot be read is a usage error of the option."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import wraps
 
 import typer
 
-_NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
-_QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-z/]*)")
-
-SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-BYTES = {
-    "": 1.0,
-    "B": 1.0,
-    **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGT", start=1)},
-    **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
-}
-BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
+from ..instances import quantities
 
 
-def parse_quantity(text: str, units: Mapping[str, float], example: str) -> float:
-    """The amount in the base unit, or a usage error that says how to write it."""
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None or match["unit"] not in units:
-        known = ", ".join(filter(None, units))
-        raise typer.BadParameter(f"{text!r} is not a quantity like {example}; units: {known}.")
-    amount = float(match["number"]) * units[match["unit"]]
-    if not math.isfinite(amount):
-        raise typer.BadParameter(f"{text!r} is too large; give a finite amount like {example}.")
-    return amount
+def _option(read: Callable[[str], float]) -> Callable[[str], float]:
+    @wraps(read)
+    def parser(text: str) -> float:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parser
 
 
-def duration(text: str) -> float:
-    """Seconds."""
-    return parse_quantity(text, SECONDS, "30s or 5min")
-
-
-def size(text: str) -> float:
-    """Bytes."""
-    return parse_quantity(text, BYTES, "8GiB")
-
-
-def rate(text: str) -> float:
-    """Bytes per second."""
-    return parse_quantity(text, BYTES_PER_SECOND, "25GiB/s")
-
-
-def size_or_none(text: str) -> float:
-    """Bytes; the word none (no limit) is infinity here, at the door only."""
-    return math.inf if text.strip().lower() == "none" else size(text)
+duration = _option(quantities.duration)
+size = _option(quantities.size)
+rate = _option(quantities.rate)
+size_or_none = _option(quantities.size_or_none)

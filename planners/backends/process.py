@@ -107,7 +107,7 @@ class Worker:
 
     def memory_bytes(self) -> int | None:
         """What the process and its children hold; None where the system does not say."""
-        return _resident_bytes(self.pid)
+        return resident_bytes(self.pid)
 
     # ---- the worker's thread ---------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class Worker:
             self._started.set()
         self._listen()
         self._kill_group()  # programs that it started may have survived it
-        how = _describe_end(self._process.wait(), self._last_words())
+        how = describe_end(self._process.wait(), self._last_words())
         self._chatter.close()
         self._on_death(self)
         if self.listener is not None:
@@ -136,7 +136,7 @@ class Worker:
             stdout=self._chatter,
             stderr=self._chatter,
             pass_fds=(descriptor,),
-            env=_environment(),
+            env=child_environment(),
             start_new_session=True,  # a Ctrl-C in the terminal is for the parent alone
         )
 
@@ -160,24 +160,27 @@ class Worker:
         return self._chatter.read().decode(errors="replace").strip()
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """The child finds our package first, wherever it is started, and what the parent's environment adds."""
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (PACKAGE_ROOT, inherited)))}
 
 
-def _describe_end(code: int, last_words: str) -> str:
+def describe_end(code: int, last_words: str, what: str = "solver") -> str:
+    """How a process ended, in words."""
     if code >= 0:
         last_line = last_words.splitlines()[-1] if last_words else ""
-        return f"the solver process ended with exit code {code}" + (f": {last_line}" if last_line else "")
-    return f"the solver process was killed (signal {-code})"
+        return f"the {what} process ended with exit code {code}" + (f": {last_line}" if last_line else "")
+    return f"the {what} process was killed (signal {-code})"
 
 
-def _resident_bytes(pid: int) -> int | None:
+def resident_bytes(pid: int) -> int | None:
+    """What the process and all that it started hold; None where the system does not say."""
     page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
     try:
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        # A child belongs to the thread that started it.
+        children = [c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()]
     except (OSError, IndexError, ValueError):
         return None
-    return total + sum(_resident_bytes(int(child)) or 0 for child in children)
+    return total + sum(resident_bytes(int(child)) or 0 for child in children)

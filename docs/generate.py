@@ -1,0 +1,175 @@
+"""Reference pages from the code itself, so that they cannot say anything else than it does."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pipeplan.formulations
+import pipeplan.planners
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.planners.registry import PLANNERS
+
+FOLDERS = {
+    "tarnawski": "Tarnawski et al.: throughput and latency",
+    "beaumont": "Beaumont et al.: periodic patterns",
+    "piper": "Piper: stages",
+    "graphpipe": "GraphPipe: stage graphs",
+}
+
+
+def write_all(folder: Path) -> None:
+    """Every page; one that has not changed is not touched, so that a build stays short."""
+    folder.mkdir(exist_ok=True)
+    pages = {"cli": cli(), "methods": methods(), "equations": equations(), "schemas": schemas(), "suites": suites()}
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+# ---- the command line ----------------------------------------------------------------------------------
+
+
+def cli() -> str:
+    """Every command with its arguments and options."""
+    import typer
+
+    from pipeplan.cli.app import app
+
+    root: Any = typer.main.get_command(app)
+    lines = ["# Command line", "", plain(root.help or ""), "", plain(root.epilog or ""), ""]
+    for name, command in root.commands.items():
+        lines += [f"## plan {name}", "", plain(command.help or ""), ""]
+        for parameter in command.params:
+            if getattr(parameter, "hidden", False):
+                continue
+            lines += _parameter(parameter)
+    return "\n".join(lines) + "\n"
+
+
+def _parameter(parameter: Any) -> list[str]:
+    names = ", ".join(f"`{name}`" for name in parameter.opts) if parameter.param_type_name == "option" else ""
+    metavar = parameter.metavar or (parameter.human_readable_name if not names else "")
+    head = " ".join(filter(None, [names, f"`{metavar}`" if metavar else ""]))
+    return [head, f": {plain(getattr(parameter, 'help', None) or 'No more to say.')}", ""]
+
+
+# ---- formulations and planners -------------------------------------------------------------------------
+
+
+def methods() -> str:
+    """Every formulation and planner with its own options."""
+    lines = ["# Formulations and planners", ""]
+    for title, table in (("Formulations", FORMULATIONS), ("Planners", PLANNERS)):
+        lines += [f"## {title}", ""]
+        for entry in table.values():
+            lines += [f"### {entry.name}", "", plain(entry.title) + ".", ""]
+            lines += [f"- plans: {entry.problem_kind}", f"- exact: {'yes' if entry.exact else 'no'}"]
+            if entry.paper:
+                lines.append(f"- paper: {plain(entry.paper)}")
+            lines.append("")
+            for spec in entry.options:
+                values = " or ".join(f"`{choice}`" for choice in spec.choices) if spec.choices else spec.type
+                lines += [f"`--{spec.name.replace('_', '-')}` ({values})", f": {plain(spec.help)}", ""]
+    return "\n".join(lines) + "\n"
+
+
+# ---- from equations to lines ---------------------------------------------------------------------------
+
+
+def equations() -> str:
+    """Every named block of constraints of the Pyomo models, and where it stands."""
+    root = Path(pipeplan.formulations.__file__).parent
+    lines = [
+        "# From the papers' equations to lines of code",
+        "",
+        "Each block of constraints of a Pyomo model has a name; here is where it is built and what the function",
+        "around it says, with the equations by their numbers in the paper. Native CP-SAT models follow the same order.",
+        "",
+    ]
+    for folder, title in FOLDERS.items():
+        blocks = [block for path in sorted((root / folder).rglob("*.py")) for block in _blocks(path, root)]
+        modules = [
+            (path.relative_to(root.parent), _first(ast.get_docstring(ast.parse(path.read_text("utf-8")))))
+            for path in sorted((root / folder).rglob("*.py"))
+            if path.name != "__init__.py"
+        ]
+        if not modules:
+            continue
+        lines += [f"## {title}", "", "| module | holds |", "| --- | --- |"]
+        lines += [f"| `{path}` | {cell(text)} |" for path, text in modules]
+        lines += ["", "| block | line | says |", "| --- | --- | --- |"] if blocks else []
+        lines += [f"| `{name}` | `{place}` | {cell(text)} |" for name, place, text in blocks]
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def _blocks(path: Path, root: Path) -> Iterator[tuple[str, str, str]]:
+    tree = ast.parse(path.read_text("utf-8"))
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and _makes_constraints(node.value):
+                target = node.targets[0]
+                if isinstance(target, ast.Attribute):
+                    place = f"{path.relative_to(root.parent)}:{node.lineno}"
+                    yield target.attr, place, _first(ast.get_docstring(function))
+
+
+def _makes_constraints(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "Constraint"
+
+
+def _first(text: str | None) -> str:
+    return (text or "").split("\n\n")[0].replace("\n", " ")
+
+
+# ---- file formats and suites ---------------------------------------------------------------------------
+
+
+def schemas() -> str:
+    """The JSON Schemas that the package ships."""
+    lines = ["# Schemas", "", "JSON Schema of every file that pipeplan writes, as shipped in the package.", ""]
+    folder = files("pipeplan.instances").joinpath("schemas")
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".json"):
+            text = json.dumps(json.loads(entry.read_text("utf-8")), indent=2)
+            lines += [f"## {entry.name.removesuffix('.schema.json')}", "", "```json", text, "```", ""]
+    return "\n".join(lines) + "\n"
+
+
+def suites() -> str:
+    """The packaged suites of `plan compare`."""
+    lines = [
+        "# Packaged suites",
+        "",
+        "`plan compare --suite NAME` runs them; `--quick` takes a part of a few minutes.",
+        "",
+    ]
+    folder = files("pipeplan.planners.compare").joinpath("suites")
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".toml"):
+            lines += [
+                f"## {entry.name.removesuffix('.toml')}",
+                "",
+                "```toml",
+                entry.read_text("utf-8").rstrip(),
+                "```",
+                "",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Help texts as markdown text: no accidental markup."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("*", r"\*").replace("_", r"\_").replace("[", r"\[")
+
+
+def cell(text: str) -> str:
+    return plain(text).replace("|", r"\|")

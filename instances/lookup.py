@@ -1,0 +1,86 @@
+"""An instance by name or file, on the cluster that the caller describes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .errors import UsageError
+from .kinds import Problem
+from .staging import StagingProblem, refuse_one_bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the command line says about the cluster; None: what the file says. Infinite memory: no limit."""
+
+    devices: int | None = None
+    cpus: int | None = None
+    memory_bytes: float | None = None
+    bandwidth: float | None = None
+    cpu_slowdown: float | None = None
+    training: bool | None = None
+    batch: int | None = None
+
+    def changes_to(self, problem: Problem) -> dict[str, Any]:
+        """The fields of a packaged problem that are overridden; what its kind does not have is refused."""
+        names = FIELDS[problem.kind]
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        for name in given:
+            if name not in names:
+                option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
+                raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
+        changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
+        if isinstance(problem, StagingProblem) and "bandwidth" in changes:
+            refuse_one_bandwidth(problem)
+        if problem.kind == "chain" and "bandwidth" in changes:
+            changes["transfer_times"] = None
+        return changes
+
+
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "placement": {"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
+    "chain": {"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
+    "staging": {
+        "devices": "devices",
+        "memory_bytes": "memory_bytes",
+        "bandwidth": "bandwidth",
+        "batch": "micro_batches",
+    },
+}
+"""Which fields of each kind of problem the command line overrides."""
+
+
+def load_instance(text: str, on: Cluster) -> Problem:
+    """The problem in a file, or the packaged one of that name, on the cluster of the command line."""
+    from .io import load
+
+    if os.path.exists(text) or _looks_like_a_path(text):
+        return load(text, **asdict(on))
+    from .packaged_any import all_packaged_names, load_any_packaged
+
+    if text not in all_packaged_names():
+        raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
+    problem = load_any_packaged(text)
+    return problem.replace(**on.changes_to(problem))
+
+
+def _looks_like_a_path(text: str) -> bool:
+    return os.sep in text or text.endswith((".json", ".txt"))
+
+
+def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
+    """The packaged instance that a result is about, told by its hash."""
+    from .packaged_any import all_packaged_names, load_any_packaged
+
+    name = problem.get("name")
+    if name in all_packaged_names():
+        found = load_any_packaged(str(name))
+        if found.hash == problem.get("hash"):
+            return found
+    raise UsageError(
+        "The result is about no packaged instance as it is; name the instance, and the cluster if the run changed it."
+    )

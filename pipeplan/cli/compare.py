@@ -1,0 +1,271 @@
+"""`plan compare`: instances x methods x settings x seeds, each run in a process of its own, and the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..instances.errors import UsageError
+from . import limits as limit_options
+from . import quantities
+from .arguments import CLUSTER, Bandwidth, Batch, Json
+from .console import out, print_json, say_note, styled
+from .exits import INTERRUPTED, NO_PLAN, OK
+from .interrupt import graceful
+
+if TYPE_CHECKING:
+    from ..planners.compare.comparison import Comparison
+    from ..planners.compare.suite import Setting, Suite
+
+WHAT, WHERE = "What is compared", "Where and how"
+
+_Instances = Annotated[
+    list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.", show_default=False)
+]
+_Suite = Annotated[
+    str | None,
+    typer.Option("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.", rich_help_panel=WHAT),
+]
+_Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="NAME[@SOLVER][:OPTION=VALUE,...]",
+        help="A formulation or planner; repeatable.",
+        rich_help_panel=WHAT,
+    ),
+]
+_Quick = Annotated[bool, typer.Option("--quick", help="The suite in a few minutes.", rich_help_panel=WHAT)]
+_Suites = Annotated[bool, typer.Option("--suites", help="List the packaged suites.", rich_help_panel=WHAT)]
+_Workloads = Annotated[
+    Path | None,
+    typer.Option(
+        "--workloads", metavar="DIR", help="Folder of published inputs that suites name.", rich_help_panel=WHAT
+    ),
+]
+_Seeds = Annotated[
+    str | None, typer.Option("--seeds", metavar="0,1,2", help="One run each [default: 0].", rich_help_panel=WHAT)
+]
+_Devices = Annotated[
+    list[int] | None, typer.Option("--devices", help="Accelerators; repeatable.", rich_help_panel=CLUSTER)
+]
+_Memory = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--memory", metavar="SIZE", help="Of an accelerator: 8GiB, none; repeatable.", rich_help_panel=CLUSTER
+    ),
+]
+_Folder = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="DIR", help="Folder of the comparison.", rich_help_panel=WHERE),
+]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the comparison in the folder.", rich_help_panel=WHERE)
+]
+_Retry = Annotated[
+    bool, typer.Option("--retry-failed", help="With --resume: crashed or killed runs again.", rich_help_panel=WHERE)
+]
+_Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, help="Runs at a time [default: half the cores].", rich_help_panel=WHERE),
+]
+_Address = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="tcp://HOST:PORT", help="Run on a dask cluster.", rich_help_panel=WHERE),
+]
+_Parquet = Annotated[bool, typer.Option("--parquet", help="Write runs.parquet, too.", rich_help_panel=WHERE)]
+
+
+def command(
+    instances: _Instances = None,
+    suite: _Suite = None,
+    method: _Methods = None,
+    quick: _Quick = False,
+    suites: _Suites = False,
+    workloads: _Workloads = None,
+    seeds: _Seeds = None,
+    devices: _Devices = None,
+    memory: _Memory = None,
+    bandwidth: Bandwidth = None,
+    batch: Batch = None,
+    gap: limit_options.Gap = 0.0,
+    time_limit: limit_options.TimeLimit = None,
+    memory_limit: limit_options.MemoryLimit = None,
+    threads: limit_options.Threads = None,
+    output: _Folder = Path("comparison"),
+    resume: _Resume = False,
+    retry_failed: _Retry = False,
+    jobs: _Jobs = None,
+    cluster: _Address = None,
+    parquet: _Parquet = False,
+    json: Json = False,
+) -> None:
+    """Compare methods on instances: every finished run is on disk at once, --resume goes on after a kill."""
+    if suites:
+        _list_suites(json)
+        return
+    limits = limit_options.given(gap, time_limit, memory_limit, threads)
+    if suite is not None:
+        _refuse_beside_suite(instances, method, seeds, devices, memory, bandwidth, batch)
+        from ..planners.compare.suite_file import load_suite
+
+        chosen = load_suite(suite, quick)
+        chosen = _limited(chosen, limits)
+    else:
+        if quick:
+            raise UsageError("--quick says which part of a suite to run; name one with --suite, or drop --quick.")
+        chosen = _own_suite(instances, method, seeds, _settings(devices, memory, bandwidth, batch), limits)
+    _run(chosen, output, workloads, resume, retry_failed, jobs, cluster, parquet, json)
+
+
+def _run(
+    suite: Suite,
+    folder: Path,
+    workloads: Path | None,
+    resume: bool,
+    retry_failed: bool,
+    jobs: int | None,
+    cluster: str | None,
+    parquet: bool,
+    json: bool,
+) -> None:
+    from ..planners.compare.comparison import Where, compare
+    from ..planners.compare.write import check_parquet, write_tables
+    from .compare_progress import Lines
+
+    if workloads is not None and not workloads.is_dir():
+        raise UsageError(f"--workloads is {str(workloads)!r}, which is no folder.")
+    if parquet:
+        check_parquet()
+    with graceful():
+        comparison = compare(
+            suite,
+            folder,
+            workloads=workloads,
+            where=Where(jobs, cluster),
+            resume=resume,
+            retry_failed=retry_failed,
+            watch=Lines(),
+        )
+    paths = write_tables(comparison, folder, parquet)
+    _tell(comparison, {name: str(path) for name, path in paths.items()}, json)
+    raise typer.Exit(_exit_code(comparison))
+
+
+def _exit_code(comparison: Comparison) -> int:
+    if comparison.interrupted and not comparison.records:
+        return INTERRUPTED
+    return OK if any(record.result and record.result["verified"] for record in comparison.records.values()) else NO_PLAN
+
+
+def _own_suite(
+    instances: list[str] | None,
+    methods: list[str] | None,
+    seeds: str | None,
+    settings: tuple[Setting, ...],
+    limits: dict[str, object],
+) -> Suite:
+    from ..planners.compare.suite import Instance, Suite, competitor
+
+    if not instances or not methods:
+        raise UsageError("Name instances and at least one --method, or a --suite (--suites lists the packaged ones).")
+    return Suite(
+        name="comparison",
+        title="Comparison",
+        instances=tuple(Instance(Path(text).stem if "/" in text else text, text) for text in instances),
+        methods=tuple(competitor(text) for text in methods),
+        settings=settings,
+        seeds=_whole_numbers(seeds or "0"),
+        limits=limits,
+    )
+
+
+def _limited(suite: Suite, limits: dict[str, object]) -> Suite:
+    """Limits of the command line hold for every method of the suite."""
+    from dataclasses import replace
+
+    methods = tuple(replace(method, limits={**method.limits, **limits}) for method in suite.methods)
+    return replace(suite, methods=methods)
+
+
+def _settings(
+    devices: list[int] | None, memory: list[str] | None, bandwidth: float | None, batch: int | None
+) -> tuple[Setting, ...]:
+    """Every number of devices with every memory."""
+    from ..planners.compare.suite import Setting
+
+    common = {name: value for name, value in (("bandwidth", bandwidth), ("batch", batch)) if value is not None}
+    found = []
+    no_choice: list[None] = [None]
+    for count in devices or no_choice:
+        for text in memory or no_choice:
+            own: dict[str, object] = dict(common)
+            words = []
+            if count is not None:
+                own["devices"] = count
+                words.append(f"{count} devices")
+            if text is not None:
+                own["memory_bytes"] = quantities.size_or_none(text)
+                words.append("no memory limit" if text == "none" else text)
+            found.append(Setting(", ".join(words), own))
+    return tuple(found)
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise UsageError(f"--seeds is {text!r}; give whole numbers joined by commas: 0,1,2.")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def _refuse_beside_suite(*given: object) -> None:
+    if any(value for value in given):
+        raise UsageError(
+            "A suite says itself what is compared: drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
+        )
+
+
+def _list_suites(json: bool) -> None:
+    from ..planners.compare.suite_file import packaged_suites
+
+    titles = packaged_suites()
+    if json:
+        print_json({"suites": [{"name": name, "title": title} for name, title in titles.items()]})
+        return
+    for name, title in titles.items():
+        out().print(styled(f"{name:24} {title}"))
+
+
+def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
+    if comparison.interrupted:
+        say_note(f"interrupted: {comparison.missing} runs are open; the same command with --resume goes on.")
+    if json:
+        print_json(_facts(comparison, paths))
+        return
+    from .compare_tables import draw
+
+    draw(comparison)
+    for name, path in paths.items():
+        out().print(styled(f"{name}: {path}"))
+
+
+def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
+    from ..planners.compare.table import plain_rows, summary
+
+    frame = comparison.table()
+    return {
+        "schema": "pipeplan.comparison/1",
+        "suite": comparison.expanded.name,
+        "runs": len(comparison.expanded.runs),
+        "finished": len(comparison.records),
+        "reused": comparison.reused,
+        "interrupted": comparison.interrupted,
+        "left_out": list(comparison.expanded.left_out),
+        "stand_ins": list(comparison.expanded.stand_ins),
+        "files": paths,
+        "rows": plain_rows(frame),
+        "methods": plain_rows(summary(frame)) if not frame.empty else [],
+    }

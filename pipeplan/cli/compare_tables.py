@@ -1,0 +1,58 @@
+"""The tables of a comparison in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import clean, out, styled
+
+if TYPE_CHECKING:
+    from ..planners.compare.comparison import Comparison
+
+
+def draw(comparison: Comparison) -> None:
+    """Values of every case by method, then one line a method."""
+    from ..planners.compare.table import plain_rows, summary
+    from ..planners.compare.write import case_cells
+
+    frame = comparison.table()
+    if frame.empty:
+        out().print(styled("no run has finished"))
+        return
+    head, rows = case_cells(frame)
+    _table("values, recomputed by the referee", head, rows)
+    methods = [_method(row) for row in plain_rows(summary(frame))]
+    _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
+
+
+METHOD_HEAD = ["method", "plans", "proven", "best in", "mean", "worst", "seconds"]
+
+
+def _method(row: dict[str, Any]) -> list[str]:
+    """How many runs have a plan, in how many cases it is the best; ratios where there is a value; median seconds."""
+    return [
+        str(row["method"]),
+        f"{row['verified']} of {row['runs']}",
+        str(row["proven"]),
+        f"{row['best_in_cases']} of {row['cases']}",
+        _ratio(row["mean_ratio_to_best"]),
+        _ratio(row["worst_ratio_to_best"]),
+        "-" if row["median_total_s"] is None else f"{row['median_total_s']:.2f}",
+    ]
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
+    from rich.table import Table
+
+    table = Table(
+        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, 2, 0, 0)
+    )
+    for name in head:
+        table.add_column(clean(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(styled, row))
+    out().print(table)

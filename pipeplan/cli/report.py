@@ -1,0 +1,76 @@
+"""`plan report`: a result or a comparison as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..instances.errors import UsageError
+from .arguments import (
+    Bandwidth,
+    Batch,
+    Cpus,
+    CpuSlowdown,
+    Devices,
+    Inference,
+    Json,
+    Memory,
+    check_output,
+    cluster,
+    load_instance,
+)
+from .console import out, print_json, styled
+
+_Source = Annotated[
+    str,
+    typer.Argument(metavar="RESULT|FOLDER", help="A result file, or the folder of `plan compare`.", show_default=False),
+]
+_Instance = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[INSTANCE]", help="What was solved; a packaged instance is found by itself.", show_default=False
+    ),
+]
+_Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The page.")]
+
+
+def command(
+    source: _Source,
+    instance: _Instance = None,
+    devices: Devices = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
+    bandwidth: Bandwidth = None,
+    cpu_slowdown: CpuSlowdown = None,
+    inference: Inference = False,
+    batch: Batch = None,
+    output: _Output = "report.html",
+    json: Json = False,
+) -> None:
+    """Write a page that stands alone: summary, tables, Gantt, memory, graph, search, comparison charts."""
+    check_output("--output", output)
+    on = cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch)
+    if Path(source).is_dir():
+        if instance is not None:
+            raise UsageError("A comparison names its instances itself; drop INSTANCE.")
+        from ..planners.compare.comparison import load_comparison
+        from ..planners.report.comparison_page import comparison_page
+
+        text = comparison_page(load_comparison(Path(source)))
+    else:
+        from ..instances.io import load_result
+        from ..instances.lookup import packaged_by_hash
+        from ..planners.report.result_page import result_page
+
+        result = load_result(source)
+        problem = packaged_by_hash(result.problem) if instance is None else load_instance(instance, on)
+        text = result_page(problem, result)
+    from ..instances.io import write_text_atomically
+
+    write_text_atomically(output, text)
+    if json:
+        print_json({"report": output, "bytes": len(text.encode())})
+    else:
+        out().print(styled(f"report: {output}"))

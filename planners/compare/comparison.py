@@ -1,0 +1,133 @@
+"""A comparison in its folder: what is done is read from the journal, the rest is run, tables are written at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...instances.errors import InputError, UsageError
+from ...instances.io import problem_to_text, read_json, write_json
+from .journal import Journal
+from .pool import run_here, run_on_cluster
+from .run import Record, Run, Status
+from .suite import Expanded, Suite, default_jobs, expand
+from .table import tidy
+
+if TYPE_CHECKING:
+    import pandas
+
+JOURNAL, CONTENTS = "runs.jsonl", "comparison.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where and how the runs run."""
+
+    jobs: int | None = None
+    """Runs at a time on this machine; None: as many as leave two cores to each."""
+    cluster: str | None = None
+    """Address of a dask scheduler; None: this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Told after every run, and once before the first with what an earlier comparison left."""
+
+    finished: int
+    total: int
+    record: Record | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What there is to show. `records` are the finished runs by key."""
+
+    expanded: Expanded
+    records: Mapping[str, Record]
+    reused: int
+    interrupted: bool = False
+
+    @property
+    def missing(self) -> int:
+        return len(self.expanded.runs) - len(self.records)
+
+    def table(self) -> pandas.DataFrame:
+        """One row a finished run; see `compare.table`."""
+        return tidy(self.expanded.runs, self.records, self.expanded.published)
+
+
+def compare(
+    suite: Suite,
+    folder: Path,
+    *,
+    workloads: Path | None = None,
+    where: Where | None = None,
+    resume: bool = False,
+    retry_failed: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> Comparison:
+    """Run what is not yet in the folder's journal. An interrupt keeps all finished runs."""
+    expanded = expand(suite, workloads)
+    journal = Journal(_prepared(folder) / JOURNAL)
+    if journal.exists() and not resume:
+        raise UsageError(f"{folder} holds a comparison already; go on with it by --resume, or name another folder.")
+    write_json(folder / CONTENTS, expanded.to_json())
+    wanted = {run.key: run for run in expanded.runs}
+    records = {key: record for key, record in journal.read().items() if key in wanted}
+    if retry_failed:
+        records = {key: record for key, record in records.items() if record.status == Status.DONE}
+    reused, tell = len(records), watch or (lambda progress: None)
+    tell(Progress(reused, len(wanted)))
+
+    def keep(record: Record) -> None:
+        journal.append(record)
+        records[record.run.key] = record
+        tell(Progress(len(records), len(wanted), record))
+
+    todo = [run for key, run in wanted.items() if key not in records]
+    interrupted = _run(todo, expanded, where or Where(), keep)
+    return Comparison(expanded, records, reused, interrupted)
+
+
+def load_comparison(folder: Path) -> Comparison:
+    """What lies in a folder, finished or not."""
+    contents = folder / CONTENTS
+    if not contents.is_file():
+        raise UsageError(
+            f"{folder} holds no comparison ({CONTENTS} is missing); name the folder that `plan compare` wrote."
+        )
+    try:
+        expanded = Expanded.from_json(read_json(contents))
+    except (KeyError, TypeError, ValueError) as reason:
+        problem = f"is no list of runs ({type(reason).__name__}: {reason})"
+        raise InputError("content", problem, "compare again into another folder", str(contents)) from None
+    wanted = {run.key for run in expanded.runs}
+    records = {key: record for key, record in Journal(folder / JOURNAL).read().items() if key in wanted}
+    return Comparison(expanded, records, len(records))
+
+
+def _prepared(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"cannot be made ({reason})", "name another folder", str(folder)) from None
+    return folder
+
+
+def _run(todo: list[Run], expanded: Expanded, where: Where, keep: Callable[[Record], None]) -> bool:
+    """Was it interrupted?"""
+    problems = {key: problem_to_text(problem) for key, problem in expanded.problems.items()}
+    if where.cluster is None:
+        go = partial(run_here, todo, problems, where.jobs or default_jobs(), keep)
+    else:
+        go = partial(run_on_cluster, todo, problems, where.cluster, keep)
+    try:
+        if todo:
+            go()
+    except KeyboardInterrupt:
+        return True
+    return False

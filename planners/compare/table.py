@@ -1,0 +1,156 @@
+"""Tables of a comparison as pandas frames: tidy runs, the best of each method, ratios to the best, profiles.
+
+A run without a verified plan has no value. It never enters a mean; it counts among the runs that the mean leaves
+out, which stand beside it, and in a performance profile it lies within no ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .run import Record, Run
+from .suite import Published
+
+if TYPE_CHECKING:
+    import pandas
+
+DETERMINISTIC = (
+    "instance", "setting", "kind", "method", "formulation", "planner", "solver", "seed", "problem_hash", "status",
+    "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_source",
+)  # fmt: skip
+"""What two undisturbed runs agree on where the limits are deterministic (no clock decides)."""
+MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
+OTHER = ("backend", "backend_version", "pipeplan", "python", "system", "message", "key")
+RUN_COLUMNS = ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")
+CASE = ["instance", "setting"]
+TAUS = tuple(1 + 0.01 * step for step in range(101))
+
+
+def tidy(runs: Sequence[Run], records: Mapping[str, Record], published: Sequence[Published] = ()) -> pandas.DataFrame:
+    """One row a run, in the order of the runs; those that have not finished are left out."""
+    import pandas
+
+    printed = {(entry.instance, entry.setting, entry.method): entry for entry in published}
+    rows = [
+        _row(records[run.key], printed.get((run.instance, run.setting, run.method)))
+        for run in runs
+        if run.key in records
+    ]
+    frame = pandas.DataFrame(rows, columns=[*DETERMINISTIC, *MEASURED, *OTHER])
+    numbers = ["value", "bound", "gap", "published", *MEASURED]
+    frame[numbers] = frame[numbers].astype("Float64")
+    return frame
+
+
+def _row(record: Record, printed: Published | None) -> dict[str, Any]:
+    run, result = record.run, record.result or {}
+    seconds, backend = result.get("seconds", {}), result.get("backend", {})
+    verified = bool(result.get("verified"))
+    return {
+        **{
+            name: getattr(run, name)
+            for name in ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")
+        },
+        "formulation": result.get("formulation") or run.formulation,
+        "planner": result.get("planner") or run.planner,
+        "solver": run.solver,
+        "status": str(record.status),
+        "stop": result.get("stop"),
+        "found": result.get("found"),
+        "value": result.get("objective") if verified else None,
+        "time_unit": result.get("problem", {}).get("time_unit"),
+        "bound": result.get("bound"),
+        "gap": result.get("gap"),
+        "verified": verified,
+        "published": None if printed is None else printed.value,
+        "published_source": None if printed is None else printed.source,
+        **{f"{name}_s": seconds.get(name) for name in ("build", "solve", "total")},
+        "wall_s": record.wall_s,
+        "peak_memory_bytes": record.peak_memory_bytes,
+        "backend": backend.get("name"),
+        "backend_version": backend.get("version"),
+        **{name: record.versions.get(name) for name in ("pipeplan", "python", "system")},
+        "message": record.message or "; ".join(result.get("messages", [])) or None,
+    }
+
+
+def values(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """One line a case, one column a method: the median over seeds; absent where more than half of them failed."""
+    cells = frame.groupby([*CASE, "method"], sort=False)["value"].apply(_median_with_failures)
+    methods, cases = frame["method"].drop_duplicates(), frame[CASE].drop_duplicates()
+    return cells.unstack("method").reindex(index=list(cases.itertuples(index=False, name=None)), columns=methods)
+
+
+def _median_with_failures(cell: pandas.Series[Any]) -> float | None:
+    """A failure is worse than every value: the lower middle of all seeds, or nothing if that is a failure."""
+    found = sorted(float(value) for value in cell.dropna())
+    middle = (len(cell) - 1) // 2
+    return found[middle] if middle < len(found) else None
+
+
+def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """Each method's value over the best of its case."""
+    table = values(frame).astype("Float64")
+    return table.div(table.min(axis=1), axis=0)
+
+
+def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """One line a method: how many it solved and proved, its ratio to the best where it has one, its time."""
+    import pandas
+
+    table = ratios(frame)
+    rows = []
+    for method in table.columns:
+        own = frame[frame["method"] == method]
+        found = [float(ratio) for ratio in table[method].dropna()]
+        rows.append(
+            {
+                "method": method,
+                "runs": len(own),
+                "verified": int(own["verified"].sum()),
+                "proven": int((own["stop"] == "proven").sum()),
+                "cases": int(own[CASE].drop_duplicates().shape[0]),
+                "cases_with_value": len(found),
+                "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in found),
+                "mean_ratio_to_best": _geometric_mean(found),
+                "worst_ratio_to_best": max(found) if found else None,
+                "median_total_s": own["total_s"].median() if own["total_s"].notna().any() else None,
+            }
+        )
+    return pandas.DataFrame(rows)
+
+
+def _geometric_mean(found: Sequence[float]) -> float | None:
+    return math.exp(math.fsum(map(math.log, found)) / len(found)) if found and min(found) > 0 else None
+
+
+def profile(frame: pandas.DataFrame, taus: Sequence[float] = TAUS) -> pandas.DataFrame:
+    """The share of all cases in which a method's value is within a ratio of the best; failures are within none."""
+    import pandas
+
+    table = ratios(frame)
+    cases = max(len(table), 1)
+    shares = {
+        method: [sum(float(ratio) <= tau + 1e-9 for ratio in table[method].dropna()) / cases for tau in taus]
+        for method in table.columns
+    }
+    return pandas.DataFrame({"ratio": list(taus), **shares})
+
+
+def plain_rows(frame: pandas.DataFrame) -> list[dict[str, Any]]:
+    """The rows as plain data: absent is None."""
+    return [
+        {str(name): absent_as_none(value) for name, value in zip(frame.columns, row, strict=True)}
+        for row in frame.itertuples(index=False, name=None)
+    ]
+
+
+def absent_as_none(value: Any) -> Any:
+    """pandas has several words for what is absent."""
+    import pandas
+
+    if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value

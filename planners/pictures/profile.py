@@ -1,0 +1,36 @@
+"""Performance profiles: which share of the cases a method solves within a ratio of the best."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from .canvas import COLOURS, canvas, write_picture
+
+if TYPE_CHECKING:
+    import pandas
+
+STYLES = ("-", "--", "-.", ":")
+
+
+def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> None:
+    """`profile` has a column `ratio` and one column a method, as `compare.table.profile` makes it."""
+    with canvas(7.0, 4.2) as figure:
+        axes = figure.subplots()
+        for i, method in enumerate(column for column in profile.columns if column != "ratio"):
+            style = STYLES[i // len(COLOURS) % len(STYLES)]
+            shares = [100 * share for share in profile[method]]
+            axes.step(
+                profile["ratio"], shares, style, where="post", color=COLOURS[i % len(COLOURS)], label=_plain(method)
+            )
+        axes.set_xlabel("ratio to the best value found")
+        axes.set_ylabel("share of cases (%)")
+        axes.set_ylim(0, 103)
+        axes.grid(True, linewidth=0.3)
+        axes.legend(loc="lower right", fontsize=8)
+        write_picture(figure, path)
+
+
+def _plain(label: object) -> str:
+    """A dollar sign would start a formula."""
+    return str(label).replace("$", r"\$")

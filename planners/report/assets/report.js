@@ -1,0 +1,58 @@
+"use strict";
+// Charts are complete without this script; it adds zooming, the line that says what is under the focus, and sorting.
+
+function say(chart, mark) {
+  const line = chart.querySelector(".said");
+  const title = mark.querySelector("title");
+  if (line && title) line.textContent = title.textContent;
+}
+
+function move(marks, mark, step) {
+  const next = marks[Math.min(marks.length - 1, Math.max(0, marks.indexOf(mark) + step))];
+  mark.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
+
+const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -1e9, End: 1e9 };
+
+for (const chart of document.querySelectorAll(".chart")) {
+  const marks = [...chart.querySelectorAll(".mark")];
+  marks.forEach((mark, i) => {
+    mark.setAttribute("tabindex", i === 0 ? "0" : "-1");
+    mark.addEventListener("focus", () => say(chart, mark));
+    mark.addEventListener("pointerenter", () => say(chart, mark));
+    mark.addEventListener("click", () => mark.focus());
+    mark.addEventListener("keydown", (event) => {
+      if (!(event.key in STEPS)) return;
+      event.preventDefault();
+      move(marks, mark, STEPS[event.key]);
+    });
+  });
+  const zoom = chart.querySelector("input[type=range]");
+  const picture = chart.querySelector("svg[viewBox]");
+  if (zoom && picture) {
+    zoom.addEventListener("input", () => { picture.style.width = zoom.value + "%"; });
+  }
+}
+
+for (const table of document.querySelectorAll("table")) {
+  table.querySelectorAll("th").forEach((head, column) => {
+    const button = head.querySelector("button");
+    if (!button) return;
+    button.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const body = table.tBodies[0];
+      const text = (row) => row.cells[column].textContent.trim();
+      const number = (row) => { const value = parseFloat(text(row)); return Number.isNaN(value) ? null : value; };
+      const rows = [...body.rows].sort((a, b) => {
+        const x = number(a), y = number(b);
+        const order = x !== null && y !== null ? x - y : text(a).localeCompare(text(b));
+        return up ? order : -order;
+      });
+      body.append(...rows);
+    });
+  });
+}

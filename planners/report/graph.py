@@ -1,0 +1,99 @@
+"""The graph of a problem, its nodes coloured by the device or stage that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from .charts import chart, colour, legend, mark, svg
+from .markup import tag
+
+MOST_NODES = 1500
+STEP_X, STEP_Y, RADIUS, MARGIN = 26.0, 20.0, 7.0, 14.0
+SWEEPS = 4
+"""Of the ordering by neighbours within the levels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coloured:
+    """A graph by node numbers, in topological order or not; `groups` are the names that colours stand for."""
+
+    labels: Sequence[str]
+    edges: Sequence[tuple[int, int]]
+    group_of: Sequence[int]
+    groups: Sequence[str]
+
+
+def graph(picture: Coloured, label: str) -> Element | None:
+    """Levels from left to right; None where the graph is too large to be looked at."""
+    count = len(picture.labels)
+    if count > MOST_NODES:
+        return None
+    places = _places(count, picture.edges)
+    drawn = [tag("path", {"class": "edge", "d": _curve(places[u], places[v])}) for u, v in picture.edges]
+    for i, (x, y) in enumerate(places):
+        title = f"{picture.labels[i]}: {picture.groups[picture.group_of[i]]}"
+        shape = {"cx": x, "cy": y, "r": RADIUS, "fill": colour(picture.group_of[i])}
+        drawn.append(mark("circle", shape, title))
+    width = max(x for x, _ in places) + MARGIN
+    height = max(y for _, y in places) + MARGIN
+    return chart(svg(max(width, 320.0), height, label, *drawn), label, True, legend(picture.groups))
+
+
+def numbered(ids: Sequence[Hashable], edges: Sequence[tuple[Hashable, Hashable]]) -> list[tuple[int, int]]:
+    """Edges by positions."""
+    index: Mapping[Hashable, int] = {node: i for i, node in enumerate(ids)}
+    return [(index[u], index[v]) for u, v in edges]
+
+
+def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
+    (x, y), (u, v) = start, end
+    bend = (u - x) / 2
+    return f"M{x:.1f},{y:.1f} C{x + bend:.1f},{y:.1f} {u - bend:.1f},{v:.1f} {u:.1f},{v:.1f}"
+
+
+def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    before: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    for u, v in edges:
+        before[v].append(u)
+        after[u].append(v)
+    level = _levels(before, after)
+    columns: list[list[int]] = [[] for _ in range(max(level, default=0) + 1)]
+    for i in range(count):
+        columns[level[i]].append(i)
+    rank = _ranks(columns, before, after)
+    tallest = max(len(column) for column in columns)
+    places = [(0.0, 0.0)] * count
+    for x, column in enumerate(columns):
+        shift = (tallest - len(column)) / 2
+        for i in column:
+            places[i] = (MARGIN + STEP_X * x, MARGIN + STEP_Y * (rank[i] + shift))
+    return places
+
+
+def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+    """The longest way from a source; nodes on a circle keep the level that they had reached."""
+    waiting = [len(sources) for sources in before]
+    level = [0] * len(before)
+    ready = [i for i, count in enumerate(waiting) if not count]
+    for i in ready:
+        for j in after[i]:
+            level[j] = max(level[j], level[i] + 1)
+            waiting[j] -= 1
+            if not waiting[j]:
+                ready.append(j)
+    return level
+
+
+def _ranks(columns: list[list[int]], before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Each level in the order of the middle of its neighbours: fewer crossings, cheaply."""
+    rank = {i: r for column in columns for r, i in enumerate(column)}
+    for sweep in range(SWEEPS):
+        near = before if sweep % 2 == 0 else after
+        for column in columns if sweep % 2 == 0 else reversed(columns):
+            middle = {i: sum(rank[j] for j in near[i]) / len(near[i]) if near[i] else rank[i] for i in column}
+            column.sort(key=lambda i: (middle[i], rank[i]))
+            rank.update({i: r for r, i in enumerate(column)})
+    return rank

@@ -1,0 +1,204 @@
+"""What a report shows of a plan, by kind of problem: a table of devices or stages, bars, the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ...instances.chain import ChainProblem
+from ...instances.leveled_plan import LeveledPlan
+from ...instances.pattern import PatternPlan
+from ...instances.placement import PlacementProblem
+from ...instances.plan import PlacementPlan
+from ...instances.referee import evaluate
+from ...instances.referee.pattern import evaluate_pattern, memory_profiles
+from ...instances.referee.staged import evaluate_stages
+from ...instances.referee.staged_levels import evaluate_leveled
+from ...instances.staged_plan import StagedPlan
+from ...instances.staging import StagingProblem
+from ..referees import Rules
+from .charts import Line, bars, line_chart, number
+from .graph import Coloured, graph, numbered
+from .page import section, table
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One unit for all sizes of a plan, so that they can be compared."""
+
+    name: str
+    bytes: float
+
+    @classmethod
+    def for_sizes(cls, sizes: Iterable[float | None]) -> Size:
+        most = max((size for size in sizes if size is not None), default=0.0)
+        power = min(len(UNITS) - 1, int(math.log(most, 1024)) if most >= 1 else 0)
+        return cls(UNITS[power], 1024.0**power)
+
+    def of(self, size: float) -> float:
+        return size / self.bytes
+
+    def of_or_none(self, size: float | None) -> float | None:
+        return None if size is None else size / self.bytes
+
+
+def sections(problem: Any, plan: Any, rules: Rules) -> list[Element]:
+    """The sections about the plan itself, recomputed by the referee."""
+    make = _SECTIONS.get(problem.kind)
+    return [] if make is None else [part for part in make(problem, plan, rules) if part is not None]
+
+
+def _placement(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> list[Element | None]:
+    evaluation, unit = evaluate(problem, plan), problem.time_unit or ""
+    used = [device for device in evaluation.devices if device.load > 0 or device.size_bytes > 0]
+    held = {device.name: len(device.nodes) for device in plan.devices}
+    size = Size.for_sizes([*(d.size_bytes for d in used), problem.memory_bytes])
+    head = ["device", "nodes", f"load {unit}", "work", "in", "out", "memory"]
+    rows = [
+        [
+            d.name,
+            str(held[d.name]),
+            *map(number, (d.load, d.compute, d.transfer_in, d.transfer_out)),
+            _bytes(size, d.size_bytes),
+        ]
+        for d in used
+    ]
+    loads = [
+        (d.name, (("work", d.compute), ("transfers in", d.transfer_in), ("transfers out", d.transfer_out)))
+        for d in used
+    ]
+    limit = size.of_or_none(problem.memory_bytes)
+    memory = [(d.name, (("held", size.of(d.size_bytes)),)) for d in used if d.type == "accelerator"]
+    return [
+        section("Devices", table(head, rows, "Recomputed by the referee")),
+        section("Loads", bars(loads, "Load of each device", unit)),
+        section("Memory", bars(memory, "Memory of each accelerator", size.name, limit)) if memory else None,
+        _placement_graph(problem, plan),
+    ]
+
+
+def _placement_graph(problem: PlacementProblem, plan: PlacementPlan) -> Element | None:
+    device_of = {node: d for d, device in enumerate(plan.devices) for node in device.nodes}
+    ids = [node.id for node in problem.nodes]
+    labels = [str(node.name or node.id) for node in problem.nodes]
+    groups = [device_of[node] for node in ids]
+    names = [device.name for device in plan.devices]
+    return _graph(Coloured(labels, numbered(ids, problem.edges), groups, names), "Nodes by device")
+
+
+def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> list[Element | None]:
+    """The stages of level 1, which hold the layers; loads of the levels above are in the drawing of `plan show`."""
+    evaluation, unit = evaluate_leveled(problem, plan, rules.hierarchy), problem.time_unit or ""
+    head = ["stage", "layers", "data", "tensor", "copies", f"load in a copy {unit}", "memory", "in flight"]
+    size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.leaves), problem.memory_bytes])
+    leaves = list(zip(plan.leaves(), evaluation.leaves, strict=True))
+    rows = [
+        [
+            f"stage {i}",
+            *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.copies)),
+            number(cost.load),
+            _bytes(size, cost.memory_bytes),
+            str(cost.in_flight),
+        ]
+        for i, (stage, cost) in enumerate(leaves)
+    ]
+    memory = [(f"stage {i}", (("memory", size.of(cost.memory_bytes)),)) for i, (_, cost) in enumerate(leaves)]
+    note = "Recomputed by the referee; copies: over all levels; the load of the whole is the largest over its levels"
+    limit = size.of_or_none(problem.memory_bytes)
+    return [
+        section("Stages of level 1", table(head, rows, note)),
+        section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
+    ]
+
+
+def _staging(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> list[Element | None]:
+    if isinstance(plan, LeveledPlan):
+        return _leveled(problem, plan, rules)
+    evaluation, unit = evaluate_stages(problem, plan, rules.semantics), problem.time_unit or ""
+    head = ["stage", "layers", "data", "tensor", "devices", f"load {unit}", "memory", "in flight"]
+    names = [f"stage {i}" for i in range(len(plan.stages))]
+    size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.stages), problem.memory_bytes])
+    costs = list(zip(names, plan.stages, evaluation.stages, strict=True))
+    rows = [
+        [
+            name,
+            *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.devices)),
+            number(cost.load),
+            _bytes(size, cost.memory_bytes),
+            str(cost.in_flight),
+        ]
+        for name, stage, cost in costs
+    ]
+    loads = [
+        (n, (("compute", c.compute), ("transfers", c.transfers), ("synchronisation", c.synchronisation)))
+        for n, _, c in costs
+    ]
+    memory = [(name, (("memory", size.of(cost.memory_bytes)),)) for name, _, cost in costs]
+    limit = size.of_or_none(problem.memory_bytes)
+    return [
+        section("Stages", table(head, rows, "Recomputed by the referee; data and tensor: degrees of parallelism")),
+        section("Loads", bars(loads, "Load of each stage", unit)),
+        section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
+        _staging_graph(problem, plan, names),
+    ]
+
+
+def _staging_graph(problem: StagingProblem, plan: StagedPlan, names: list[str]) -> Element | None:
+    stage_of = {node: i for i, stage in enumerate(plan.stages) for node in stage.nodes}
+    ids = [layer.id for layer in problem.layers]
+    edges = numbered(ids, [(edge.source, edge.target) for edge in problem.edges])
+    return _graph(Coloured(list(map(str, ids)), edges, [stage_of[node] for node in ids], names), "Layers by stage")
+
+
+def _chain(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> list[Element | None]:
+    evaluation, unit = evaluate_pattern(problem, plan), problem.time_unit or ""
+    size = Size.for_sizes([evaluation.peak_bytes, problem.memory_bytes])
+    head = ["GPU", "layers", f"busy {unit}", "idle", "in flight", "peak", "at its peak"]
+    rows = [
+        [
+            str(use.gpu),
+            ", ".join(map(str, use.layers)),
+            number(use.busy),
+            number(use.idle),
+            str(use.in_flight),
+            _bytes(size, use.peak_bytes),
+            use.peak_task or "",
+        ]
+        for use in evaluation.devices
+    ]
+    terms = [(f"gpu {use.gpu}", [(n, size.of(held)) for n, held in _terms(use.terms)]) for use in evaluation.devices]
+    limit = size.of_or_none(problem.memory_bytes)
+    lines = []
+    for profile in memory_profiles(problem, plan):
+        points = [(instant.time, size.of(instant.bytes)) for instant in profile.instants]
+        lines.append(Line(f"gpu {profile.gpu}", (*points, (evaluation.period, points[0][1])), steps=True))
+    return [
+        section("GPUs", table(head, rows, "Recomputed by the referee")),
+        section("Memory at the peak", bars(terms, "Memory of each GPU at its peak", size.name, limit)),
+        section("Memory over time", line_chart(lines, "Memory of each GPU over one period", f"time {unit}", size.name)),
+    ]
+
+
+def _terms(terms: Any) -> list[tuple[str, float]]:
+    return [(name.replace("_", " "), float(size)) for name, size in asdict(terms).items()]
+
+
+def _graph(picture: Coloured, label: str) -> Element | None:
+    drawn = graph(picture, label)
+    return None if drawn is None else section("Graph", drawn)
+
+
+def _bytes(size: Size, amount: float) -> str:
+    return f"{number(size.of(amount))} {size.name}"
+
+
+_SECTIONS: Mapping[str, Callable[[Any, Any, Rules], list[Element | None]]] = {
+    "placement": _placement,
+    "staging": _staging,
+    "chain": _chain,
+}

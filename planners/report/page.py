@@ -1,0 +1,68 @@
+"""The frame of a report: one file without any network, readable on a phone and without a mouse."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from xml.etree.ElementTree import Element
+
+from .markup import Node, tag, to_html
+
+
+def page(title: str, sections: Iterable[Element]) -> str:
+    """The whole page as text. Nothing may be loaded or run but our own style and script."""
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
+    head = tag(
+        "head",
+        None,
+        tag("meta", {"charset": "utf-8"}),
+        tag("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),
+        tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
+        tag("link", {"rel": "icon", "href": "data:,"}),
+        tag("title", None, title),
+        tag("style", None, style),
+    )
+    body = tag("body", None, tag("main", None, *sections), tag("script", None, script))
+    return to_html(tag("html", {"lang": "en"}, head, body))
+
+
+def section(title: str, *content: Node, name: str | None = None) -> Element:
+    """A part of the page under a heading."""
+    return tag("section", {"data-part": name or title.lower()}, tag("h2", None, title), *content)
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Element:
+    """Names and values; what is absent says so."""
+    rows: list[Element] = []
+    for name, value in pairs:
+        rows += [tag("dt", None, name), tag("dd", None, "none" if value is None else str(value))]
+    return tag("dl", None, *rows)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Node]], caption: str | None = None) -> Element:
+    """A table that scrolls by itself on a narrow screen; its headings are buttons that sort."""
+    cells = [tag("th", {"scope": "col"}, tag("button", {"type": "button", "class": "sort"}, name)) for name in head]
+    lines = [tag("tr", None, *(tag("td", None, cell) for cell in row)) for row in rows]
+    inner = tag(
+        "table",
+        None,
+        tag("caption", None, caption) if caption else None,
+        tag("thead", None, tag("tr", None, *cells)),
+        tag("tbody", None, *lines),
+    )
+    return tag("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption or "table"}, inner)
+
+
+def details(title: str, *content: Node) -> Element:
+    return tag("details", None, tag("summary", None, title), *content)
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text("utf-8")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

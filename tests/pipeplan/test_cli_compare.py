@@ -1,0 +1,86 @@
+"""`plan compare` on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Plan = Callable[..., Any]
+
+
+def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    said = plan("compare", "tiny-chain", "-m", "greedy", "-m", "dp", "--devices", 2, "--devices", 3, "-o", folder)
+    assert said.code == 0
+    assert "[4/4] " in said.err
+    for words in ("2 devices", "3 devices", "proven", "runs.csv", "tables.md", "profile.svg"):
+        assert words in said.out
+    assert {path.name for path in folder.iterdir()} == {
+        "comparison.json",
+        "runs.jsonl",
+        "runs.csv",
+        "tables.md",
+        "profile.svg",
+    }
+
+
+def test_for_machines_it_is_one_object_with_a_row_a_run(plan: Plan, tmp_path: Path) -> None:
+    facts = plan("compare", "tiny-chain", "-m", "dp", "--seeds", "0,1", "-o", tmp_path / "out", "--json").json
+    assert (facts["schema"], facts["runs"], facts["finished"]) == ("pipeplan.comparison/1", 2, 2)
+    assert [(row["value"], row["stop"], row["seed"]) for row in facts["rows"]] == [(6, "proven", 0), (6, "proven", 1)]
+    (method,) = facts["methods"]
+    assert method["proven"] == 2
+
+
+def test_resume_goes_on_and_without_it_a_comparison_is_safe(plan: Plan, tmp_path: Path) -> None:
+    command = ("compare", "tiny-chain", "-m", "dp", "-o", tmp_path / "out")
+    assert plan(*command).code == 0
+    assert plan(*command).code == 2
+    again = plan(*command, "--resume", "--json")
+    assert again.json["reused"] == 1
+
+
+def test_a_suite_of_ones_own_finds_files_that_stand_beside_it(plan: Plan, tmp_path: Path) -> None:
+    assert plan("generate", "layered", "--nodes", 8, "--devices", 2, "-o", tmp_path / "mine.json").code == 0
+    suite = tmp_path / "suite.toml"
+    suite.write_text('[[instances]]\nsource = "mine.json"\n[[methods]]\nmethod = "dp"\n', encoding="utf-8")
+    facts = plan("compare", "--suite", suite, "-o", tmp_path / "out", "--json").json
+    assert [(row["instance"], row["stop"]) for row in facts["rows"]] == [("mine", "proven")]
+
+
+def test_no_plan_at_all_is_exit_code_1(plan: Plan, tmp_path: Path) -> None:
+    said = plan("compare", "tiny-chain", "-m", "one-device", "-o", tmp_path / "out")
+    assert said.code == 1
+    assert json.loads((tmp_path / "out" / "runs.jsonl").read_text())["status"] == "done"
+
+
+def test_suites_are_listed(plan: Plan) -> None:
+    assert "tarnawski-table1" in plan("compare", "--suites").out
+    assert {suite["name"] for suite in plan("compare", "--suites", "--json").json["suites"]} >= {"beaumont-figures"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "Name instances and at least one --method"),
+        (("tiny-chain",), "Name instances and at least one --method"),
+        (("tiny-chain", "-m", "dp", "--quick"), "--quick says which part of a suite"),
+        (("tiny-chain", "--suite", "piper-fig1"), "A suite says itself what is compared"),
+        (("tiny-chain", "-m", "dp", "--seeds", "0,x"), "--seeds is '0,x'"),
+        (("tiny-chain", "-m", "dp", "--workloads", "/nowhere/at/all"), "which is no folder"),
+        (("tiny-chain", "-m", "dp", "--threads", "0"), "threads is 0"),
+        (("tiny-chain", "-m", "dp", "--devices", "0"), "accelerators"),
+        (("golden-4", "-m", "dp"), "none is among the instances"),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
+    plan: Plan, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    said = plan("compare", *arguments, "-o", tmp_path / "out")
+    assert said.code == 2
+    assert words in said.err
+    assert "Traceback" not in said.err

@@ -1,0 +1,71 @@
+"""The pages of the documentation: what they tell a reader to type works as it is written there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+Plan = Callable[..., Any]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page in a language."""
+    text = (DOCS / page).read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The `plan` commands of a page, as words."""
+    joined = "\n".join(blocks(page, "sh")).replace("\\\n", " ")
+    words = [shlex.split(line) for line in joined.splitlines()]
+    return [line[1:] for line in words if line and line[0] == "plan"]
+
+
+@pytest.fixture
+def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`mine.json` as the tutorial says, in the folder where the commands run."""
+    (model,) = blocks("tutorial.md", "json")
+    path = tmp_path / "mine.json"
+    path.write_text(model, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_model: Path) -> None:
+    lines = [line for line in commands("tutorial.md") if line[:2] != ["solve", "--formulation"]]
+    assert [line[0] for line in lines] == ["solve", "show", "report", "compare", "report"]
+    for line in lines:
+        assert plan(*line).code == 0, line
+    assert (own_model.parent / "comparison.html").stat().st_size > 10_000
+    assert "*proven*" in (own_model.parent / "comparison" / "tables.md").read_text("utf-8")
+
+
+def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
+    from pipeplan.planners.compare.suite import expand
+    from pipeplan.planners.compare.suite_file import load_suite
+
+    (text,) = blocks("howto.md", "toml")
+    path = own_model.with_name("suite.toml")
+    path.write_text(text, encoding="utf-8")
+    assert len(expand(load_suite(str(path))).runs) == 6
+
+
+def test_every_command_of_the_pages_has_options_that_exist(plan: Plan) -> None:
+    for page in ("tutorial.md", "howto.md"):
+        for name, *words in commands(page):
+            known = plan(name, "--help").out
+            assert not [word for word in words if word.startswith("--") and word not in known], (page, name)
+
+
+def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
+    from pipeplan.instances.kinds import PLAN_KIND
+
+    (text,) = blocks("formats.md", "json")
+    assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(PLAN_KIND.values())
