@@ -17,12 +17,14 @@ from .staging import StagingProblem
 Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem
 Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan | StageGraphPlan
 
-_PLAN_KIND = {
+PLAN_KIND = {
     PlacementProblem.kind: PlacementPlan.kind,
     ChainProblem.kind: PatternPlan.kind,
     StagingProblem.kind: StagedPlan.kind,
     GraphPipelineProblem.kind: StageGraphPlan.kind,
 }
+"""The kind of plan that solves each kind of problem, where it has no levels: see `plan_kind`."""
+
 _PLAN_TYPES: tuple[type[Plan], ...] = (PlacementPlan, PatternPlan, StagedPlan, LeveledPlan, StageGraphPlan)
 
 
@@ -30,7 +32,7 @@ def plan_kind(problem: Problem) -> str:
     """The kind of plan that solves the problem: of stagings on devices within devices a tree of stages."""
     if isinstance(problem, StagingProblem) and problem.levels:
         return LeveledPlan.kind
-    return _PLAN_KIND[problem.kind]
+    return PLAN_KIND[problem.kind]
 
 
 def any_plan_from_json(data: object, where: str = "plan") -> Plan:

@@ -25,6 +25,7 @@ from ...instances.referee.staged import evaluate_stages
 from ...instances.staged_plan import PlannedStage, StagedPlan
 from ...instances.staging import StagingProblem
 from .hierarchy import downsets
+from .model import ROUNDING
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
@@ -150,7 +151,10 @@ class Counted:
 
         fewest = np.zeros(self.costs.most + 2, dtype=np.int64)
         done = 0  # sums below this have their number
+        least = self.costs.floor(shape) * (1 - ROUNDING)
         for d in self.costs.replicas(shape):
+            if least > limit * d:
+                continue
             reach = min(d * (self.costs.most_in_flight(shape, d, limit) - 1) + 1, self.costs.most + 1 - d)
             if reach > done:
                 fewest[done:reach] = d

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ class StageCosts:
             self._near[u].append((number, v))
             self._near[v].append((number, u))
         self._rows: dict[Shape, list[_Row] | None] = {}
+        self._floors: dict[Shape, float] = {}
+        self._loads: dict[tuple[Shape, int, int], float | None] = {}
         self._choices: dict[tuple[Shape, int, int], Choice | None] = {}
         weights = (
             {way.weight_bytes for way in ways} for layer in problem.layers for ways in layer.configurations.values()
@@ -55,8 +58,21 @@ class StageCosts:
             return range(1, most + 1)
         return [d for d in range(1, most + 1) if not self.problem.micro_batches % d]
 
+    def floor(self, shape: Shape) -> float:
+        """No load on d replicas is below a d-th of this: the fastest configurations, and no weights."""
+        if shape not in self._floors:
+            rows = self._of(shape)
+            self._floors[shape] = math.inf if rows is None else sum(min(row.times) for row in rows)
+        return self._floors[shape]
+
     def load(self, shape: Shape, d: int, in_flight: int) -> float | None:
         """Time per micro-batch; None where nothing fits into the memory."""
+        key = (shape, d, in_flight)
+        if key not in self._loads:
+            self._loads[key] = self._load(shape, d, in_flight)
+        return self._loads[key]
+
+    def _load(self, shape: Shape, d: int, in_flight: int) -> float | None:
         choice = self._choice(shape, d, in_flight)
         rows = self._of(shape)
         if choice is None or rows is None:

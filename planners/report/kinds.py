@@ -9,12 +9,14 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ...instances.chain import ChainProblem
+from ...instances.leveled_plan import LeveledPlan
 from ...instances.pattern import PatternPlan
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ...instances.referee import evaluate
 from ...instances.referee.pattern import evaluate_pattern, memory_profiles
 from ...instances.referee.staged import evaluate_stages
+from ...instances.referee.staged_levels import evaluate_leveled
 from ...instances.staged_plan import StagedPlan
 from ...instances.staging import StagingProblem
 from ..referees import Rules
@@ -89,7 +91,34 @@ def _placement_graph(problem: PlacementProblem, plan: PlacementPlan) -> Element 
     return _graph(Coloured(labels, numbered(ids, problem.edges), groups, names), "Nodes by device")
 
 
-def _staging(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> list[Element | None]:
+def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> list[Element | None]:
+    """The stages of level 1, which hold the layers; loads of the levels above are in the drawing of `plan show`."""
+    evaluation, unit = evaluate_leveled(problem, plan, rules.hierarchy), problem.time_unit or ""
+    head = ["stage", "layers", "data", "tensor", "copies", f"load in a copy {unit}", "memory", "in flight"]
+    size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.leaves), problem.memory_bytes])
+    leaves = list(zip(plan.leaves(), evaluation.leaves, strict=True))
+    rows = [
+        [
+            f"stage {i}",
+            *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.copies)),
+            number(cost.load),
+            _bytes(size, cost.memory_bytes),
+            str(cost.in_flight),
+        ]
+        for i, (stage, cost) in enumerate(leaves)
+    ]
+    memory = [(f"stage {i}", (("memory", size.of(cost.memory_bytes)),)) for i, (_, cost) in enumerate(leaves)]
+    note = "Recomputed by the referee; copies: over all levels; the load of the whole is the largest over its levels"
+    limit = size.of_or_none(problem.memory_bytes)
+    return [
+        section("Stages of level 1", table(head, rows, note)),
+        section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
+    ]
+
+
+def _staging(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> list[Element | None]:
+    if isinstance(plan, LeveledPlan):
+        return _leveled(problem, plan, rules)
     evaluation, unit = evaluate_stages(problem, plan, rules.semantics), problem.time_unit or ""
     head = ["stage", "layers", "data", "tensor", "devices", f"load {unit}", "memory", "in flight"]
     names = [f"stage {i}" for i in range(len(plan.stages))]

@@ -223,3 +223,10 @@ def test_a_tree_without_levels_is_refused_in_a_sentence(plan: Callable[..., Any]
     said = plan("verify", "tiny-stages", file)
     assert said.code == 2
     assert "is of the kind leveled-stages, but the problem is a staging; give a plan of the kind stages" in said.err
+
+
+def test_a_tree_has_a_report_page(plan: Callable[..., Any], tmp_path: Path) -> None:
+    result, page = tmp_path / "result.json", tmp_path / "page.html"
+    assert plan("solve", "tiny-levels", "--output", result).code == 0
+    assert plan("report", result, "--output", page).code == 0
+    assert "Stages of level 1" in page.read_text("utf-8")
