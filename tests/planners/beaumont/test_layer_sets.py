@@ -23,7 +23,7 @@ from pipeplan.instances.result import Stop
 from pipeplan.planners.beaumont import layer_sets, levels, search
 from pipeplan.planners.beaumont.annealing import canonical
 from pipeplan.planners.beaumont.exact import PLANNER
-from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, allocation_of, layers_of, load_sets
+from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of, load_sets
 from pipeplan.planners.beaumont.levels import Levels
 from pipeplan.planners.beaumont.schedule import fit
 from pipeplan.planners.beaumont.solver import Solver
@@ -114,9 +114,10 @@ def test_load_sets_leave_out_what_overloads_this_gpu_or_the_others() -> None:
 
 def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
     while not partitions.done:
-        sets = partitions.next()
-        if sets is not None:
-            yield allocation_of(partitions.chain, sets)
+        allocation = partitions.next()
+        if allocation is not None:
+            partitions.settle()
+            yield allocation
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
@@ -146,6 +147,18 @@ def test_threads_that_walk_together_see_what_one_sees() -> None:
         thread.join()
     assert alone
     assert sorted(found) == alone
+
+
+def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
+    chain = whole(small_chain(2).replace(memory_bytes=100, gpus=1))
+    walk = Partitions(chain, Facts(chain), sum(chain.durations), [(1 << chain.layers) - 1])
+    found = [walk.next() for _ in range(5)]
+    assert (0,) * chain.layers in found
+    assert walk.idle
+    assert not walk.done
+    walk.settle()
+    assert walk.next() is None
+    assert walk.done
 
 
 def test_a_level_that_takes_long_waits_for_a_lower_one() -> None:
