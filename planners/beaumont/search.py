@@ -1,7 +1,8 @@
 """The decomposition: allocations that may fit from the relaxation, their schedules by CP, and what both have refuted.
 
-Everything up to `lower` is refuted; the plan is the best pattern so far. Each worker takes a level in between, asks
-the relaxation for an allocation that may reach it, and examines that one: its GPUs alone, in pairs, then the whole.
+Everything up to `lower` is refuted; the plan is the best pattern so far. Each worker takes a level in between. Where
+the sets of layers that one GPU can hold are few, they walk together over the partitions into such sets. Elsewhere each
+asks the relaxation for an allocation that may reach the level, and examines it: its GPUs alone, in pairs, the whole.
 Either the level is exhausted, which lifts the lower bound, or a core is learnt, or a better pattern is found. Steps
 that lift the bound and steps that look for better patterns take turns.
 """

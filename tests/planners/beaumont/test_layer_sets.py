@@ -22,6 +22,7 @@ from pipeplan.instances.referee.pattern import verify_pattern
 from pipeplan.instances.result import Stop
 from pipeplan.planners.beaumont import layer_sets, levels, search
 from pipeplan.planners.beaumont.annealing import canonical
+from pipeplan.planners.beaumont.compiled import compiled
 from pipeplan.planners.beaumont.exact import PLANNER
 from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of, load_sets
 from pipeplan.planners.beaumont.levels import Levels
@@ -87,6 +88,17 @@ def test_refuted_is_what_the_constraint_model_refutes(seed: int) -> None:
             assert refuted is not fits
         else:
             assert not (refuted and fits)
+
+
+@pytest.mark.slow
+def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(24):
+        chain, sets = whole(small_chain(seed)), some_sets(random.Random(seed), 4)
+        period = max(sum(chain.load(layer) for layer in layers_of(members)) for members in sets) + 2
+        plain = Facts(chain).refuted(sets, period, 100)
+        with monkeypatch.context() as patch:
+            patch.setattr(layer_sets, "compiled", compiled)
+            assert Facts(chain).refuted(sets, period, 100) is plain
 
 
 def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
