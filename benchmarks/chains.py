@@ -1,17 +1,22 @@
 """Proofs on random chains in the shape of a residual network: medians over committed seeds.
 
-    python benchmarks/chains.py [--sizes 8x4,10x4] [--seeds 1,2,3,4,5] [--share 0.3] [--limit 600] [--csv OUT.csv]
+    python benchmarks/chains.py [--cases 8x4,10x4,18x4@none] [--seeds 1,2,3,4,5] [--limit 600] [--limits 18x4=90]
+                                [--csv OUT.csv] [--output docs]
 
-The memory lies `share` of the way between what an eager pipeline of the best contiguous stages needs with one batch
-in flight and with two more batches than GPUs; `--share none` takes the limit away.
+A case is layers x GPUs @ share: the memory lies that share (0.3 unless told) of the way between what an eager pipeline
+of the best contiguous stages needs with one batch in flight and with two more batches than GPUs; `none` takes the limit
+away. `--output` writes the page chains.md; the machine should have nothing else to do.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from statistics import median
 
 import pipeplan
@@ -20,58 +25,162 @@ from pipeplan.planners.beaumont.contiguous import best_contiguous
 from pipeplan.planners.beaumont.eager import memory_levels
 from pipeplan.planners.options import SolveOptions
 
-COLUMNS = ("size", "seed", "memory", "contiguous", "period", "bound", "gap", "stop", "seconds")
+CASES = "6x2,6x4,8x4,10x4,12x4,15x4,18x4@none,18x4,18x8"
+TIGHT = 0.3
 
 
-def run(size: str, seed: int, share: float | None, limit_s: float) -> dict[str, object]:
+@dataclass(frozen=True)
+class Study:
+    """What the specification's study measured on chains of its own by the same recipe."""
+
+    gap: float
+    seconds: float
+    how: str
+
+
+STUDY = {
+    "6x2": Study(0.0, 2.0, "CP-SAT"),
+    "6x4": Study(0.0, 4.2, "CP-SAT"),
+    "8x4": Study(0.0, 5.3, "decomposition"),
+    "10x4": Study(0.0, 84.0, "decomposition"),
+    "15x4": Study(0.24, 100.0, "decomposition"),
+    "18x4@none": Study(0.0, 3.9, "CP-SAT"),
+    "18x4": Study(0.36, 150.0, "decomposition"),
+    "18x8": Study(0.33, 90.0, "decomposition"),
+}
+TARGETS = {
+    "8x4": "proven in 5 s",
+    "10x4": "proven in 30 s",
+    "12x4": "proven in 10 min",
+    "18x4@none": "proven in 2 s",
+    "18x4": "gap of 18 % at 10 min",
+    "18x8": "gap of 16.5 % at 10 min",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    case: str
+    seed: int
+    memory: float | None
+    contiguous: float | None
+    period: float | None
+    bound: float | None
+    gap: float | None
+    stop: str
+    seconds: float
+
+
+def run(case: str, seed: int, limit_s: float) -> Row:
+    size, _, share = case.partition("@")
     layers, gpus = map(int, size.split("x"))
     problem = resnet_like(layers, gpus, seed)
-    if share is not None:
-        problem = tightness(problem, *memory_levels(problem), share)
+    if share != "none":
+        problem = tightness(problem, *memory_levels(problem), float(share or TIGHT))
     stages = best_contiguous(problem)
     begun = time.monotonic()
     result = pipeplan.solve(problem, planner="exact-beaumont", limits=SolveOptions(time_limit_s=limit_s))
-    return {
-        "size": size,
-        "seed": seed,
-        "memory": problem.memory_bytes,
-        "contiguous": None if stages is None else stages.period,
-        "period": result.objective,
-        "bound": result.bound,
-        "gap": result.gap,
-        "stop": str(result.stop),
-        "seconds": round(time.monotonic() - begun, 2),
-    }
+    return Row(
+        case=case,
+        seed=seed,
+        memory=problem.memory_bytes,
+        contiguous=None if stages is None else stages.period,
+        period=result.objective,
+        bound=result.bound,
+        gap=result.gap,
+        stop=str(result.stop),
+        seconds=round(time.monotonic() - begun, 2),
+    )
 
 
-def summary(size: str, rows: list[dict[str, object]]) -> str:
-    gaps = [row["gap"] for row in rows if isinstance(row["gap"], float)]
-    seconds = [row["seconds"] for row in rows if isinstance(row["seconds"], float)]
-    proven = sum(row["stop"] == "proven" for row in rows)
-    gap = f"{median(gaps):.1%}" if gaps else "-"
-    return f"{size}: {proven} of {len(rows)} proven, median gap {gap}, median {median(seconds):.1f} s"
+def _median(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _ratio(ours: float | None, theirs: float) -> str:
+    return "" if ours is None or not theirs else f"{ours / theirs:.2f}"
+
+
+def summary(case: str, rows: list[Row]) -> str:
+    """One line of the page's first table."""
+    gap, seconds = _median([row.gap for row in rows]), _median([row.seconds for row in rows])
+    proven = sum(row.stop == "proven" for row in rows)
+    gained = [row.period / row.contiguous for row in rows if row.period is not None and row.contiguous]
+    study = STUDY.get(case)
+    theirs = ["", "", "", ""]
+    if study is not None:
+        theirs = [_share(study.gap), f"{study.seconds:g} ({study.how})"]
+        theirs += [_ratio(gap, study.gap), _ratio(seconds, study.seconds)]
+    ours = [f"{proven} of {len(rows)}", _share(gap), f"{seconds:.1f}", f"{median(gained):.3f}" if gained else ""]
+    return "| " + " | ".join([case, *ours, *theirs, TARGETS.get(case, "")]) + " |"
+
+
+HEADER = (
+    "| case | proven | gap | s | period / contiguous | gap there | s there | gap ratio | s ratio | wanted |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+)
+
+
+def page(rows: list[Row], words: str, load: float) -> str:
+    cases = list(dict.fromkeys(row.case for row in rows))
+    lines = [
+        "# Proofs on chains: measured",
+        "",
+        f"Made by `python benchmarks/chains.py {words}`".rstrip() + f" with {os.cpu_count()} cores;",
+        f"the load average of the machine was {load:.1f} when it began (these figures want an idle machine: 0).",
+        "",
+        "Medians over the seeds. A case is layers x GPUs with tight memory (a share of 0.3), or without any: `@none`.",
+        "The figures called *there* are those of the specification's study (section 8): one chain per case by the same",
+        "recipe, but not the same numbers, on one solver thread of a shared machine. Ratios are ours over theirs.",
+        "",
+        *HEADER,
+        *(summary(case, [row for row in rows if row.case == case]) for case in cases),
+        "",
+        "## Each run",
+        "",
+        "| case | seed | memory | contiguous | period | bound | gap | stop | s |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        memory = "none" if row.memory is None else f"{row.memory:g}"
+        numbers = ["" if value is None else f"{value:g}" for value in (row.contiguous, row.period, row.bound)]
+        cells = [row.case, str(row.seed), memory, *numbers, _share(row.gap), row.stop, f"{row.seconds:.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=CASES)
+    parser.add_argument("--seeds", default="1,2,3,4,5")
+    parser.add_argument("--limit", type=float, default=600.0)
+    parser.add_argument("--limits", default="", help="other limits in seconds for some cases: 18x4=90,18x8=90")
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--output", type=Path)
+    return parser.parse_args()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="8x4,10x4")
-    parser.add_argument("--seeds", default="1,2,3,4,5")
-    parser.add_argument("--share", default="0.3")
-    parser.add_argument("--limit", type=float, default=600.0)
-    parser.add_argument("--csv")
-    wishes = parser.parse_args()
-    share = None if wishes.share == "none" else float(wishes.share)
-    rows: list[dict[str, object]] = []
-    for size in wishes.sizes.split(","):
+    wishes, load = _arguments(), os.getloadavg()[0]
+    limits = dict(item.split("=") for item in wishes.limits.split(",") if item)
+    rows: list[Row] = []
+    for case in wishes.cases.split(","):
         for seed in map(int, wishes.seeds.split(",")):
-            rows.append(run(size, seed, share, wishes.limit))
-            print("  ".join(f"{name} {rows[-1][name]}" for name in COLUMNS), flush=True)
-        print(summary(size, [row for row in rows if row["size"] == size]), flush=True)
+            rows.append(run(case, seed, float(limits.get(case, wishes.limit))))
+            print(rows[-1], flush=True)
+        print("\n".join([*HEADER, summary(case, [row for row in rows if row.case == case])]), flush=True)
+        if wishes.output:
+            wishes.output.joinpath("chains.md").write_text(page(rows, " ".join(sys.argv[1:]), load), encoding="utf-8")
     if wishes.csv:
-        with open(wishes.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+        with wishes.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, [field.name for field in fields(Row)])
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(map(asdict, rows))
 
 
 if __name__ == "__main__":

@@ -104,8 +104,10 @@ class Partitions:
     done: bool = False
 
     def __post_init__(self) -> None:
+        self.found: list[tuple[int, ...]] = []
+        """All candidates so far, as allocations."""
         self._lock = threading.Lock()
-        self._running = 0
+        self._running = self._unsettled = 0
         self._good: list[int] = []
         self._bits: Any = None
         self._together: dict[int, Any] = {}
@@ -113,29 +115,42 @@ class Partitions:
         self._walks: deque[Walk] = deque(map(self._alone, chunks))
 
     def next(self) -> tuple[int, ...] | None:
-        """The sets of a candidate; None: call again, unless `done`."""
+        """A candidate, as an allocation, to be settled; None: call again, unless `done` or `idle`."""
         walk = self._take()
         if walk is None:
             return None
-        end, found, ended = monotonic() + SLICE_S, None, True
-        try:
-            for found in walk:
-                if found is not None or monotonic() > end:
-                    ended = False
-                    break
-        finally:
-            with self._lock:
-                self._running -= 1
-                if not ended:
-                    self._walks.appendleft(walk)
-        return found
+        end, sets, ended = monotonic() + SLICE_S, None, True
+        for sets in walk:
+            if sets is not None or monotonic() > end:
+                ended = False
+                break
+        allocation = None if ended or sets is None else allocation_of(self.chain, sets)
+        with self._lock:
+            self._running -= 1
+            if not ended:
+                self._walks.appendleft(walk)
+            if allocation is not None:
+                self.found.append(allocation)
+                self._unsettled += 1
+        return allocation
+
+    def settle(self) -> None:
+        """What was to be done about one candidate is done; until then the walk is not."""
+        with self._lock:
+            self._unsettled -= 1
+
+    @property
+    def idle(self) -> bool:
+        """Is nothing left but candidates that are being settled?"""
+        with self._lock:
+            return bool(self._unsettled) and not self._walks and not self._running
 
     def _take(self) -> Walk | None:
         """A piece of the walk that nobody is on."""
         with self._lock:
             if not self._walks and not self._running:
                 if self._bits is not None:
-                    self.done = True
+                    self.done = not self._unsettled
                     return None
                 self._walks.extend(self._branches())
             if self._walks:

@@ -16,7 +16,8 @@ CLOSE_SHARE = 0.01
 """A gap this small, relative to the longest period of interest, is taken at once."""
 PATIENCE_S = 15.0
 """At a level before a lower one is exhausted first; doubled when it comes back to it."""
-MOST_SETS = 40_000
+MOST_SETS = 20_000
+"""A table of which may be together takes a byte for each pair of those that a GPU can hold."""
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """The decomposition: allocations that may fit from the relaxation, their schedules by CP, and what both have refuted.
 
-Everything up to `lower` is refuted; the plan is the best pattern so far. Each worker takes a level in between, asks
-the relaxation for an allocation that may reach it, and examines that one: its GPUs alone, in pairs, then the whole.
+Everything up to `lower` is refuted; the plan is the best pattern so far. Each worker takes a level in between. Where
+the sets of layers that one GPU can hold are few, they walk together over the partitions into such sets. Elsewhere each
+asks the relaxation for an allocation that may reach the level, and examines it: its GPUs alone, in pairs, the whole.
 Either the level is exhausted, which lifts the lower bound, or a core is learnt, or a better pattern is found. Steps
 that lift the bound and steps that look for better patterns take turns.
 """
@@ -22,7 +23,6 @@ from ...instances.pattern import PatternPlan
 from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .compiled import ready
-from .layer_sets import allocation_of
 from .levels import Levels
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
@@ -146,10 +146,10 @@ class Search:
             waiting = sorted(self.busy | set(self.postponed) | set(self.undecided))
         if annealing:
             self._anneal()
-        elif not self._walk(waiting):
+        elif not self._walk():
             self._relax(level, improving, refuted, waiting)
 
-    def _walk(self, waiting: Sequence[tuple[int, ...]]) -> bool:
+    def _walk(self) -> bool:
         """Go on with the walk over partitions, where there is one."""
         if self.plan is None or monotonic() - self.started < BRIEF_S or not self.levels.ready():
             return False
@@ -157,12 +157,13 @@ class Search:
             walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
         if walk is None:
             return False
-        sets = walk.next()
-        if sets is not None:
-            self._try(allocation_of(self.chain, sets), walk.period)
+        allocation = walk.next()
+        if allocation is not None:
+            self._try(allocation, walk.period)
+            walk.settle()
         elif walk.done:
-            self._exhausted(walk.period, waiting)
-        return True
+            self._exhausted(walk.period, walk.found)
+        return not walk.idle
 
     def _try(self, allocation: tuple[int, ...], level: int) -> None:
         """Schedule a candidate, unless it is known."""
@@ -218,13 +219,13 @@ class Search:
         return floor + max(1, int(self.share * gap))
 
     def _exhausted(self, level: int, waiting: Sequence[tuple[int, ...]]) -> None:
-        """Only allocations under examination, or postponed ones, can be at the level."""
+        """Only those of the waiting allocations that are under examination or postponed can be at the level."""
         with self.changed:
             if any(allocation in self.busy for allocation in waiting):
                 self.changed.wait(1.0)
                 return
-            late = [(period, a) for a, period in self.postponed.items() if period < level]
-            unclear = [period for period in self.undecided.values() if period < level]
+            late = [(period, a) for a, period in self.postponed.items() if period < level and a in waiting]
+            unclear = [period for a, period in self.undecided.items() if period < level and a in waiting]
             self._lift(min([level, *unclear, *(period for period, _ in late)]))
             if not late:
                 self.exhausted = bool(unclear) and level >= self.ceiling

@@ -343,6 +343,28 @@ def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
     return bool(room.min() >= 0)
 
 
+def list_memory(tables: Tables, gpu: Any, place: Any, own: Any, kept: Any, direct: Any, counts: Any) -> None:
+    """The rows of a part for what tasks hold, for what is kept, and for what waits; `counts` says how many."""
+    tasks = len(tables.durations)
+    layers = tasks // 2
+    for task in range(tasks):
+        layer = min(task, tasks - 1 - task)
+        g = gpu[layer]
+        if g < 0:
+            continue
+        own[counts[0]] = place[task], tables.own[task], g
+        counts[0] += 1
+        if task < layers and tables.activations[task] > 0:
+            kept[counts[1]] = place[task], place[tasks - 1 - task], tables.activations[task], g
+            counts[1] += 1
+        following = task + 1
+        if tables.inputs_only or following == tasks or gpu[min(following, tasks - 1 - following)] != g:
+            continue
+        if tables.activations[following] > 0:
+            direct[counts[2]] = place[task], place[following], tables.activations[following], g
+            counts[2] += 1
+
+
 def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
     """Is it proven, with so many nodes at most, that no pattern with the period has these layers on these GPUs?
 
@@ -360,22 +382,7 @@ def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
     own, kept = np.zeros((tasks, 3), dtype=np.int64), np.zeros((layers, 4), dtype=np.int64)
     direct = np.zeros((tasks, 4), dtype=np.int64)
     counts = np.zeros(3, dtype=np.int64)
-    for task in range(tasks):
-        layer = min(task, tasks - 1 - task)
-        g = gpu[layer]
-        if g < 0:
-            continue
-        own[counts[0]] = place[task], tables.own[task], g
-        counts[0] += 1
-        if task < layers and tables.activations[task] > 0:
-            kept[counts[1]] = place[task], place[tasks - 1 - task], tables.activations[task], g
-            counts[1] += 1
-        following = task + 1
-        if tables.inputs_only or following == tasks or gpu[min(following, tasks - 1 - following)] != g:
-            continue
-        if tables.activations[following] > 0:
-            direct[counts[2]] = place[task], place[following], tables.activations[following], g
-            counts[2] += 1
+    list_memory(tables, gpu, place, own, kept, direct, counts)
     part = Part(
         period, durations[:n], lags[:n], resources[:n],
         own[: counts[0]], kept[: counts[1]], direct[: counts[2]], room, area,
