@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import PipeplanError, show
 from ..graph import adjacency, find_cycle, topological_order
 from ..graph_pipeline import GraphPipelineProblem
-from ..simulation import DeadlockError, Simulation, run
+from ..simulation import DeadlockError, iteration_time
 from ..simulation.from_stage_graph import stage_graph_pipeline
 from ..stage_graph import GraphStage, StageGraphPlan
 from .stage_graph_costs import GraphStageCost, forced_edges, required_in_flight, stage_costs
@@ -69,23 +69,25 @@ def evaluate_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) ->
         raise NotAStageGraphError(fault.message)
     costs = stage_costs(problem, plan)
     bottleneck = max(range(len(costs)), key=lambda i: costs[i].time_per_sample)
-    simulation = None
+    iteration = None
     if not [*_micro_batches(problem, plan), *_plan_edges(problem, plan)]:
-        simulation = _simulated(problem, plan)
+        outcome = _simulated(problem, plan)
+        iteration = outcome if isinstance(outcome, float) else None
     return StageGraphEvaluation(
         stages=costs,
         time_per_sample=costs[bottleneck].time_per_sample,
         bottleneck=bottleneck,
-        iteration=simulation.iteration if isinstance(simulation, Simulation) else None,
+        iteration=iteration,
         depth=_depth(problem, plan),
         devices=sum(stage.devices for stage in plan.stages),
         peak_memory_bytes=max(cost.memory_bytes for cost in costs),
     )
 
 
-def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Simulation | DeadlockError:
+def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | DeadlockError:
+    """The time of an iteration, or why there is none."""
     try:
-        return run(stage_graph_pipeline(problem, plan))
+        return float(iteration_time(stage_graph_pipeline(problem, plan)))
     except DeadlockError as error:
         return error
 
