@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
 
@@ -18,7 +19,7 @@ def series_parallel_arcs(count: int, rng: random.Random) -> list[tuple[int, int]
         ends = [grow(a, b, not series) for a, b in zip([low, *cuts], [*cuts, high], strict=True)]
         if not series:
             return [v for sources, _ in ends for v in sources], [v for _, sinks in ends for v in sinks]
-        for (_, sinks), (sources, _) in zip(ends, ends[1:], strict=False):
+        for (_, sinks), (sources, _) in pairwise(ends):
             arcs.extend((u, v) for u in sinks for v in sources)
         return ends[0][0], ends[-1][1]
 

@@ -15,6 +15,7 @@ from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.referee.stage_graph import evaluate_stage_graph
+from ...instances.referee.stage_graph_costs import stage_costs
 from ...instances.result import Stop
 from ...instances.series_parallel import contracted
 from ...instances.stage_graph import StageGraphPlan
@@ -65,10 +66,27 @@ def answers(search: Search, mixed: bool) -> Iterator[Answer]:
 
 
 def value_of(
-    problem: GraphPipelineProblem, plan: StageGraphPlan, objective: str, time_per_sample: float
+    problem: GraphPipelineProblem, plan: StageGraphPlan, objective: str, time: float, known: float | None = None
 ) -> float | None:
-    """The claim by which plans are compared; None: its schedule cannot be run."""
-    return time_per_sample if objective == "time-per-sample" else evaluate_stage_graph(problem, plan).iteration
+    """The claim by which plans are compared: `time` per sample, or simulated time of a mini-batch.
+
+    None: the schedule cannot be run, or its passes alone take no less than what is known.
+    """
+    if objective == "time-per-sample":
+        return time
+    # Small micro-batches are slow, and there are many of them: most need not be simulated.
+    if known is not None and busiest(problem, plan) >= known:
+        return None
+    return evaluate_stage_graph(problem, plan).iteration
+
+
+def busiest(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
+    """The longest time that a stage computes: no iteration is shorter."""
+    costs = stage_costs(problem, plan)
+    return max(
+        problem.mini_batch // stage.micro_batch * (cost.forward + cost.backward)
+        for stage, cost in zip(plan.stages, costs, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -101,9 +119,13 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
         search = make_search(request, family, sizes)
         size = {"stage_sets": search.family_size, "configurations": len(search.menu.configurations)}
         notes = remarks(problem, search)
-        for answer in answers(search, bool(options.get("per_stage_micro_batches"))):
-            plan = in_a_row(answer.plan) if family == "sequential" else answer.plan
-            value = value_of(problem, plan, options.get("objective", "iteration"), answer.value)
+        found = [
+            (in_a_row(answer.plan) if family == "sequential" else answer.plan, answer.value)
+            for answer in answers(search, bool(options.get("per_stage_micro_batches")))
+        ]
+        for plan, time in sorted(found, key=lambda pair: pair[1]):
+            search.tick()
+            value = value_of(problem, plan, options.get("objective", "iteration"), time, best and best[0])
             if value is not None and (best is None or value < best[0]):
                 best = value, plan
                 board.post(plan, value, source=name)

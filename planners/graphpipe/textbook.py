@@ -151,7 +151,7 @@ class PiperDownsets:
         stop = Stop.COMPLETED
         try:
             for b in sizes:
-                found = self._best(request, sets, b)
+                found = self._best(request, sets, b, best and best[0])
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
                     request.board.post(found[1], found[0], source=self.name)
@@ -160,7 +160,9 @@ class PiperDownsets:
         size = {"downsets": len(sets)}
         return Outcome(stop, model_size=size) if best is None else Outcome(stop, best[1], best[0], model_size=size)
 
-    def _best(self, request: Request, sets: list[int], b: int) -> tuple[float, StageGraphPlan] | None:
+    def _best(
+        self, request: Request, sets: list[int], b: int, known: float | None
+    ) -> tuple[float, StageGraphPlan] | None:
         def tick() -> None:
             if request.out_of_time():
                 raise OutOfTimeError
@@ -171,7 +173,7 @@ class PiperDownsets:
         if found is None:
             return None
         plan = in_a_row(plan_of(problem, choice, found[1], in_order=True))
-        value = value_of(problem, plan, options.get("objective", "iteration"), found[0])
+        value = value_of(problem, plan, options.get("objective", "iteration"), found[0], known)
         return None if value is None else (value, plan)
 
 

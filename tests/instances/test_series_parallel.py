@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_graph_pipelines import series_parallel_arcs
 
 from pipeplan.instances.series_parallel import (
     Leaf,
@@ -137,29 +138,11 @@ def test_series_children_are_ordered_parallel_children_unrelated_and_both_maxima
                     assert not {(u, v), (v, u)} & paths
 
 
-def random_series_parallel(count: int, rng: random.Random) -> tuple[int, Arcs]:
-    """By construction: every sink of a part is joined to every source of the next."""
-
-    def grow(low: int, high: int, series: bool) -> tuple[list[int], list[int]]:
-        if high - low == 1:
-            return [low], [low]
-        cuts = sorted(rng.sample(range(low + 1, high), rng.randint(1, min(3, high - low - 1))))
-        ends = [grow(a, b, not series) for a, b in zip([low, *cuts], [*cuts, high], strict=True)]
-        if not series:
-            return [v for sources, _ in ends for v in sources], [v for _, sinks in ends for v in sinks]
-        for (_, sinks), (sources, _) in pairwise(ends):
-            arcs.extend((u, v) for u in sinks for v in sources)
-        return ends[0][0], ends[-1][1]
-
-    arcs: Arcs = []
-    grow(0, count, rng.random() < 0.5)
-    return count, arcs
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_graphs_built_in_series_and_parallel_are_recognised(seed: int) -> None:
     rng = random.Random(seed)
-    count, arcs = random_series_parallel(rng.randint(1, 25), rng)
+    count = rng.randint(1, 25)
+    arcs = series_parallel_arcs(count, rng)
     extra = [pair for pair in reachable(count, arcs) if rng.random() < 0.2]
     names = list(range(count))
     rng.shuffle(names)

@@ -1,0 +1,97 @@
+"""cp-graphpipe against the dynamic program and against all plans of tiny problems."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from graph_pipeline_brute_force import best_time, convex_sets, tree_sets
+from random_graph_pipelines import random_graph_pipeline
+
+from pipeplan.formulations.graphpipe.columns import find_columns
+from pipeplan.formulations.graphpipe.families import stage_sets
+from pipeplan.formulations.graphpipe.formulation import FORMULATION
+from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.result import Found, Stop
+from pipeplan.planners.graphpipe.configurations import menu
+from pipeplan.planners.graphpipe.search import Search
+from pipeplan.planners.solve import solve
+
+
+def exact(problem: GraphPipelineProblem, b: int, family: str, start: str = "none") -> Any:
+    options = {"micro_batch": b, "family": family}
+    return solve(problem, formulation="cp-graphpipe", options=options, warm_start=start)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_its_families_are_the_definitions(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=8, series_parallel=rng.random() < 0.5)
+
+    def bits(family: set[frozenset[int]]) -> list[int]:
+        return sorted(sum(1 << v for v in members) for members in family)
+
+    assert stage_sets(problem, "convex") == bits(convex_sets(problem))
+    assert stage_sets(problem, "series-parallel") == bits(tree_sets(problem))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_it_agrees_with_the_dynamic_program_on_series_parallel_graphs(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    problem = random_graph_pipeline(rng, most_operators=10, most_devices=6, tight=rng.choice([None, 0.1, 0.25, 0.5]))
+    b = rng.choice([1, 2, 4, 8])
+    answer = Search(problem, menu(problem, [b])).best()
+    result = exact(problem, b, "series-parallel")
+    if answer is None:
+        assert result.stop == Stop.INFEASIBLE
+    else:
+        assert result.found == Found.OPTIMAL
+        assert result.objective == pytest.approx(answer.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_over_all_convex_sets_it_finds_the_best_of_all_plans(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=6, series_parallel=False, tight=rng.choice([None, 0.3]))
+    b = rng.choice([1, 2, 4])
+    result, expected = exact(problem, b, "convex"), best_time(problem, b, convex_sets(problem))
+    if expected is None:
+        assert result.stop == Stop.INFEASIBLE
+    else:
+        assert result.found == Found.OPTIMAL
+        assert result.objective == pytest.approx(expected, rel=1e-6)
+
+
+def crossing_problem() -> GraphPipelineProblem:
+    """Two branches of two operators, short-long and long-short: their starts fit one stage, their ends another."""
+
+    def operator(name: str, time: float) -> Operator:
+        return Operator(name, TimeCurve((1.0,), (time,)), TimeCurve((1.0,), (time,)))
+
+    operators = (operator("a1", 2), operator("a2", 3), operator("b1", 3), operator("b2", 2))
+    return GraphPipelineProblem(operators, (("a1", "a2"), ("b1", "b2")), mini_batch=4, devices=3)
+
+
+def test_the_price_of_the_decomposition() -> None:
+    """Two long operators alone and both short ones together: no set of the tree, but convex."""
+    problem = crossing_problem()
+    restricted, free = exact(problem, 1, "series-parallel"), exact(problem, 1, "convex")
+    assert (restricted.objective, free.objective) == (pytest.approx(10.0), pytest.approx(8.0))
+
+
+def test_the_planner_gives_it_a_start() -> None:
+    result = exact(crossing_problem(), 1, "series-parallel", start="auto")
+    assert str(result.warm_start.outcome) == "accepted"
+    assert result.found == Found.OPTIMAL
+
+
+def test_times_are_rounded_down_by_less_than_a_step() -> None:
+    """So a bound of the model is one for the true times, and close to it."""
+    problem = random_graph_pipeline(random.Random(5), most_operators=6)
+    built: Any = FORMULATION.build(problem, {"family": "series-parallel", "micro_batch": 2}, native=True)
+    columns = find_columns(problem, stage_sets(problem, "series-parallel"), [2], None)
+    data = built.model.payload
+    assert len(columns) == len(data["columns"]) > 0
+    for column, (*_, steps, _) in zip(columns, data["columns"], strict=True):
+        assert 0 <= column.time * data["scale"] - steps < 1 + 1e-6
