@@ -61,9 +61,9 @@ def latency_by_definition(problem: PlacementProblem, choice: tuple[tuple[int, in
         if slot is not None and not nodes[i].supported:
             return None
         for j in range(i):
-            if nodes[i].color is not None and nodes[i].color == nodes[j].color:
-                if (slot and slot[0]) != (choice[j] and choice[j][0]):
-                    return None
+            tied = nodes[i].color is not None and nodes[i].color == nodes[j].color
+            if tied and (slot and slot[0]) != (choice[j] and choice[j][0]):
+                return None
     pieces = {slot: [i for i in range(len(nodes)) if choice[i] == slot] for slot in set(choice) if slot is not None}
     for d in range(problem.accelerators):
         size = sum(nodes[i].size_bytes for slot, held in pieces.items() if slot[0] == d for i in held)

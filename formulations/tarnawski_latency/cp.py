@@ -19,7 +19,9 @@ from typing import Any
 
 from ..tarnawski.cp import MEMORY_UNITS, NativeCp
 from .atoms import Atoms
-from .cuts import covers, critical_paths
+from .cuts import Cover, covers, critical_paths
+
+RELIEF_UNITS = 100
 
 
 def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:
@@ -45,12 +47,17 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "cpu_work": floor(atoms.cpu_times),
         "transfer": floor(atoms.transfer_times),
         "paths": [list(path) for path in critical_paths(atoms)],
-        "covers": [[[list(arc) for arc in cover.arcs], cover.least] for cover in covers(atoms)],
+        "covers": [_plain_cover(cover) for cover in covers(atoms)],
         "accelerators": atoms.accelerators,
         "pieces": atoms.pieces,
         "stages": atoms.stages,
         "has_cpu": atoms.has_cpu,
     }
+
+
+def _plain_cover(cover: Cover) -> list[Any]:
+    reliefs = [[v, math.ceil(RELIEF_UNITS * relief)] for v, relief in cover.reliefs]
+    return [[list(arc) for arc in cover.arcs], [list(arc) for arc in cover.beside], reliefs, cover.least]
 
 
 def _integer_memory(atoms: Atoms) -> tuple[list[int] | None, int]:
@@ -271,8 +278,16 @@ class _Builder:
                 model.add(self.done[u] >= clock[u] + cost * out)
         for nodes in data["paths"]:
             self.whole_path(nodes)
-        for arcs, least in data["covers"]:
-            model.add(sum(self.apart(u, v) for u, v in arcs) >= least)
+        for cover in data["covers"]:
+            self.cover(*cover)
+
+    def cover(self, arcs: Any, beside: Any, reliefs: Any, least: int) -> None:
+        """See `cuts.Cover`; as whole numbers, with reliefs rounded up."""
+        terms = [weight * self.on_cpu[v] for v, weight in reliefs]
+        terms += [RELIEF_UNITS * self.apart(u, v) for u, v in beside]
+        for side in (0, 1):
+            crossings = [RELIEF_UNITS * self.crossing[u, v][side] for u, v in arcs]
+            self.model.add(sum(terms) + sum(crossings) >= RELIEF_UNITS * least)
 
     def whole_path(self, nodes: Sequence[int]) -> None:
         """The path takes its work, and every transfer, in or out, of the stages that it passes, as far as its own

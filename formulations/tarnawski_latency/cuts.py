@@ -1,15 +1,16 @@
 """What every plan pays along a critical path: memory divides it, and each division moves tensors.
 
-A set of nodes that hangs together by arcs (a tree) and is larger than one accelerator's memory is not in one piece, so
-at least one of its arcs joins different pieces, or an accelerator and the CPUs. Such *covers* give a linear relaxation
-the divisions that it would otherwise blur over all accelerators.
+A part of a path whose nodes (with large neighbours) are larger than n accelerators' memory passes more than n pieces,
+as far as it is not on the CPUs. Between two pieces it leaves one and enters another. Such *covers* give a linear
+relaxation the divisions that it would otherwise blur over all accelerators.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .atoms import Atoms
 from .order import topological_ranks
@@ -25,9 +26,16 @@ MAX_PATHS = 4
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """At least `least` of the arcs do not stay inside a piece."""
+    """entries(arcs) + partings(beside) + sum of relief cpu[node] >= least, and the same with exits for entries.
+
+    An entry is an arc whose target is in a piece without its source, an exit the reverse; a parting is either.
+    """
 
     arcs: tuple[tuple[int, int], ...]
+    beside: tuple[tuple[int, int], ...]
+    """Arcs that join neighbours to the path."""
+    reliefs: tuple[tuple[int, float], ...]
+    """(node, by how much it lowers the need where it is on the CPUs)."""
     least: int
 
 
@@ -64,35 +72,53 @@ def _longest_path(atoms: Atoms, weights: Sequence[float]) -> tuple[int, ...]:
 
 
 def covers(atoms: Atoms) -> list[Cover]:
-    """Along each critical path with its large neighbours: the whole, and every smallest interval that is too large."""
+    """Along each critical path with its large neighbours: the shortest intervals that need 2, 3, ... pieces."""
     if atoms.memory is None or not atoms.accelerators:
         return []
-    found: dict[tuple[tuple[int, int], ...], Cover] = {}
+    found: dict[tuple[int, tuple[tuple[int, int], ...]], Cover] = {}
     for path in critical_paths(atoms):
         for cover in _along(atoms, path, atoms.memory * (1 + SLACK)):
-            found.setdefault(cover.arcs, cover)
-    return list(found.values())
+            found.setdefault((cover.least, cover.arcs + cover.beside), cover)
+    return [cover for cover in found.values() if cover.arcs or cover.beside]
 
 
 def _along(atoms: Atoms, path: Sequence[int], memory: float) -> list[Cover]:
     beside = _neighbours(atoms, path, memory)
-    sizes = [_sizes(atoms, [v, *beside[v]], memory) for v in path]
-    total = math.fsum(sizes)
-    if total <= memory:
-        return []
-    found = [Cover(_tree(atoms, path, beside), math.ceil(total / memory * (1 - SLACK)) - 1)]
-    first = 0
-    for last in range(len(path)):
-        while first < last and math.fsum(sizes[first + 1 : last + 1]) > memory:
+    shares = [math.fsum(_share(atoms, w, memory) for w in (v, *beside[v])) for v in path]
+    found = []
+    for least in range(1, min(atoms.stages, math.ceil(math.fsum(shares)))):
+        first = 0
+        for last in range(len(path)):
+            if math.fsum(shares[first : last + 1]) <= least * (1 + SLACK):
+                continue
+            while math.fsum(shares[first + 1 : last + 1]) > least * (1 + SLACK):
+                first += 1
+            found.append(_cover(atoms, path[first : last + 1], beside, memory, least))
             first += 1
-        if math.fsum(sizes[first : last + 1]) > memory:
-            found.append(Cover(_tree(atoms, path[first : last + 1], beside), 1))
-    return [cover for cover in found if cover.arcs]
+    return found
 
 
-def _sizes(atoms: Atoms, nodes: Sequence[int], memory: float) -> float:
-    """Every node counts at most as the memory, since one that never fits stands alone on the CPUs."""
-    return math.fsum(min(_node_size(atoms, v), memory) for v in nodes)
+def _cover(atoms: Atoms, path: Sequence[int], beside: dict[int, list[int]], memory: float, least: int) -> Cover:
+    """Pieces n >= total - s with s the share that is on CPUs; n is whole, so n + s / f >= least + 1 with f = the
+    fraction of the total above `least` (mixed-integer rounding)."""
+    members = [w for v in path for w in (v, *beside[v])]
+    shares = {w: share for w in members if (share := _share(atoms, w, memory)) > 0}
+    fraction = min(1.0, math.fsum(shares.values()) - least)
+    reliefs = tuple((w, min(float(least), share / fraction * (1 + SLACK))) for w, share in shares.items())
+    known = set(atoms.arcs)
+    hanging = ((v, w) if (v, w) in known else (w, v) for v in path for w in beside[v])
+    return Cover(_between(atoms, pairwise(path)), _between(atoms, hanging), reliefs, least)
+
+
+def _between(atoms: Atoms, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Inside an atom nothing can come apart."""
+    return tuple((u, v) for u, v in arcs if atoms.atom_of[u] != atoms.atom_of[v])
+
+
+def _share(atoms: Atoms, v: int, memory: float) -> float:
+    """Of the memory. What never fits is on the CPUs anyway, and takes no part."""
+    size = _node_size(atoms, v)
+    return size / memory if 0 < size <= memory else 0.0
 
 
 def _node_size(atoms: Atoms, v: int) -> float:
@@ -111,11 +137,3 @@ def _neighbours(atoms: Atoms, path: Sequence[int], memory: float) -> dict[int, l
                 beside[inside].append(outside)
                 taken.add(outside)
     return beside
-
-
-def _tree(atoms: Atoms, path: Sequence[int], beside: dict[int, list[int]]) -> tuple[tuple[int, int], ...]:
-    """The arcs that join the nodes; inside an atom nothing can come apart."""
-    known = set(atoms.arcs)
-    joins = [(path[i], path[i + 1]) for i in range(len(path) - 1)]
-    joins += [(v, w) if (v, w) in known else (w, v) for v in path for w in beside[v]]
-    return tuple((u, v) for u, v in joins if atoms.atom_of[u] != atoms.atom_of[v])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ from ..contract import BuiltModel, NativeModel, Refuted, Values
 from . import cp, plain, strong
 from .atoms import Atoms, atoms_of
 from .options import OPTIONS
+from .path_bound import path_bound
 from .translate import Staged, plan_of, read_staged, staged_of, write_staged
 
 SAFETY = 1e-9
@@ -45,8 +47,8 @@ class TarnawskiLatency:
         return ("cp-sat",)
 
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
-        """The longest path with every node on its faster device."""
-        return _path_bound(_atoms(problem, options["subgraphs_per_device"]))
+        """The best division of a long path, with the transfers that it causes."""
+        return _bound(problem, options["subgraphs_per_device"])
 
     def build(
         self,
@@ -59,9 +61,9 @@ class TarnawskiLatency:
     ) -> BuiltModel | Refuted:
         atoms = _atoms(problem, options["subgraphs_per_device"])
         limit = atoms.worst_value() if cutoff is None else cutoff
-        bound = _path_bound(atoms)
+        bound = _bound(problem, options["subgraphs_per_device"])
         if bound > limit:
-            return Refuted("the longest path alone takes longer")
+            return Refuted("one path alone takes longer, however it is divided")
         if options["variant"] == "plain":
             single = atoms_of(problem, options["subgraphs_per_device"], merged=False)
             return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write)
@@ -80,8 +82,11 @@ def _atoms(problem: PlacementProblem, pieces: int) -> Atoms:
     return atoms_of(problem, pieces)
 
 
-def _path_bound(atoms: Atoms) -> float:
-    return max(atoms.finish_times(atoms.least_times())) * (1 - SAFETY)
+@lru_cache(maxsize=8)
+def _bound(problem: PlacementProblem, pieces: int) -> float:
+    """0 where some node can be nowhere."""
+    bound = path_bound(_atoms(problem, pieces)) * (1 - SAFETY)
+    return bound if math.isfinite(bound) else 0.0
 
 
 def _built(

@@ -162,6 +162,10 @@ class _Builder:
         cost = self.atoms.transfer_times
         return sum(cost[u] * flags[u, p] for u in self.senders if cost[u])
 
+    def crossing(self, arc: tuple[int, int], side: int) -> Any:
+        """Is the arc's tensor moved off the source's accelerator (side 0), or on to the target's (side 1)?"""
+        return 1 - self.model.cpu[self.atoms.atom_of[arc[side]]] - self.together(*arc)
+
     def clock(self) -> None:
         atoms, model = self.atoms, self.model
         for p in self.stages:
@@ -196,9 +200,8 @@ class _Builder:
                 behind = model.f[v] + self.moved(model.sends, p)
                 self.row(model.finish[p] >= behind - self._high(v) * (1 - model.x[a, p]))
         for u, v in atoms.arcs:
-            cost, together = atoms.transfer_times[u], self.together(u, v)
-            off = 1 - model.cpu[atoms.atom_of[u]] - together
-            onto = 1 - model.cpu[atoms.atom_of[v]] - together
+            cost = atoms.transfer_times[u]
+            off, onto = self.crossing((u, v), 0), self.crossing((u, v), 1)
             self.row(model.f[v] >= model.f[u] + self.work(v) + cost * (off + onto))
             if cost:
                 self.row(model.done[u] >= model.f[u] + cost * off)
@@ -212,7 +215,11 @@ class _Builder:
 
     def cuts(self) -> None:
         for cover in covers(self.atoms):
-            self.row(sum(1 - self.together(u, v) for u, v in cover.arcs) >= cover.least)
+            relief = sum(share * self.model.cpu[self.atoms.atom_of[v]] for v, share in cover.reliefs)
+            relief += sum(1 - self.together(u, v) for u, v in cover.beside)
+            for side in (0, 1):  # exits, entries
+                crossings = sum(self.crossing(arc, side) for arc in cover.arcs)
+                self.row(crossings + relief >= cover.least)
         paths = critical_paths(self.atoms)
         targets = [(number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages]
         self.model.path = self.pyo.Var(targets, bounds=(0, 1))

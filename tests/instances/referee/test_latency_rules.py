@@ -39,7 +39,7 @@ def test_a_plan_within_all_limits_has_no_violation() -> None:
 def test_an_accelerator_may_not_have_more_subgraphs_than_allowed() -> None:
     plan = split(["a", "c"], ["b"])
     [violation] = verify_latency(chain(), plan, 1)
-    assert str(violation) == 'Device "acc0" has 2 subgraphs, 1 subgraph allowed.'
+    assert str(violation) == "Device 'acc0' has 2 subgraphs, 1 subgraph allowed."
     assert not rules(chain(), plan, 2)
     assert not rules(chain(), plan, None)
 
@@ -51,7 +51,7 @@ def test_empty_subgraphs_do_not_count() -> None:
 def test_where_none_are_stated_the_fewest_that_can_run_are_counted() -> None:
     devices = (Device("acc0", "accelerator", ("a", "c")), Device("cpu0", "cpu", ("b",)))
     [violation] = verify_latency(chain(), PlacementPlan(devices), 1)
-    assert str(violation) == 'Device "acc0" needs 2 subgraphs, 1 subgraph allowed.'
+    assert str(violation) == "Device 'acc0' needs 2 subgraphs, 1 subgraph allowed."
     assert not verify_latency(chain(), PlacementPlan(devices), 2)
 
 

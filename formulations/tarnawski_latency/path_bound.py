@@ -1,0 +1,192 @@
+"""A bound that joins path, memory and transfers: the best way to cut one long path into pieces and CPU nodes.
+
+A piece is convex, so it meets a path in an interval, and the path waits for all of the piece's load. A dynamic program
+over the path therefore bounds the latency: cost of the best partition into CPU nodes and at most k q intervals. With an
+interval the piece holds everything between its ends (and what must be with it); that gives it a least load and size.
+Nodes next to it that may or may not be inside are relaxed: what has no room must be left out, at its least price.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .atoms import Atoms
+from .cuts import SLACK, critical_paths
+from .order import topological_ranks
+
+MAX_NODES = 3000
+"""Larger graphs have the path alone as their bound: sets of nodes are bit masks here."""
+
+MAX_INTERVALS = 20_000
+
+
+def path_bound(atoms: Atoms) -> float:
+    """The best bound over some critical paths; at least that of the first path alone."""
+    bound = max(atoms.finish_times(atoms.least_times()))
+    if atoms.nodes > MAX_NODES:
+        return bound
+    reach = _Reach(atoms)
+    return max([bound, *(_cut(reach, path) for path in critical_paths(atoms))])
+
+
+class _Reach:
+    """Sets of nodes as bit masks."""
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
+        rank = topological_ranks(atoms.nodes, atoms.arcs)
+        self.before: list[list[int]] = [[] for _ in range(atoms.nodes)]
+        self.after: list[list[int]] = [[] for _ in range(atoms.nodes)]
+        self.below = [1 << v for v in range(atoms.nodes)]
+        self.above = [1 << v for v in range(atoms.nodes)]
+        arcs = sorted(atoms.arcs, key=lambda arc: rank[arc[0]])
+        for u, v in arcs:
+            self.before[v].append(u)
+            self.after[u].append(v)
+            self.above[v] |= self.above[u]
+        for u, v in reversed(arcs):
+            self.below[u] |= self.below[v]
+        self.together = [sum(1 << i for i in members) for members in atoms.members]
+
+    def closed(self, held: int, outside: int) -> int | None:
+        """The least convex set of whole atoms around `held`; None where it would hold something of `outside`."""
+        while True:
+            below = above = grown = 0
+            for v in bits(held):
+                below |= self.below[v]
+                above |= self.above[v]
+                grown |= self.together[self.atoms.atom_of[v]]
+            grown |= below & above
+            if grown & outside:
+                return None
+            if grown == held:
+                return held
+            held = grown
+
+    def size(self, held: int) -> float:
+        return math.fsum(self.atoms.sizes[a] for a in {self.atoms.atom_of[v] for v in bits(held)})
+
+
+def bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _cut(reach: _Reach, path: Sequence[int]) -> float:
+    """best[r][j]: the first j nodes of the path with r pieces."""
+    atoms = reach.atoms
+    last = len(path)
+    best = [[math.inf] * (last + 1) for _ in range(atoms.stages + 1)]
+    best[0][0] = 0.0
+    loads = _interval_loads(reach, path)
+    if loads is None:
+        return 0.0
+    for j in range(1, last + 1):
+        cpu = atoms.cpu_times[path[j - 1]] if atoms.has_cpu else math.inf
+        for pieces in range(atoms.stages + 1):
+            value = best[pieces][j - 1] + cpu
+            if pieces:
+                ends = ((best[pieces - 1][i] + load) for i, load in loads[j])
+                value = min(value, min(ends, default=math.inf))
+            best[pieces][j] = value
+    value = min(row[last] for row in best)
+    return value if math.isfinite(value) else 0.0
+
+
+def _interval_loads(reach: _Reach, path: Sequence[int]) -> list[list[tuple[int, float]]] | None:
+    """For each end j the starts i and least loads of pieces that hold path[i:j]; None where there are too many."""
+    atoms = reach.atoms
+    whole = sum(1 << v for v in path)
+    limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
+    loads: list[list[tuple[int, float]]] = [[] for _ in range(len(path) + 1)]
+    count = 0
+    for i in range(len(path)):
+        inside = 0
+        for j in range(i + 1, len(path) + 1):
+            inside |= 1 << path[j - 1]
+            if not atoms.allowed[atoms.atom_of[path[j - 1]]]:
+                break
+            count += 1
+            if count > MAX_INTERVALS:
+                return None
+            held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]] | inside, whole & ~inside)
+            if held is None:
+                continue
+            size = reach.size(held)
+            if size > limit:
+                break  # longer ones are larger
+            if all(atoms.allowed[atoms.atom_of[v]] for v in bits(held)):
+                loads[j].append((i, _least_load(reach, held, whole & ~inside, limit - size)))
+    return loads
+
+
+@dataclass
+class _Choice:
+    """A node that may join a piece: what it costs inside and at least outside."""
+
+    size: float
+    inside: float
+    outside: float = 0.0
+
+
+def _least_load(reach: _Reach, held: int, outside: int, room: float) -> float:
+    """Work and transfers of any piece that holds `held` and nothing of `outside` and has so much memory left."""
+    atoms, certain, choices = reach.atoms, 0.0, dict[int, _Choice]()
+    barred = _barred(reach, held, outside)
+
+    def choice(w: int) -> _Choice:
+        a = atoms.atom_of[w]
+        return choices.setdefault(w, _Choice(atoms.sizes[a] / len(atoms.members[a]), atoms.accelerator_times[w]))
+
+    sources = {u for v in bits(held) for u in reach.before[v] if not held >> u & 1}
+    for u in sources:
+        if barred(u):
+            certain += atoms.transfer_times[u]
+        else:
+            choice(u).outside += atoms.transfer_times[u]
+    for v in bits(held):
+        certain += atoms.accelerator_times[v]
+        targets = [w for w in reach.after[v] if not held >> w & 1]
+        if any(map(barred, targets)):
+            certain += atoms.transfer_times[v]
+        else:
+            for w in targets:  # paid once, as soon as one of them is outside
+                choice(w).outside += atoms.transfer_times[v] / len(targets)
+    return certain + _relaxed(list(choices.values()), room)
+
+
+def _barred(reach: _Reach, held: int, outside: int) -> Callable[[int], bool]:
+    """Can a node not be in the piece: is it between the piece and what is outside, or not allowed at all?"""
+    above = below = 0
+    for v in bits(outside):
+        if reach.above[v] & held:
+            below |= reach.below[v]
+        if reach.below[v] & held:
+            above |= reach.above[v]
+
+    def barred(w: int) -> bool:
+        return bool((above | below | outside) >> w & 1) or not reach.atoms.allowed[reach.atoms.atom_of[w]]
+
+    return barred
+
+
+def _relaxed(choices: Sequence[_Choice], room: float) -> float:
+    """The least price of the choices where those inside may take no more than `room` (a fractional knapsack)."""
+    least = math.fsum(min(c.inside, c.outside) for c in choices)
+    excess = math.fsum(c.size for c in choices if c.inside < c.outside) - room
+    dearer = sorted((c for c in choices if c.inside < c.outside and c.size > 0), key=_price)
+    for c in dearer:
+        if excess <= 0:
+            break
+        part = min(1.0, excess / c.size)
+        least += part * (c.outside - c.inside)
+        excess -= c.size
+    return least
+
+
+def _price(choice: _Choice) -> float:
+    return (choice.outside - choice.inside) / choice.size
