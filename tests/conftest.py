@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hypothesis
 import pytest
+
+# How fast examples are made says something of the machine and nothing of the code.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads")).resolve()
