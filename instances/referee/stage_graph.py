@@ -28,6 +28,9 @@ STAGE_GRAPH_RULES = (
     "memory",
     "deadlock",
 )
+MAX_PASSES = 10_000_000
+"""Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused."""
+
 STAGE_GRAPH_OBJECTIVES = ("time-per-sample", "iteration")
 
 
@@ -70,7 +73,7 @@ def evaluate_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) ->
     costs = stage_costs(problem, plan)
     bottleneck = max(range(len(costs)), key=lambda i: costs[i].time_per_sample)
     iteration = None
-    if not [*_micro_batches(problem, plan), *_plan_edges(problem, plan)]:
+    if not [*_micro_batches(problem, plan), *_passes(problem, plan), *_plan_edges(problem, plan)]:
         outcome = _simulated(problem, plan)
         iteration = outcome if isinstance(outcome, float) else None
     return StageGraphEvaluation(
@@ -134,7 +137,7 @@ def verify_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> t
     unreadable = [*_unreadable(problem, plan)]
     found = [*unreadable, *_convexity(problem, plan), *_plan_edges(problem, plan), *_circles(problem, plan)]
     found += _devices(problem, plan)
-    found += _micro_batches(problem, plan)
+    found += [*_micro_batches(problem, plan), *_passes(problem, plan)]
     if not any(violation.rule in ("shape", "micro-batch") for violation in found):
         found += _in_flight(problem, plan)
     runnable = not found
@@ -235,6 +238,16 @@ def _micro_batches(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Itera
             yield Violation(
                 "micro-batch", f"Stage {number} cannot split micro-batches of {b} samples evenly over {d} devices."
             )
+
+
+def _passes(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
+    count = sum(2 * problem.mini_batch // stage.micro_batch for stage in plan.stages if stage.micro_batch >= 1)
+    if count > MAX_PASSES:
+        yield Violation(
+            "micro-batch",
+            f"An iteration has {count} passes, more than the {MAX_PASSES} that are simulated; larger micro-batches "
+            "have fewer.",
+        )
 
 
 def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
