@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import PipeplanError, show
 from ..graph import adjacency, find_cycle, topological_order
 from ..graph_pipeline import GraphPipelineProblem
-from ..simulation import DeadlockError, Simulation, run
+from ..simulation import DeadlockError, iteration_time
 from ..simulation.from_stage_graph import stage_graph_pipeline
 from ..stage_graph import GraphStage, StageGraphPlan
 from .stage_graph_costs import GraphStageCost, forced_edges, required_in_flight, stage_costs
@@ -28,6 +28,9 @@ STAGE_GRAPH_RULES = (
     "memory",
     "deadlock",
 )
+MAX_PASSES = 10_000_000
+"""Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused."""
+
 STAGE_GRAPH_OBJECTIVES = ("time-per-sample", "iteration")
 
 
@@ -69,23 +72,25 @@ def evaluate_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) ->
         raise NotAStageGraphError(fault.message)
     costs = stage_costs(problem, plan)
     bottleneck = max(range(len(costs)), key=lambda i: costs[i].time_per_sample)
-    simulation = None
-    if not [*_micro_batches(problem, plan), *_plan_edges(problem, plan)]:
-        simulation = _simulated(problem, plan)
+    iteration = None
+    if not [*_micro_batches(problem, plan), *_passes(problem, plan), *_plan_edges(problem, plan)]:
+        outcome = _simulated(problem, plan)
+        iteration = outcome if isinstance(outcome, float) else None
     return StageGraphEvaluation(
         stages=costs,
         time_per_sample=costs[bottleneck].time_per_sample,
         bottleneck=bottleneck,
-        iteration=simulation.iteration if isinstance(simulation, Simulation) else None,
+        iteration=iteration,
         depth=_depth(problem, plan),
         devices=sum(stage.devices for stage in plan.stages),
         peak_memory_bytes=max(cost.memory_bytes for cost in costs),
     )
 
 
-def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Simulation | DeadlockError:
+def _simulated(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | DeadlockError:
+    """The time of an iteration, or why there is none."""
     try:
-        return run(stage_graph_pipeline(problem, plan))
+        return float(iteration_time(stage_graph_pipeline(problem, plan)))
     except DeadlockError as error:
         return error
 
@@ -132,7 +137,7 @@ def verify_stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan) -> t
     unreadable = [*_unreadable(problem, plan)]
     found = [*unreadable, *_convexity(problem, plan), *_plan_edges(problem, plan), *_circles(problem, plan)]
     found += _devices(problem, plan)
-    found += _micro_batches(problem, plan)
+    found += [*_micro_batches(problem, plan), *_passes(problem, plan)]
     if not any(violation.rule in ("shape", "micro-batch") for violation in found):
         found += _in_flight(problem, plan)
     runnable = not found
@@ -233,6 +238,16 @@ def _micro_batches(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Itera
             yield Violation(
                 "micro-batch", f"Stage {number} cannot split micro-batches of {b} samples evenly over {d} devices."
             )
+
+
+def _passes(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
+    count = sum(2 * problem.mini_batch // stage.micro_batch for stage in plan.stages if stage.micro_batch >= 1)
+    if count > MAX_PASSES:
+        yield Violation(
+            "micro-batch",
+            f"An iteration has {count} passes, more than the {MAX_PASSES} that are simulated; larger micro-batches "
+            "have fewer.",
+        )
 
 
 def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:

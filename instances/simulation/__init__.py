@@ -2,6 +2,7 @@
 
 from .engine import DeadlockError as DeadlockError
 from .engine import run as run
+from .iteration import iteration_time as iteration_time
 from .model import Dependency as Dependency
 from .model import Pipeline as Pipeline
 from .model import Stage as Stage

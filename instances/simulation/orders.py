@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from ..errors import UsageError
 
@@ -12,7 +12,8 @@ SCHEDULES = ("planned", "1f1b", "gpipe")
 """As the plan says (1F1B where it says nothing); one forward, one backward; all forward, then all backward."""
 
 
-def kfkb_order(batches: Sequence[int], warm_up: int, k: int = 1) -> Order:
+@lru_cache(maxsize=32)
+def kfkb_order(batches: range, warm_up: int, k: int = 1) -> Order:
     """`warm_up` forward passes, then k backward and k forward passes in turn, the remaining backward passes last.
 
     A warm-up that is longer than there are micro-batches runs them all forward; one below 1 counts as 1.
@@ -30,7 +31,7 @@ def kfkb_order(batches: Sequence[int], warm_up: int, k: int = 1) -> Order:
     return tuple(order)
 
 
-def gpipe_order(batches: Sequence[int]) -> Order:
+def gpipe_order(batches: range) -> Order:
     """All forward passes, then all backward passes."""
     return kfkb_order(batches, len(batches))
 

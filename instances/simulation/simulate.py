@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..chain import ChainProblem
 from ..errors import InputError, UsageError, show
 from ..graph_pipeline import GraphPipelineProblem
@@ -26,6 +28,8 @@ from .orders import check_schedule
 from .timeline import Simulation
 
 MAX_MICRO_BATCHES = 100_000
+MAX_TASKS = 2_000_000
+"""Passes whose start and end are told one by one."""
 
 HARMLESS = frozenset({"memory", "devices", "batches", "divides", "in-flight", "deadlock"})
 """Rules that a plan may break and still be run: the simulation shows what comes of it."""
@@ -43,6 +47,13 @@ def simulate(
     return run(pipeline_of(problem, plan, micro_batches=micro_batches, schedule=schedule))
 
 
+def _check_tasks(micro_batches: Iterable[int]) -> None:
+    """Before the orders of all stages are made: `micro_batches` of each stage."""
+    count = 2 * sum(micro_batches)
+    if count > MAX_TASKS:
+        raise UsageError(f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be told one by one.")
+
+
 def pipeline_of(
     problem: Problem, plan: Plan, *, micro_batches: int | None = None, schedule: str = "planned"
 ) -> Pipeline:
@@ -52,15 +63,19 @@ def pipeline_of(
     if isinstance(problem, GraphPipelineProblem) and isinstance(plan, StageGraphPlan):
         if micro_batches is not None:
             raise UsageError("A stage graph says itself how many micro-batches there are; drop micro_batches.")
+        _check_tasks(problem.mini_batch // max(1, stage.micro_batch) for stage in plan.stages)
         _refuse(verify_stage_graph(problem, plan))
         return stage_graph_pipeline(problem, plan, schedule)
     if isinstance(problem, StagingProblem) and isinstance(plan, StagedPlan):
         _refuse(verify_stages(problem, plan))
+        _check_tasks([problem.micro_batches if micro_batches is None else micro_batches] * len(plan.stages))
         return staged_pipeline(problem, plan, micro_batches, schedule)
     if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan):
+        _check_tasks([_given(micro_batches)] * len(plan.devices))
         return placement_pipeline(problem, plan, _given(micro_batches), schedule)
     if isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
         _refuse(tuple(Violation("shape", fault) for fault in shape_faults(problem, plan)))
+        _check_tasks([_given(micro_batches)] * problem.gpus)
         return chain_pipeline(problem, plan, _given(micro_batches), schedule)
     fitting = PLAN_KIND[problem.kind]
     raise UsageError(f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..instances.errors import PipeplanError
 from ..instances.graph_pipeline import GraphPipelineProblem, Link
 from ..instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage_graph, stage_levels
 from ..instances.referee.stage_graph_costs import GraphStageCost
-from ..instances.simulation import DeadlockError
 from ..instances.simulation.simulate import simulate
 from ..instances.stage_graph import GraphStage, StageGraphPlan
 from ..planners.referees import Rules
@@ -60,7 +60,7 @@ def draw(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> N
 def _timeline(problem: GraphPipelineProblem, plan: StageGraphPlan) -> None:
     try:
         draw_timeline(simulate(problem, plan))
-    except DeadlockError as error:
+    except PipeplanError as error:
         out().print(styled(str(error)))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...instances.errors import PipeplanError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage_graph, stage_levels
-from ...instances.simulation import DeadlockError, Simulation, StageRun, Task
+from ...instances.simulation import Simulation, StageRun, Task
 from ...instances.simulation.simulate import simulate
 from ...instances.stage_graph import StageGraphPlan
 from .canvas import COLOURS
@@ -35,7 +36,7 @@ def draw(problem: GraphPipelineProblem, plan: StageGraphPlan, figure: Figure) ->
     _draw_graph(top, problem, plan, evaluation, list(zip(levels, lanes, strict=True)))
     try:
         draw_timeline(bottom, simulate(problem, plan))
-    except DeadlockError as error:
+    except PipeplanError as error:
         bottom.set_axis_off()
         bottom.text(0.0, 0.5, str(error), wrap=True)
 

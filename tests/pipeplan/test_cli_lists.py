@@ -18,7 +18,18 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
 
 Plan = Callable[..., Any]
-COMMANDS = ("solve", "verify", "show", "convert", "generate", "instances", "formulations", "planners", "solvers")
+COMMANDS = (
+    "solve",
+    "verify",
+    "show",
+    "simulate",
+    "convert",
+    "generate",
+    "instances",
+    "formulations",
+    "planners",
+    "solvers",
+)
 
 
 def test_version_and_help() -> None:

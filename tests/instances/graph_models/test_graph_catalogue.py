@@ -149,3 +149,8 @@ def test_a_row_of_the_same_stages_needs_smaller_micro_batches() -> None:
     assert [violation.rule for violation in verify_stage_graph(problem, row(4))] == ["memory"]
     assert verify_stage_graph(problem, row(2)) == ()
     assert evaluate_stage_graph(problem, row(2)).time_per_sample > 3.75
+
+
+def test_something_is_known_of_every_instance_and_objective() -> None:
+    rows = [(known.instance, known.objective) for known in read_best_times()]
+    assert sorted(rows) == sorted(itertools.product(packaged_graph_names(), GRAPH_OBJECTIVES))

@@ -8,15 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from graph_pipeline_samples import random_graph_problem, random_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed import EXPERT, OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.io import load, load_plan
+from pipeplan.instances.io.graph_pipeline import graph_pipeline_to_json
 
-PROBLEMS = [json.dumps(OWN), json.dumps(PUBLISHED), PROFILE]
-PLANS = [json.dumps(PLAN), json.dumps(RESULT), json.dumps(EXPERT)]
+GRAPH = graph_pipeline_to_json(random_graph_problem(5))
+STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()
+PROBLEMS = [json.dumps(OWN), json.dumps(PUBLISHED), PROFILE, json.dumps(GRAPH)]
+PLANS = [json.dumps(PLAN), json.dumps(RESULT), json.dumps(EXPERT), json.dumps(STAGE_GRAPH)]
 SPLICES = st.sampled_from(
     ["", "NaN", "-1", "1e999", "9" * 5000, "null", "[]", "{}", '"', ",", "[" * 2000, "true", "\t", "\0", "\ufeff"]
 )
@@ -62,7 +66,7 @@ VALUES = st.recursive(
 )
 
 
-@given(st.sampled_from([OWN, PUBLISHED, PLAN, RESULT, EXPERT]), st.data())
+@given(st.sampled_from([OWN, PUBLISHED, PLAN, RESULT, EXPERT, GRAPH, STAGE_GRAPH]), st.data())
 def test_any_value_in_any_place_never_crashes_the_reader(good: dict[str, Any], data: st.DataObject) -> None:
     copied = json.loads(json.dumps(good))
     place: Any = copied

@@ -249,6 +249,14 @@ def test_an_edge_that_no_operator_forces_is_allowed_and_orders_the_stages() -> N
     assert evaluate_stage_graph(two_branches(), plan).depth == 4
 
 
+def test_what_nobody_can_simulate_is_refused_in_words() -> None:
+    problem = chain_problem(2, 8_000_000)
+    plan = chain_plan(2, 1, 8_000_000)
+    assert rules(problem, plan) == {"micro-batch"}
+    assert evaluate_stage_graph(problem, plan).iteration is None
+    assert "32000000 passes" in verify_stage_graph(problem, plan)[0].message
+
+
 @pytest.mark.parametrize("name", ["missing operator", "no k", "unknown operator"])
 def test_what_is_no_assignment_has_no_cost(name: str) -> None:
     problem, plan = good()

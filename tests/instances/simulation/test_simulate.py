@@ -171,6 +171,14 @@ def test_who_says_how_many_micro_batches() -> None:
         simulate(*as_placement(), micro_batches=0)
 
 
+def test_too_many_passes_are_not_told_one_by_one() -> None:
+    with pytest.raises(UsageError, match="2400000 passes; at most 2000000"):
+        simulate(chain_problem(3, 400_000), chain_plan(3, 1, 400_000))
+    problem, plan = as_stages()
+    with pytest.raises(UsageError, match="at most 2000000"):
+        simulate(problem.replace(micro_batches=1_000_000), plan)
+
+
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(UsageError, match="planned, 1f1b, gpipe"):
         simulate(*as_stage_graph(), schedule="zero-bubble")
