@@ -123,7 +123,7 @@ class _Builder:
                     self.model.add(variable == 0)
 
     def stage_order(self) -> None:
-        """y[v][p] = [place(v) >= p] for 1 <= p <= stages; what has left stage p for the CPUs stands at p + 1 at least."""
+        """y[v][p] = [place(v) >= p], 1 <= p <= stages; what left stage p for the CPUs stands at p + 1 or later."""
         model, last = self.model, len(self.stages)
         y = [[True, *(self.flag(f"y[{v},{p}]") for p in range(1, last + 1)), False] for v in self.nodes]
         for v in self.nodes:
