@@ -9,14 +9,17 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ...instances.chain import ChainProblem
+from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.leveled_plan import LeveledPlan
 from ...instances.pattern import PatternPlan
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ...instances.referee import evaluate
 from ...instances.referee.pattern import evaluate_pattern, memory_profiles
+from ...instances.referee.stage_graph import evaluate_stage_graph
 from ...instances.referee.staged import evaluate_stages
 from ...instances.referee.staged_levels import evaluate_leveled
+from ...instances.stage_graph import StageGraphPlan
 from ...instances.staged_plan import StagedPlan
 from ...instances.staging import StagingProblem
 from ..referees import Rules
@@ -155,6 +158,40 @@ def _staging_graph(problem: StagingProblem, plan: StagedPlan, names: list[str]) 
     return _graph(Coloured(list(map(str, ids)), edges, [stage_of[node] for node in ids], names), "Layers by stage")
 
 
+def _stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> list[Element | None]:
+    evaluation, unit = evaluate_stage_graph(problem, plan), problem.time_unit or ""
+    names = [f"stage {i}" for i in range(len(plan.stages))]
+    size = Size.for_sizes([evaluation.peak_memory_bytes, problem.memory_bytes])
+    after: dict[int, list[str]] = {}
+    for source, target in plan.edges:
+        after.setdefault(target, []).append(str(source))
+    head = ["stage", "operators", "devices", "micro-batch", "k", "in flight", f"{unit} per sample", "memory", "after"]
+    costs = list(zip(names, plan.stages, evaluation.stages, strict=True))
+    rows = [
+        [
+            name,
+            *map(str, (len(stage.nodes), stage.devices, stage.micro_batch, stage.k, stage.in_flight)),
+            number(cost.time_per_sample),
+            _bytes(size, cost.memory_bytes),
+            ", ".join(after.get(i, ())),
+        ]
+        for i, (name, stage, cost) in enumerate(costs)
+    ]
+    loads = [(n, (("forward", c.forward), ("backward", c.backward), ("transfers", c.transfers))) for n, _, c in costs]
+    memory = [(name, (("memory", size.of(cost.memory_bytes)),)) for name, _, cost in costs]
+    limit = size.of_or_none(problem.memory_bytes)
+    ids = [operator.id for operator in problem.operators]
+    stage_of = {node: i for i, stage in enumerate(plan.stages) for node in stage.nodes}
+    picture = Coloured(list(map(str, ids)), numbered(ids, problem.edges), [stage_of[node] for node in ids], names)
+    words = f"Recomputed by the referee; depth {evaluation.depth}: stages on the longest path"
+    return [
+        section("Stages", table(head, rows, words)),
+        section("Loads", bars(loads, "Time of one micro-batch on each stage", unit)),
+        section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
+        _graph(picture, "Operators by stage"),
+    ]
+
+
 def _chain(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> list[Element | None]:
     evaluation, unit = evaluate_pattern(problem, plan), problem.time_unit or ""
     size = Size.for_sizes([evaluation.peak_bytes, problem.memory_bytes])
@@ -201,4 +238,5 @@ _SECTIONS: Mapping[str, Callable[[Any, Any, Rules], list[Element | None]]] = {
     "placement": _placement,
     "staging": _staging,
     "chain": _chain,
+    "graph-pipeline": _stage_graph,
 }

@@ -26,7 +26,9 @@ def result_page(problem: Problem, result: Result) -> str:
     parts = [_head(problem, result, rules, unit), section("Run", facts(_run(result, unit)))]
     if result.plan is not None and not rule(problem, result.plan, rules).violations:
         parts += sections(problem, result.plan, rules)
-        parts += [section(line.title, gantt(line, unit), name="gantt") for line in timelines(problem, result.plan)]
+        parts += [
+            section(line.title, gantt(line, unit), name="gantt") for line in timelines(problem, result.plan, rules)
+        ]
     if len(result.history) > 1:
         parts.append(section("Search", _curve(result.history, unit)))
     if result.messages:

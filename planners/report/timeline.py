@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.chain import ChainProblem
+from ...instances.errors import PipeplanError
+from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.kinds import Plan, Problem
 from ...instances.pattern import PatternPlan
+from ...instances.placement import PlacementProblem
+from ...instances.plan import PlacementPlan
+from ...instances.referee import evaluate_latency
+from ...instances.simulation.simulate import simulate
+from ...instances.staging import StagingProblem
+from ..referees import Rules
 
 BATCHES_SHOWN = 6
+MOST_MICRO_BATCHES = 24
 MOST_TASKS = 4000
 
 
@@ -38,11 +47,60 @@ class Timeline:
         return tuple(sorted({task.lane for task in self.tasks}))
 
 
-def timelines(problem: Problem, plan: Plan) -> tuple[Timeline, ...]:
-    """Those that the plan fixes; none where it fixes no times."""
+def timelines(problem: Problem, plan: Plan, rules: Rules) -> tuple[Timeline, ...]:
+    """A pattern or a latency plan fixes its times; of other plans a simulated iteration is shown, if it can be run."""
     if isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
         return (unrolled(problem, plan),)
-    return ()
+    if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan) and rules.latency:
+        return (one_sample(problem, plan),)
+    try:
+        return (simulated(problem, plan),)
+    except PipeplanError:
+        return ()
+
+
+def one_sample(problem: PlacementProblem, plan: PlacementPlan) -> Timeline:
+    """Pieces of the accelerators, and the nodes on the CPUs in as few lanes as are busy at once."""
+    evaluation = evaluate_latency(problem, plan)
+    tasks = [
+        Task(piece.device, piece.start, piece.finish, f"{len(piece.nodes)} nodes from {piece.nodes[0]}", i)
+        for i, piece in enumerate(evaluation.pieces)
+    ]
+    on_cpu = {node for device in plan.devices if device.type == "cpu" for node in device.nodes}
+    free: list[float] = []
+    for node in sorted(
+        (n for n in problem.nodes if n.id in on_cpu), key=lambda n: evaluation.finish[n.id] - n.cpu_time
+    ):
+        end = evaluation.finish[node.id]
+        start = end - node.cpu_time
+        lane = next((i for i, until in enumerate(free) if until <= start), len(free))
+        free[lane : lane + 1] = [end]
+        tasks.append(Task(f"cpu lane {lane}", start, end, str(node.name or node.id)))
+    return Timeline("One sample", _in_order(tasks))
+
+
+def simulated(problem: Problem, plan: Plan) -> Timeline:
+    """One iteration under the plan's schedule, of as many micro-batches as show its steady state."""
+    count = None
+    if not isinstance(problem, GraphPipelineProblem):
+        stages = len(plan.devices if isinstance(plan, PlacementPlan) else getattr(plan, "stages", ()))
+        most = problem.micro_batches if isinstance(problem, StagingProblem) else MOST_MICRO_BATCHES
+        count = min(2 * stages + 2, most, MOST_MICRO_BATCHES)
+    found = simulate(problem, plan, micro_batches=count)
+    tasks = [
+        Task(
+            stage.name if stage.replicas == 1 else f"{stage.name}, replica {task.replica}",
+            task.start,
+            task.end,
+            f"{task.kind} of micro-batch {task.micro_batch}" if task.micro_batch else task.kind,
+            task.micro_batch - 1 if task.micro_batch else None,
+            task.kind == "backward",
+        )
+        for stage in found.stages
+        for task in stage.tasks
+    ]
+    words = "One iteration" if count is None else f"{count} micro-batches, simulated"
+    return Timeline(words, _in_order(tasks))
 
 
 def unrolled(problem: ChainProblem, plan: PatternPlan, batches: int = BATCHES_SHOWN) -> Timeline:
