@@ -121,7 +121,7 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
         notes = remarks(problem, search)
         found = [
             (in_a_row(answer.plan) if family == "sequential" else answer.plan, answer.value)
-            for answer in answers(search, bool(options.get("per_stage_micro_batches")))
+            for answer in answers(search, bool(options.get("mixed_micro_batches")))
         ]
         for plan, time in sorted(found, key=lambda pair: pair[1]):
             search.tick()
@@ -162,7 +162,7 @@ class ParallelAblation:
     options: tuple[OptionSpec, ...] = GRAPHPIPE_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
-        options: Mapping[str, Any] = {**request.options, "per_stage_micro_batches": False}
+        options: Mapping[str, Any] = {**request.options, "mixed_micro_batches": False}
         own = replace(request, options=options)
         sizes = micro_batches(request.problem, options.get("micro_batch"))
         # A board of its own: the sequential plan is not this planner's.

@@ -60,7 +60,7 @@ def test_mixed_micro_batches_and_groups_stand_too_and_are_no_worse(seed: int) ->
     mixed = solve(
         problem,
         planner="graphpipe",
-        options={"objective": "time-per-sample", "per_stage_micro_batches": True, "k": 2},
+        options={"objective": "time-per-sample", "mixed_micro_batches": True, "k": 2},
     )
     assert mixed.violations == ()
     if plain.objective is not None:
@@ -79,7 +79,7 @@ def test_mixed_sizes_fit_where_equal_ones_do_not() -> None:
     operators = (small("a", stash=1.0), small("b"), small("c", (1.0, 1.5, 2.0)))
     problem = GraphPipelineProblem(operators, (("a", "b"), ("b", "c")), mini_batch=16, devices=3, memory_bytes=10.0)
     equal = planned(problem, objective="time-per-sample", degrees="none")
-    mixed = planned(problem, objective="time-per-sample", degrees="none", per_stage_micro_batches=True)
+    mixed = planned(problem, objective="time-per-sample", degrees="none", mixed_micro_batches=True)
     assert (equal.objective, mixed.objective) == (pytest.approx(1.5), pytest.approx(1.0))
     assert stage_graph(mixed).stages[0].in_flight <= 10
 
