@@ -132,7 +132,7 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
     except OutOfTimeError:
         stop = Stop.TIME
     if best is None:
-        note = f"no plan of the family that {name} searches fits the memory"
+        note = f"no plan of those that {name} searches uses all devices within their memory"
         return Outcome(stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, note))
     return Outcome(stop, best[1], best[0], model_size=size, messages=notes)
 
@@ -147,7 +147,7 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
             f"the graph is not series-parallel: {len(regions)} regions are kept whole, the largest with {named}"
         )
     if search.skipped_groups:
-        notes.append("branches of too many kinds are side by side: a stage has one of them or all")
+        notes.append("branches of too many kinds are side by side: only those that follow each other may share a stage")
     return tuple(notes)
 
 

@@ -91,6 +91,18 @@ def test_what_is_not_series_parallel_is_named() -> None:
     assert any("not series-parallel" in message and "a, b" in message for message in result.messages)
 
 
+def test_many_different_branches_still_share_stages() -> None:
+    """Twelve branches on four devices; the best split of the work is nearly even."""
+    operators = (*(small(f"branch{i}", (1.0 + i / 10,)) for i in range(12)), small("join"))
+    edges = tuple((f"branch{i}", "join") for i in range(12))
+    problem = GraphPipelineProblem(operators, edges, mini_batch=4, devices=4)
+    result = planned(problem, objective="time-per-sample", degrees="none")
+    work = 2 * sum(operator.forward(1) for operator in operators)
+    assert result.objective is not None
+    assert work / 4 <= result.objective <= 1.3 * work / 4
+    assert any("follow each other" in message for message in result.messages)
+
+
 def test_a_micro_batch_that_does_not_divide_the_mini_batch_is_refused() -> None:
     with pytest.raises(InputError, match="divides the mini-batch of 64"):
         solve(case_study(), planner="graphpipe", options={"micro_batch": 3})
