@@ -35,20 +35,18 @@ HALF_SAMPLES = 0.82
 """Case study: samples of a layer at half rate, from the published total gain; fixed before any plan was made."""
 RANDOM_GRAPHS = 40
 
-METHOD = (
-    """\
+METHOD = """\
 ## What is planned, and how
 
 Operators are taken apart into a tree of series and parallel parts. A stage is a leaf, a run of children of a series
 node, any choice of branches of a parallel node, or (with `--join any`) the end of one branch with what follows the
-join. Where a graph is not series-parallel, the smallest set of operators that stands in the way becomes one leaf, which
-stays whole; the result names such regions. For one micro-batch size `graphpipe` then finds the least time per sample of
-the slowest stage, exactly over these stages: it searches among the times that stages can have, and asks for each how few
-samples the first stages can hold in flight. The simulator chooses among the sizes. The time per sample knows nothing of
-bubbles, so a plan with the least time per sample need not have the shortest iteration: gains below 1 are such cases.
-""".splitlines()
-    + [""]
-)
+join. Where a graph is not series-parallel, the smallest set of operators that stands in the way becomes one leaf,
+which stays whole; the result names such regions. For one micro-batch size `graphpipe` then finds the least time per
+sample of the slowest stage, exactly over these stages: it searches among the times that stages can have, and asks for
+each how few samples the first stages can hold in flight. The simulator chooses among the sizes. The time per sample
+knows nothing of bubbles, so a plan with the least time per sample need not have the shortest iteration: gains below 1
+are such cases, and gains need not grow from point to point.
+"""
 
 
 def main() -> int:
@@ -61,7 +59,7 @@ def main() -> int:
         "Made by `python benchmarks/graphpipe.py --output docs`. Hardware and sizes are those of the generators",
         "(`pipeplan.instances.graph_models`): assumed, not measured, so gains show trends, not the published numbers.",
         "",
-        *METHOD,
+        METHOD,
         *_search_times(arguments.patience),
         *_case_study(),
         *ablation[0],

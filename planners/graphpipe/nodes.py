@@ -21,7 +21,7 @@ from ...instances.series_parallel import Leaf, Series, Tree, operators
 from .costs import Boundary, Costs, Priced
 
 MOST_VECTORS = 1024
-"""With more choices of branches than this, branches are not merged except all of them."""
+"""With more choices of branches than this, only branches that follow each other share a stage."""
 
 Vector = tuple[int, ...]
 """How many branches of each kind."""
@@ -161,7 +161,8 @@ class NodeBuilder:
         members = tuple(tuple(self._copies(branches)) for branches in alike.values())
         total = tuple(map(len, members))
         complete = math.prod(n + 1 for n in total) <= MOST_VECTORS
-        groups = [v for v in product(*(range(n + 1) for n in total)) if sum(v) > 1] if complete else [total]
+        groups = list(product(*(range(n + 1) for n in total)) if complete else _runs_of_kinds(total))
+        groups = [group for group in groups if sum(group) > 1]
         sets = [
             [v for taken, branches in zip(group, members, strict=True) for x in branches[:taken] for v in x.operators]
             for group in groups
@@ -190,6 +191,14 @@ class NodeBuilder:
             ]
             rows.append((facts, operator.output_bytes, *sides))
         return _shape(tree), tuple(rows)
+
+
+def _runs_of_kinds(total: Vector) -> Iterator[Vector]:
+    """Some branches of one kind and all of the kinds that follow it, up to some kind."""
+    for first, number in enumerate(total):
+        for last in range(first, len(total)):
+            for taken in range(1, number + 1):
+                yield (*(0,) * first, taken, *total[first + 1 : last + 1], *(0,) * (len(total) - last - 1))
 
 
 def _choices(total: Vector, groups: list[Vector]) -> Choices:

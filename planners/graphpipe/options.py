@@ -13,7 +13,7 @@ OBJECTIVE = OptionSpec(
     ("iteration", "time-per-sample"),
 )
 PER_STAGE = OptionSpec(
-    "per_stage_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
+    "mixed_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
 )
 LARGEST_K = OptionSpec(
     "k", "int", 1, "Stages may run 1, 2, 4, ... forward passes in a row, then as many backward ones."

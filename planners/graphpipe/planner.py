@@ -121,7 +121,7 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
         notes = remarks(problem, search)
         found = [
             (in_a_row(answer.plan) if family == "sequential" else answer.plan, answer.value)
-            for answer in answers(search, bool(options.get("per_stage_micro_batches")))
+            for answer in answers(search, bool(options.get("mixed_micro_batches")))
         ]
         for plan, time in sorted(found, key=lambda pair: pair[1]):
             search.tick()
@@ -132,7 +132,7 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
     except OutOfTimeError:
         stop = Stop.TIME
     if best is None:
-        note = f"no plan of the family that {name} searches fits the memory"
+        note = f"no plan of those that {name} searches uses all devices within their memory"
         return Outcome(stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, note))
     return Outcome(stop, best[1], best[0], model_size=size, messages=notes)
 
@@ -147,7 +147,7 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
             f"the graph is not series-parallel: {len(regions)} regions are kept whole, the largest with {named}"
         )
     if search.skipped_groups:
-        notes.append("branches of too many kinds are side by side: a stage has one of them or all")
+        notes.append("branches of too many kinds are side by side: only those that follow each other may share a stage")
     return tuple(notes)
 
 
@@ -162,7 +162,7 @@ class ParallelAblation:
     options: tuple[OptionSpec, ...] = GRAPHPIPE_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
-        options: Mapping[str, Any] = {**request.options, "per_stage_micro_batches": False}
+        options: Mapping[str, Any] = {**request.options, "mixed_micro_batches": False}
         own = replace(request, options=options)
         sizes = micro_batches(request.problem, options.get("micro_batch"))
         # A board of its own: the sequential plan is not this planner's.

@@ -60,7 +60,7 @@ def test_mixed_micro_batches_and_groups_stand_too_and_are_no_worse(seed: int) ->
     mixed = solve(
         problem,
         planner="graphpipe",
-        options={"objective": "time-per-sample", "per_stage_micro_batches": True, "k": 2},
+        options={"objective": "time-per-sample", "mixed_micro_batches": True, "k": 2},
     )
     assert mixed.violations == ()
     if plain.objective is not None:
@@ -79,7 +79,7 @@ def test_mixed_sizes_fit_where_equal_ones_do_not() -> None:
     operators = (small("a", stash=1.0), small("b"), small("c", (1.0, 1.5, 2.0)))
     problem = GraphPipelineProblem(operators, (("a", "b"), ("b", "c")), mini_batch=16, devices=3, memory_bytes=10.0)
     equal = planned(problem, objective="time-per-sample", degrees="none")
-    mixed = planned(problem, objective="time-per-sample", degrees="none", per_stage_micro_batches=True)
+    mixed = planned(problem, objective="time-per-sample", degrees="none", mixed_micro_batches=True)
     assert (equal.objective, mixed.objective) == (pytest.approx(1.5), pytest.approx(1.0))
     assert stage_graph(mixed).stages[0].in_flight <= 10
 
@@ -89,6 +89,18 @@ def test_what_is_not_series_parallel_is_named() -> None:
     problem = GraphPipelineProblem(tuple(small(name) for name in "abcd"), edges, mini_batch=4, devices=2)
     result = planned(problem)
     assert any("not series-parallel" in message and "a, b" in message for message in result.messages)
+
+
+def test_many_different_branches_still_share_stages() -> None:
+    """Twelve branches on four devices; the best split of the work is nearly even."""
+    operators = (*(small(f"branch{i}", (1.0 + i / 10,)) for i in range(12)), small("join"))
+    edges = tuple((f"branch{i}", "join") for i in range(12))
+    problem = GraphPipelineProblem(operators, edges, mini_batch=4, devices=4)
+    result = planned(problem, objective="time-per-sample", degrees="none")
+    work = 2 * sum(operator.forward(1) for operator in operators)
+    assert result.objective is not None
+    assert work / 4 <= result.objective <= 1.3 * work / 4
+    assert any("follow each other" in message for message in result.messages)
 
 
 def test_a_micro_batch_that_does_not_divide_the_mini_batch_is_refused() -> None:
