@@ -20,6 +20,7 @@ from typing import Any
 from ..tarnawski.cp import MEMORY_UNITS, NativeCp
 from .atoms import Atoms
 from .cuts import Cover, covers, critical_paths
+from .path_bound import joined_arcs
 
 RELIEF_UNITS = 100
 
@@ -48,6 +49,7 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "transfer": floor(atoms.transfer_times),
         "paths": [list(path) for path in critical_paths(atoms)],
         "covers": [_plain_cover(cover) for cover in covers(atoms)],
+        "joined": [list(arc) for arc in joined_arcs(atoms, cutoff)],
         "accelerators": atoms.accelerators,
         "pieces": atoms.pieces,
         "stages": atoms.stages,
@@ -278,6 +280,8 @@ class _Builder:
                 model.add(self.done[u] >= clock[u] + cost * out)
         for nodes in data["paths"]:
             self.whole_path(nodes)
+        for u, v in data["joined"]:
+            model.add_exactly_one(self.same[u, v])
         for cover in data["covers"]:
             self.cover(*cover)
 

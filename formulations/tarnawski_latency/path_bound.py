@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .atoms import Atoms
 from .cuts import SLACK, critical_paths
@@ -21,14 +22,76 @@ MAX_NODES = 3000
 
 MAX_INTERVALS = 20_000
 
+_Loads = list[list[tuple[int, float]]]
+"""By end j of an interval path[i:j]: its starts i with the least loads of such pieces."""
+
 
 def path_bound(atoms: Atoms) -> float:
     """The best bound over some critical paths; at least that of the first path alone."""
     bound = max(atoms.finish_times(atoms.least_times()))
+    return max([bound, *(cut.value for cut in _cuts(atoms))])
+
+
+def joined_arcs(atoms: Atoms, cutoff: float) -> list[tuple[int, int]]:
+    """Arcs of critical paths that stay inside a piece in every plan of at most that latency: all partitions of the
+    path with a division there cost more."""
+    found: dict[tuple[int, int], None] = {}
+    for cut in _cuts(atoms):
+        for place in range(1, len(cut.path)):
+            if cut.divided(place) > cutoff * (1 + SLACK):
+                found[cut.path[place - 1], cut.path[place]] = None
+    return [(u, v) for u, v in found if atoms.atom_of[u] != atoms.atom_of[v]]
+
+
+@lru_cache(maxsize=8)
+def _cuts(atoms: Atoms) -> tuple[_Cut, ...]:
     if atoms.nodes > MAX_NODES:
-        return bound
+        return ()
     reach = _Reach(atoms)
-    return max([bound, *(_cut(reach, path) for path in critical_paths(atoms))])
+    cuts = []
+    for path in critical_paths(atoms):
+        loads = _interval_loads(reach, path)
+        if loads is not None:
+            cuts.append(_Cut(atoms, path, loads))
+    return tuple(cuts)
+
+
+class _Cut:
+    """All partitions of one path: best[r][j] is for its first j nodes with r pieces, rest[r][j] for those from j on."""
+
+    def __init__(self, atoms: Atoms, path: Sequence[int], loads: _Loads) -> None:
+        self.path = path
+        cpu = [atoms.cpu_times[v] if atoms.has_cpu else math.inf for v in path]
+        self.best = _partitions(atoms.stages, cpu, loads)
+        last = len(path)
+        mirrored: _Loads = [[] for _ in range(last + 1)]
+        for j, starts in enumerate(loads):
+            for i, load in starts:
+                mirrored[last - i].append((last - j, load))
+        self.rest = [row[::-1] for row in _partitions(atoms.stages, cpu[::-1], mirrored)]
+
+    @property
+    def value(self) -> float:
+        """0 where there is no partition at all: then others will say why."""
+        value = min(row[-1] for row in self.best)
+        return value if math.isfinite(value) else 0.0
+
+    def divided(self, place: int) -> float:
+        """The least cost of a partition with a division before the node at `place`."""
+        pieces = range(len(self.best))
+        return min(self.best[r][place] + self.rest[s][place] for r in pieces for s in pieces if r + s < len(pieces))
+
+
+def _partitions(stages: int, cpu: Sequence[float], loads: _Loads) -> list[list[float]]:
+    best = [[math.inf] * (len(cpu) + 1) for _ in range(stages + 1)]
+    best[0][0] = 0.0
+    for j in range(1, len(cpu) + 1):
+        for pieces in range(stages + 1):
+            value = best[pieces][j - 1] + cpu[j - 1]
+            if pieces:
+                value = min([value, *(best[pieces - 1][i] + load for i, load in loads[j])])
+            best[pieces][j] = value
+    return best
 
 
 class _Reach:
@@ -76,33 +139,12 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def _cut(reach: _Reach, path: Sequence[int]) -> float:
-    """best[r][j]: the first j nodes of the path with r pieces."""
-    atoms = reach.atoms
-    last = len(path)
-    best = [[math.inf] * (last + 1) for _ in range(atoms.stages + 1)]
-    best[0][0] = 0.0
-    loads = _interval_loads(reach, path)
-    if loads is None:
-        return 0.0
-    for j in range(1, last + 1):
-        cpu = atoms.cpu_times[path[j - 1]] if atoms.has_cpu else math.inf
-        for pieces in range(atoms.stages + 1):
-            value = best[pieces][j - 1] + cpu
-            if pieces:
-                ends = ((best[pieces - 1][i] + load) for i, load in loads[j])
-                value = min(value, min(ends, default=math.inf))
-            best[pieces][j] = value
-    value = min(row[last] for row in best)
-    return value if math.isfinite(value) else 0.0
-
-
-def _interval_loads(reach: _Reach, path: Sequence[int]) -> list[list[tuple[int, float]]] | None:
+def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
     """For each end j the starts i and least loads of pieces that hold path[i:j]; None where there are too many."""
     atoms = reach.atoms
     whole = sum(1 << v for v in path)
     limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
-    loads: list[list[tuple[int, float]]] = [[] for _ in range(len(path) + 1)]
+    loads: _Loads = [[] for _ in range(len(path) + 1)]
     count = 0
     for i in range(len(path)):
         inside = 0

@@ -15,6 +15,7 @@ from typing import Any
 
 from .atoms import Atoms
 from .cuts import covers, critical_paths
+from .path_bound import joined_arcs
 
 
 def build(atoms: Atoms, *, cutoff: float, lower_bound: float) -> Any:
@@ -214,6 +215,8 @@ class _Builder:
     # ---- cuts -------------------------------------------------------------------------------------------
 
     def cuts(self) -> None:
+        for u, v in joined_arcs(self.atoms, self.cutoff):
+            self.row(self.together(u, v) == 1)
         for cover in covers(self.atoms):
             relief = sum(share * self.model.cpu[self.atoms.atom_of[v]] for v, share in cover.reliefs)
             relief += sum(1 - self.together(u, v) for u, v in cover.beside)

@@ -53,16 +53,3 @@ def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Pa
     result = solve(problem, formulation="ip-tarnawski-latency", limits=SolveOptions(threads=2))
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(100.2185))
     assert not verify_latency(problem, result.plan, 1)  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "gap"), [("gnmt_inference", 0.01), ("bert_l-3_inference", 0.01)])
-def test_the_others_within_a_gap(workloads: Path, name: str, gap: float) -> None:
-    problem = problem_of(workloads, name)
-    limits = SolveOptions(threads=2, rel_gap=gap)
-    result = solve(problem, formulation="ip-tarnawski-latency", limits=limits)
-    assert result.gap is not None
-    assert result.gap <= gap * (1 + 1e-6)
-    assert result.objective is not None
-    assert BEST[name] * (1 - 1e-6) <= result.objective <= min(GREEDY[name], BEST[name] / (1 - gap))
-    assert not verify_latency(problem, result.plan, 1)  # type: ignore[arg-type]

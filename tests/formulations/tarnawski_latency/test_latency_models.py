@@ -10,7 +10,7 @@ from latency_brute_force import best_latency, random_latency_placement
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
 from pipeplan.formulations.tarnawski_latency.cuts import covers, critical_paths
-from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
+from pipeplan.formulations.tarnawski_latency.path_bound import joined_arcs, path_bound
 from pipeplan.formulations.tarnawski_latency.translate import plan_of, read_staged, staged_of, write_staged
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.placement import Node, PlacementProblem
@@ -151,3 +151,27 @@ def test_what_has_no_room_beside_the_path_is_paid_for() -> None:
     nodes = (Node("a", 1.0, 90.0, 1.0, 1.0), Node("b", 1.0, 90.0, 1.0), Node("x", 0.0, 0.0, 1.0, 0.25))
     problem = PlacementProblem(nodes, (("a", "b"), ("x", "b")), 1, 1, 2.0)
     assert path_bound(atoms_of(problem, 1)) == pytest.approx(2.25) == optimum(problem, 1).objective
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_optimal_plan_divides_no_joined_arc(seed: int) -> None:
+    """Under a cut-off at the optimum the joined arcs are as many as they get, and the optimum still obeys them."""
+    problem, pieces, expected = truth(seed)
+    if expected is None:
+        return
+    atoms = atoms_of(problem, pieces)
+    staged = staged_of(problem, atoms, optimum(problem, pieces).plan)  # type: ignore[arg-type]
+    assert staged is not None
+    for u, v in joined_arcs(atoms, expected):
+        stage = staged.stage_of[atoms.atom_of[u]]
+        assert stage is not None
+        assert stage == staged.stage_of[atoms.atom_of[v]]
+
+
+def test_some_random_problems_have_joined_arcs() -> None:
+    cases = [truth(seed) for seed in range(60)]
+    assert sum(bool(joined_arcs(atoms_of(p, q), best)) for p, q, best in cases if best is not None) > 10
+
+
+def test_a_line_that_fits_is_joined_where_divisions_cost_too_much() -> None:
+    assert len(joined_arcs(atoms_of(line([1.0] * 5, 5.0), 1), 5.0)) == 4
