@@ -140,15 +140,18 @@ class Tables:
 
     def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]:
         """(cut, configuration, samples held) -> 0 at each number of devices that the stage and what follows can use."""
-        caps = self.caps(absorption)
-        starts: dict[tuple[int, int, int], Any] = {}
         last = end - absorption.position - 1
-        for cut, run, own, g in np.argwhere(caps[:, :last] > 0).tolist():
-            d = self.menu.degrees[g]
-            after = needs[absorption.position + 2 + run][own]
-            for used in np.flatnonzero(after[: max(0, self.size - d)] <= caps[cut, run, own, g]).tolist():
-                key = cut, own, int(after[used])
-                starts.setdefault(key, np.full(self.size, NEVER))[used + d] = 0
+        caps = self.caps(absorption)[:, :last]
+        after = needs[absorption.position + 2 : absorption.position + 2 + last]
+        starts: dict[tuple[int, int, int], Any] = {}
+        for own, g in np.argwhere(caps.any(axis=(0, 1))).tolist():
+            d, most = self.menu.degrees[g], caps[:, :, own, g]
+            held = after[:, own, : max(0, self.size - d)]
+            for samples in np.unique(held[held <= most.max()]).tolist():
+                usable = (most >= samples) @ (held == samples)  # [cut, devices of what follows]
+                for cut in np.flatnonzero(usable.any(axis=1)).tolist():
+                    start = starts.setdefault((cut, own, samples), np.full(self.size, NEVER))
+                    start[d:][usable[cut]] = 0
         return starts
 
     def beside(self, node: SeriesNode, absorption: Absorption, cut: int, entry: Entry) -> Any:
