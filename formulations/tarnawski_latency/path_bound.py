@@ -9,7 +9,7 @@ Nodes next to it that may or may not be inside are relaxed: what has no room mus
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,7 +20,8 @@ from .order import topological_ranks
 MAX_NODES = 3000
 """Larger graphs have the path alone as their bound: sets of nodes are bit masks here."""
 
-MAX_INTERVALS = 20_000
+MAX_WORK = 6_000_000
+"""Nodes that all intervals of one path may hold together; a path with more is left out."""
 
 _Loads = list[list[tuple[int, float]]]
 """By end j of an interval path[i:j]: its starts i with the least loads of such pieces."""
@@ -112,10 +113,12 @@ class _Reach:
         for u, v in reversed(arcs):
             self.below[u] |= self.below[v]
         self.together = [sum(1 << i for i in members) for members in atoms.members]
+        self.tied = sum(mask for mask in self.together if mask.bit_count() > 1)
+        self.disallowed = sum(1 << v for v in range(atoms.nodes) if not atoms.allowed[atoms.atom_of[v]])
 
     def closed(self, held: int, outside: int) -> int | None:
-        """The least convex set of whole atoms around `held`; None where it would hold something of `outside`."""
-        while True:
+        """The least convex set of whole atoms around a convex set; None where it would hold some of `outside`."""
+        while held & self.tied:
             below = above = grown = 0
             for v in bits(held):
                 below |= self.below[v]
@@ -127,6 +130,7 @@ class _Reach:
             if grown == held:
                 return held
             held = grown
+        return None if held & outside else held
 
     def size(self, held: int) -> float:
         return math.fsum(self.atoms.sizes[a] for a in {self.atoms.atom_of[v] for v in bits(held)})
@@ -145,24 +149,26 @@ def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
     whole = sum(1 << v for v in path)
     limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
     loads: _Loads = [[] for _ in range(len(path) + 1)]
-    count = 0
+    work = 0
     for i in range(len(path)):
         inside = 0
         for j in range(i + 1, len(path) + 1):
             inside |= 1 << path[j - 1]
             if not atoms.allowed[atoms.atom_of[path[j - 1]]]:
                 break
-            count += 1
-            if count > MAX_INTERVALS:
-                return None
-            held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]] | inside, whole & ~inside)
+            held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]], whole & ~inside)
             if held is None:
                 continue
+            work += held.bit_count()
+            if work > MAX_WORK:
+                return None
             size = reach.size(held)
             if size > limit:
                 break  # longer ones are larger
-            if all(atoms.allowed[atoms.atom_of[v]] for v in bits(held)):
-                loads[j].append((i, _least_load(reach, held, whole & ~inside, limit - size)))
+            if not held & reach.disallowed:
+                barred = reach.disallowed | (reach.above[path[i - 1]] if i else 0)
+                barred |= reach.below[path[j]] if j < len(path) else 0
+                loads[j].append((i, _least_load(reach, held, barred, limit - size)))
     return loads
 
 
@@ -175,10 +181,12 @@ class _Choice:
     outside: float = 0.0
 
 
-def _least_load(reach: _Reach, held: int, outside: int, room: float) -> float:
-    """Work and transfers of any piece that holds `held` and nothing of `outside` and has so much memory left."""
+def _least_load(reach: _Reach, held: int, barred: int, room: float) -> float:
+    """Work and transfers of any piece that holds `held` and nothing of `barred` and has so much memory left.
+
+    Barred is what no accelerator takes, and all that is before or behind what the path has outside: convexity.
+    """
     atoms, certain, choices = reach.atoms, 0.0, dict[int, _Choice]()
-    barred = _barred(reach, held, outside)
 
     def choice(w: int) -> _Choice:
         a = atoms.atom_of[w]
@@ -186,34 +194,19 @@ def _least_load(reach: _Reach, held: int, outside: int, room: float) -> float:
 
     sources = {u for v in bits(held) for u in reach.before[v] if not held >> u & 1}
     for u in sources:
-        if barred(u):
+        if barred >> u & 1:
             certain += atoms.transfer_times[u]
         else:
             choice(u).outside += atoms.transfer_times[u]
     for v in bits(held):
         certain += atoms.accelerator_times[v]
         targets = [w for w in reach.after[v] if not held >> w & 1]
-        if any(map(barred, targets)):
+        if any(barred >> w & 1 for w in targets):
             certain += atoms.transfer_times[v]
         else:
             for w in targets:  # paid once, as soon as one of them is outside
                 choice(w).outside += atoms.transfer_times[v] / len(targets)
     return certain + _relaxed(list(choices.values()), room)
-
-
-def _barred(reach: _Reach, held: int, outside: int) -> Callable[[int], bool]:
-    """Can a node not be in the piece: is it between the piece and what is outside, or not allowed at all?"""
-    above = below = 0
-    for v in bits(outside):
-        if reach.above[v] & held:
-            below |= reach.below[v]
-        if reach.below[v] & held:
-            above |= reach.above[v]
-
-    def barred(w: int) -> bool:
-        return bool((above | below | outside) >> w & 1) or not reach.atoms.allowed[reach.atoms.atom_of[w]]
-
-    return barred
 
 
 def _relaxed(choices: Sequence[_Choice], room: float) -> float:
