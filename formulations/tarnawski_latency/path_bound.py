@@ -9,7 +9,7 @@ Nodes next to it that may or may not be inside are relaxed: what has no room mus
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,7 +20,8 @@ from .order import topological_ranks
 MAX_NODES = 3000
 """Larger graphs have the path alone as their bound: sets of nodes are bit masks here."""
 
-MAX_INTERVALS = 20_000
+MAX_INTERVALS = 100_000
+"""Of one path; one with more is left out."""
 
 _Loads = list[list[tuple[int, float]]]
 """By end j of an interval path[i:j]: its starts i with the least loads of such pieces."""
@@ -100,22 +101,24 @@ class _Reach:
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
         rank = topological_ranks(atoms.nodes, atoms.arcs)
-        self.before: list[list[int]] = [[] for _ in range(atoms.nodes)]
-        self.after: list[list[int]] = [[] for _ in range(atoms.nodes)]
+        self.before = [0] * atoms.nodes
+        self.after = [0] * atoms.nodes
         self.below = [1 << v for v in range(atoms.nodes)]
         self.above = [1 << v for v in range(atoms.nodes)]
         arcs = sorted(atoms.arcs, key=lambda arc: rank[arc[0]])
         for u, v in arcs:
-            self.before[v].append(u)
-            self.after[u].append(v)
+            self.before[v] |= 1 << u
+            self.after[u] |= 1 << v
             self.above[v] |= self.above[u]
         for u, v in reversed(arcs):
             self.below[u] |= self.below[v]
         self.together = [sum(1 << i for i in members) for members in atoms.members]
+        self.tied = sum(mask for mask in self.together if mask.bit_count() > 1)
+        self.disallowed = sum(1 << v for v in range(atoms.nodes) if not atoms.allowed[atoms.atom_of[v]])
 
     def closed(self, held: int, outside: int) -> int | None:
-        """The least convex set of whole atoms around `held`; None where it would hold something of `outside`."""
-        while True:
+        """The least convex set of whole atoms around a convex set; None where it would hold some of `outside`."""
+        while held & self.tied:
             below = above = grown = 0
             for v in bits(held):
                 below |= self.below[v]
@@ -127,9 +130,7 @@ class _Reach:
             if grown == held:
                 return held
             held = grown
-
-    def size(self, held: int) -> float:
-        return math.fsum(self.atoms.sizes[a] for a in {self.atoms.atom_of[v] for v in bits(held)})
+        return None if held & outside else held
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -139,31 +140,83 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
+class _Piece:
+    """A convex set that grows, with what its load is made of."""
+
+    def __init__(self, reach: _Reach) -> None:
+        self.reach = reach
+        self.held = self.reads = self.open = 0
+        """Nodes inside, their sources, and those of them that are read outside: bit masks."""
+        self.work = self.size = 0.0
+
+    def grow(self, held: int) -> None:
+        reach, atoms = self.reach, self.reach.atoms
+        for v in bits(held & ~self.held):
+            self.work += atoms.accelerator_times[v]
+            a = atoms.atom_of[v]
+            self.size += atoms.sizes[a] if atoms.members[a][0] == v else 0.0
+            self.reads |= reach.before[v]
+            self.open |= 1 << v
+        self.held = held
+        for v in bits(self.open):
+            if not reach.after[v] & ~held:
+                self.open ^= 1 << v
+
+    def least_load(self, barred: int, room: float) -> float:
+        """Work and transfers of any piece that holds this one and nothing of `barred`, with so much memory left.
+
+        Barred is what no accelerator takes, and all that is before or behind what the path has outside: convexity.
+        """
+        atoms, certain, choices = self.reach.atoms, self.work, dict[int, _Choice]()
+
+        def choice(w: int) -> _Choice:
+            a = atoms.atom_of[w]
+            return choices.setdefault(w, _Choice(atoms.sizes[a] / len(atoms.members[a]), atoms.accelerator_times[w]))
+
+        for u in bits(self.reads & ~self.held):
+            if barred >> u & 1:
+                certain += atoms.transfer_times[u]
+            else:
+                choice(u).outside += atoms.transfer_times[u]
+        for v in bits(self.open):
+            targets = self.reach.after[v] & ~self.held
+            if targets & barred:
+                certain += atoms.transfer_times[v]
+            else:
+                for w in bits(targets):  # paid once, as soon as one of them is outside
+                    choice(w).outside += atoms.transfer_times[v] / targets.bit_count()
+        return certain + _relaxed(list(choices.values()), room)
+
+
 def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
     """For each end j the starts i and least loads of pieces that hold path[i:j]; None where there are too many."""
-    atoms = reach.atoms
-    whole = sum(1 << v for v in path)
-    limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
     loads: _Loads = [[] for _ in range(len(path) + 1)]
+    whole = sum(1 << v for v in path)
     count = 0
     for i in range(len(path)):
-        inside = 0
-        for j in range(i + 1, len(path) + 1):
-            inside |= 1 << path[j - 1]
-            if not atoms.allowed[atoms.atom_of[path[j - 1]]]:
-                break
+        for j, load in _from(reach, path, i, whole):
+            loads[j].append((i, load))
             count += 1
-            if count > MAX_INTERVALS:
-                return None
-            held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]] | inside, whole & ~inside)
-            if held is None:
-                continue
-            size = reach.size(held)
-            if size > limit:
-                break  # longer ones are larger
-            if all(atoms.allowed[atoms.atom_of[v]] for v in bits(held)):
-                loads[j].append((i, _least_load(reach, held, whole & ~inside, limit - size)))
+        if count > MAX_INTERVALS:
+            return None
     return loads
+
+
+def _from(reach: _Reach, path: Sequence[int], i: int, whole: int) -> Iterator[tuple[int, float]]:
+    """The intervals that start at i, as far as an accelerator takes them."""
+    atoms, piece, inside = reach.atoms, _Piece(reach), 0
+    limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
+    for j in range(i + 1, len(path) + 1):
+        inside |= 1 << path[j - 1]
+        held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]], whole & ~inside)
+        if held is None:
+            continue  # with more of the path it may be whole
+        piece.grow(held)
+        if held & reach.disallowed or piece.size > limit:
+            return  # so are all longer ones
+        barred = reach.disallowed | (reach.above[path[i - 1]] if i else 0)
+        barred |= reach.below[path[j]] if j < len(path) else 0
+        yield j, piece.least_load(barred, limit - piece.size)
 
 
 @dataclass
@@ -173,47 +226,6 @@ class _Choice:
     size: float
     inside: float
     outside: float = 0.0
-
-
-def _least_load(reach: _Reach, held: int, outside: int, room: float) -> float:
-    """Work and transfers of any piece that holds `held` and nothing of `outside` and has so much memory left."""
-    atoms, certain, choices = reach.atoms, 0.0, dict[int, _Choice]()
-    barred = _barred(reach, held, outside)
-
-    def choice(w: int) -> _Choice:
-        a = atoms.atom_of[w]
-        return choices.setdefault(w, _Choice(atoms.sizes[a] / len(atoms.members[a]), atoms.accelerator_times[w]))
-
-    sources = {u for v in bits(held) for u in reach.before[v] if not held >> u & 1}
-    for u in sources:
-        if barred(u):
-            certain += atoms.transfer_times[u]
-        else:
-            choice(u).outside += atoms.transfer_times[u]
-    for v in bits(held):
-        certain += atoms.accelerator_times[v]
-        targets = [w for w in reach.after[v] if not held >> w & 1]
-        if any(map(barred, targets)):
-            certain += atoms.transfer_times[v]
-        else:
-            for w in targets:  # paid once, as soon as one of them is outside
-                choice(w).outside += atoms.transfer_times[v] / len(targets)
-    return certain + _relaxed(list(choices.values()), room)
-
-
-def _barred(reach: _Reach, held: int, outside: int) -> Callable[[int], bool]:
-    """Can a node not be in the piece: is it between the piece and what is outside, or not allowed at all?"""
-    above = below = 0
-    for v in bits(outside):
-        if reach.above[v] & held:
-            below |= reach.below[v]
-        if reach.below[v] & held:
-            above |= reach.above[v]
-
-    def barred(w: int) -> bool:
-        return bool((above | below | outside) >> w & 1) or not reach.atoms.allowed[reach.atoms.atom_of[w]]
-
-    return barred
 
 
 def _relaxed(choices: Sequence[_Choice], room: float) -> float:
