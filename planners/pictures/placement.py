@@ -10,11 +10,15 @@ from ...instances.referee import DeviceLoad, evaluate, stage_order
 from ...instances.referee.evaluate import GroupLoad
 from ..referees import Rules
 from .canvas import legible
+from .latency import draw_latency
 from .load_bars import Bars, draw_bars
 
 
 def picture(problem: PlacementProblem, plan: PlacementPlan, rules: Rules, path: str | os.PathLike[str]) -> None:
-    """Devices in the order of the stages where there is one; those without nodes are left out."""
+    """Devices in the order of the stages where there is one; for latency the schedule of one sample instead."""
+    if rules.latency:
+        draw_latency(problem, plan, path)
+        return
     evaluation = evaluate(problem, plan)
     loads = {load.name: load for load in evaluation.devices}
     busy = [device.name for device in plan.devices if device.nodes]

@@ -15,6 +15,7 @@ PICTURES: Mapping[str, str] = {
     "placement": "placement",
     "chain": "pattern",
     "staging": "stages",
+    "graph-pipeline": "stage_graph",
 }
 """By kind of problem, the module beside this one that draws its plans: `picture(problem, plan, rules, path)`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from ...instances.referee.stage_graph import StageGraphEvaluation, evaluate_stag
 from ...instances.simulation import Simulation, StageRun, Task
 from ...instances.simulation.simulate import simulate
 from ...instances.stage_graph import StageGraphPlan
-from .canvas import COLOURS
+from ..referees import Rules
+from .canvas import COLOURS, canvas, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +27,13 @@ MOST_SHAPES = 2_000
 
 BOX_HEIGHT = 0.62
 GIB = 2**30
+
+
+def picture(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules, path: str | os.PathLike[str]) -> None:
+    """Write it to a file; more stages get a higher picture."""
+    with canvas(9.0, min(16.0, 4.0 + 0.45 * len(plan.stages))) as figure:
+        draw(problem, plan, figure)
+        write_picture(figure, path)
 
 
 def draw(problem: GraphPipelineProblem, plan: StageGraphPlan, figure: Figure) -> None:

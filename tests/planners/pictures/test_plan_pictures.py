@@ -14,10 +14,15 @@ from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.referee.pattern import evaluate_pattern
 from pipeplan.planners.pictures.plans import PICTURES, check_picture, draw_plan
-from pipeplan.planners.referees import _REFEREES
+from pipeplan.planners.referees import _REFEREES, Rules
 from pipeplan.planners.solve import solve
 
-QUICK = {"placement": ("bert-large-training", "greedy"), "chain": ("golden-4", None), "staging": ("tiny-stages", None)}
+QUICK = {
+    "placement": ("bert-large-training", "greedy"),
+    "chain": ("golden-4", None),
+    "staging": ("tiny-stages", None),
+    "graph-pipeline": ("tiny-graph", "graphpipe"),
+}
 
 CHAIN = ChainProblem(
     (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
@@ -40,10 +45,20 @@ def test_every_kind_has_a_picture(kind: str, tmp_path: Path) -> None:
     text = svg(problem, plan, tmp_path)
     assert text.startswith("<?xml")
     assert problem.name in text
-    assert "memory (" in text
+    assert "memory" in text
     assert svg(problem, plan, tmp_path) == text
     draw_plan(problem, plan, tmp_path / "plan.png")
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("name", "planner"), [("tiny-levels", "dp-piper"), ("tiny-chain", "latency-greedy")])
+def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, tmp_path: Path) -> None:
+    problem = load_any_packaged(name)
+    result = solve(problem, planner=planner)
+    assert result.plan is not None
+    path = tmp_path / "plan.svg"
+    draw_plan(problem, result.plan, path, Rules.of(result.options))
+    assert ("latency" if planner == "latency-greedy" else "levels") in path.read_text("utf-8")
 
 
 def test_no_kind_that_has_a_referee_is_forgotten() -> None:
