@@ -40,18 +40,20 @@ class Cover:
 
 
 def critical_paths(atoms: Atoms) -> list[tuple[int, ...]]:
-    """The longest path with every node on its faster device and no transfers, and paths through what it misses."""
+    """The longest path with every node on its faster device and no transfers, paths through what it
+    misses, and the longest one if every transfer were paid."""
     weights = [min(time, 1e300) for time in atoms.least_times()]
     paths: list[tuple[int, ...]] = []
     missed = list(weights)
-    for _ in range(MAX_PATHS):
+    costly = _longest_path(atoms, [w + c for w, c in zip(weights, atoms.transfer_times, strict=True)])
+    for _ in range(MAX_PATHS - 1):
         path = _longest_path(atoms, missed)
         if path in paths or not any(missed[v] for v in path):
             break
         paths.append(path)
         for v in path:  # next time, prefer what no path has passed so far
             missed[v] = weights[v] * 0.9
-    return paths
+    return paths if costly in paths or not any(weights[v] for v in costly) else [*paths, costly]
 
 
 def _longest_path(atoms: Atoms, weights: Sequence[float]) -> tuple[int, ...]:

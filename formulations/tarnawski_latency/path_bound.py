@@ -116,6 +116,13 @@ class _Reach:
         self.tied = sum(mask for mask in self.together if mask.bit_count() > 1)
         self.disallowed = sum(1 << v for v in range(atoms.nodes) if not atoms.allowed[atoms.atom_of[v]])
 
+    def atoms_at(self, nodes: Sequence[int]) -> int:
+        """All that must be with one of the nodes."""
+        mask = 0
+        for v in nodes:
+            mask |= self.together[self.atoms.atom_of[v]]
+        return mask
+
     def closed(self, held: int, outside: int) -> int | None:
         """The least convex set of whole atoms around a convex set; None where it would hold some of `outside`."""
         while held & self.tied:
@@ -165,7 +172,8 @@ class _Piece:
     def least_load(self, barred: int, room: float) -> float:
         """Work and transfers of any piece that holds this one and nothing of `barred`, with so much memory left.
 
-        Barred is what no accelerator takes, and all that is before or behind what the path has outside: convexity.
+        Barred is what no accelerator takes, what must be with a node that the path has outside, and all that is before
+        or behind such a node: convexity.
         """
         atoms, certain, choices = self.reach.atoms, self.work, dict[int, _Choice]()
 
@@ -192,9 +200,10 @@ def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
     """For each end j the starts i and least loads of pieces that hold path[i:j]; None where there are too many."""
     loads: _Loads = [[] for _ in range(len(path) + 1)]
     whole = sum(1 << v for v in path)
+    behind = [reach.atoms_at(path[j:]) for j in range(len(path) + 1)]
     count = 0
     for i in range(len(path)):
-        for j, load in _from(reach, path, i, whole):
+        for j, load in _from(reach, path, i, whole, behind):
             loads[j].append((i, load))
             count += 1
         if count > MAX_INTERVALS:
@@ -202,10 +211,11 @@ def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
     return loads
 
 
-def _from(reach: _Reach, path: Sequence[int], i: int, whole: int) -> Iterator[tuple[int, float]]:
+def _from(reach: _Reach, path: Sequence[int], i: int, whole: int, behind: Sequence[int]) -> Iterator[tuple[int, float]]:
     """The intervals that start at i, as far as an accelerator takes them."""
     atoms, piece, inside = reach.atoms, _Piece(reach), 0
     limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
+    elsewhere = reach.atoms_at(path[:i])
     for j in range(i + 1, len(path) + 1):
         inside |= 1 << path[j - 1]
         held = reach.closed(reach.below[path[i]] & reach.above[path[j - 1]], whole & ~inside)
@@ -214,8 +224,8 @@ def _from(reach: _Reach, path: Sequence[int], i: int, whole: int) -> Iterator[tu
         piece.grow(held)
         if held & reach.disallowed or piece.size > limit:
             return  # so are all longer ones
-        barred = reach.disallowed | (reach.above[path[i - 1]] if i else 0)
-        barred |= reach.below[path[j]] if j < len(path) else 0
+        barred = reach.disallowed | elsewhere | (reach.above[path[i - 1]] if i else 0)
+        barred |= behind[j] | (reach.below[path[j]] if j < len(path) else 0)
         yield j, piece.least_load(barred, limit - piece.size)
 
 
