@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..instances.errors import InputError, UsageError
-from ..instances.lookup import Cluster
+from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_instance as load_instance
 from ..instances.placement import PlacementProblem
 from . import quantities
+from .signatures import with_options
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
@@ -62,21 +65,40 @@ CpuSlowdown = Annotated[
     ),
 ]
 Inference = Annotated[
-    bool, typer.Option("--inference", help="Profiles: leave out the backward nodes.", rich_help_panel=CLUSTER)
+    bool | None, typer.Option("--inference", help="Profiles: leave out the backward nodes.", rich_help_panel=CLUSTER)
 ]
 
 
-def cluster(
-    devices: int | None,
-    cpus: int | None,
-    memory: float | None,
-    bandwidth: float | None,
-    cpu_slowdown: float | None,
-    inference: bool,
-    batch: int | None = None,
-) -> Cluster:
-    """The options of every command that reads an instance."""
-    return Cluster(devices, cpus, memory, bandwidth, cpu_slowdown, False if inference else None, batch)
+_CLUSTER_OPTIONS: Mapping[str, Any] = {
+    "devices": Devices,
+    "cpus": Cpus,
+    "memory": Memory,
+    "bandwidth": Bandwidth,
+    "cpu_slowdown": CpuSlowdown,
+    "inference": Inference,
+    "batch": Batch,
+}
+
+
+def with_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of the cluster, which arrive together as its argument `on`."""
+    parameters = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _CLUSTER_OPTIONS.items()
+    )
+    return with_options(command, "on", parameters, _cluster)
+
+
+def _cluster(given: dict[str, Any]) -> Cluster:
+    return Cluster(
+        given.get("devices"),
+        given.get("cpus"),
+        given.get("memory"),
+        given.get("bandwidth"),
+        given.get("cpu_slowdown"),
+        False if given.get("inference") else None,
+        given.get("batch"),
+    )
 
 
 def load_placement(text: str, on: Cluster, what: str) -> PlacementProblem:

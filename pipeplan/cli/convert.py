@@ -11,17 +11,12 @@ from ..instances.graph_pipeline import GraphPipelineProblem
 from ..instances.kinds import Problem
 from ..instances.placement import PlacementProblem
 from .arguments import (
-    Bandwidth,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     InstanceArgument,
     Json,
-    Memory,
     check_output,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import out, print_json, styled
 from .referee_options import one_of
@@ -29,18 +24,14 @@ from .referee_options import one_of
 FORMATS = ("own", "published")
 
 
+@with_cluster
 def command(
+    on: Cluster,
     instance: InstanceArgument,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.", show_default=False)],
     to: Annotated[
         str, typer.Option("--to", metavar="|".join(FORMATS), help="own: pipeplan.placement/1; published: the paper's.")
     ] = "own",
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
     json: Json = False,
 ) -> None:
     """Convert an instance into our own JSON or the published one; what a format cannot hold is refused."""
@@ -48,7 +39,7 @@ def command(
 
     one_of("--to", to, FORMATS)
     check_output("OUT", target)
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference))
+    problem = load_instance(instance, on)
     save(problem, target, format=to)
     if json:
         print_json({"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}})

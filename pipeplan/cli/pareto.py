@@ -11,7 +11,7 @@ from ..instances.errors import UsageError
 from ..planners.options import SolveOptions
 from . import limits as limit_options
 from . import quantities
-from .arguments import Bandwidth, Devices, Json, check_output, cluster, load_instance
+from .arguments import Bandwidth, Cluster, Devices, Json, check_output, load_instance
 from .console import print_json, say_note
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
@@ -122,7 +122,7 @@ def command(
     if progress is not None and progress not in PROGRESS_MODES:
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     _check_files(output, csv, picture)
-    problem = load_instance(instance or EXAMPLE, cluster(devices, None, None, bandwidth, None, False))
+    problem = load_instance(instance or EXAMPLE, Cluster(devices=devices, bandwidth=bandwidth))
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")
     from ..planners.pareto.journal import open_journal

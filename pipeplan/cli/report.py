@@ -9,17 +9,11 @@ import typer
 
 from ..instances.errors import UsageError
 from .arguments import (
-    Bandwidth,
-    Batch,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     Json,
-    Memory,
     check_output,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import out, print_json, styled
 
@@ -36,22 +30,16 @@ _Instance = Annotated[
 _Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The page.")]
 
 
+@with_cluster
 def command(
+    on: Cluster,
     source: _Source,
     instance: _Instance = None,
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
-    batch: Batch = None,
     output: _Output = "report.html",
     json: Json = False,
 ) -> None:
     """Write a page that stands alone: summary, tables, Gantt, memory, graph, search, comparison charts."""
     check_output("--output", output)
-    on = cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch)
     if Path(source).is_dir():
         if instance is not None:
             raise UsageError("A comparison names its instances itself; drop INSTANCE.")

@@ -13,17 +13,11 @@ from ..planners.sensitivity import Sensitivity, Worth, sensitivity
 from . import limits as limit_options
 from . import quantities
 from .arguments import (
-    Bandwidth,
-    Batch,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     InstanceArgument,
     Json,
-    Memory,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import out, print_json, say_note, styled
 from .exits import exit_code
@@ -57,8 +51,10 @@ _Progress = Annotated[
 ]
 
 
+@with_cluster
 @with_method_options
 def command(
+    on: Cluster,
     own: dict[str, Any],
     instance: InstanceArgument,
     formulation: _Name = None,
@@ -72,13 +68,6 @@ def command(
     memory_limit: limit_options.MemoryLimit = None,
     threads: limit_options.Threads = None,
     seed: limit_options.Seed = 0,
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
-    batch: Batch = None,
     json: Json = False,
     progress: _Progress = None,
 ) -> None:
@@ -88,7 +77,7 @@ def command(
     """
     if progress is not None and progress not in PROGRESS_MODES:
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    problem = load_instance(instance, on)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, None, None)
     with graceful(), reporter(progress) as watch:
         found = sensitivity(

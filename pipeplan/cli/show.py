@@ -14,18 +14,12 @@ from ..instances.placement import PlacementProblem
 from ..instances.plan import PlacementPlan
 from ..instances.referee import NotAnAssignmentError, evaluate_latency
 from .arguments import (
-    Bandwidth,
-    Batch,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     InstanceArgument,
     Json,
-    Memory,
     check_output,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import out, print_json, styled
 from .exits import OK, REJECTED
@@ -58,7 +52,9 @@ _Unrolled = Annotated[
 ]
 
 
+@with_cluster
 def command(
+    on: Cluster,
     instance: InstanceArgument,
     plan: _Plan = None,
     contiguity: Contiguity = None,
@@ -66,13 +62,6 @@ def command(
     semantics: Semantics = None,
     hierarchy: Hierarchy = None,
     subgraphs_per_device: SubgraphsPerDevice = None,
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
-    batch: Batch = None,
     unrolled: _Unrolled = False,
     picture: Picture = None,
     json: Json = False,
@@ -82,7 +71,7 @@ def command(
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan.
     """
     check_output("--picture", picture)
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    problem = load_instance(instance, on)
     check_picture(problem, picture)
     if unrolled and problem.kind != "chain":
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")

@@ -10,14 +10,21 @@ import typer
 
 
 def with_options(
-    command: Callable[..., None], bundle: str, parameters: Iterable[inspect.Parameter]
+    command: Callable[..., None],
+    bundle: str,
+    parameters: Iterable[inspect.Parameter],
+    make: Callable[[dict[str, Any]], Any] = dict,
 ) -> Callable[..., None]:
-    """The command with further options; those that were given arrive together as its argument `bundle`."""
+    """The command with further options; those that were given arrive together as its argument `bundle`.
+
+    `make` turns their values by name into what arrives.
+    """
     added = list(parameters)
 
     def run(**values: Any) -> None:
         given = {parameter.name: values.pop(parameter.name) for parameter in added}
-        command(**{bundle: {name: value for name, value in given.items() if value is not None}}, **values)
+        bundled = make({name: value for name, value in given.items() if value is not None})
+        command(**{bundle: bundled}, **values)
 
     signature = inspect.signature(command, eval_str=True)
     kept = [parameter for name, parameter in signature.parameters.items() if name != bundle] + added

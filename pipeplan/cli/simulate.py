@@ -9,17 +9,11 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.simulation.orders import SCHEDULES
 from .arguments import (
-    Bandwidth,
-    Batch,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     InstanceArgument,
     Json,
-    Memory,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import print_json, say_error
 from .exits import OK, REJECTED
@@ -44,18 +38,13 @@ Schedule = Annotated[
 ]
 
 
+@with_cluster
 def command(
+    on: Cluster,
     instance: InstanceArgument,
     plan: PlanArgument,
     micro_batches: MicroBatches = None,
     schedule: Schedule = "planned",
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
-    batch: Batch = None,
     json: Json = False,
 ) -> None:
     """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
@@ -64,7 +53,7 @@ def command(
     from ..instances.simulation.simulate import simulate
 
     one_of("--schedule", schedule, SCHEDULES)
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    problem = load_instance(instance, on)
     if micro_batches is None and problem.kind in ("placement", "chain"):
         raise UsageError(f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches.")
     try:

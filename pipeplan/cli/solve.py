@@ -16,17 +16,11 @@ from ..planners.referees import Rules
 from ..planners.registry import PLANNERS
 from . import limits as limit_options
 from .arguments import (
-    Bandwidth,
-    Batch,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     Json,
-    Memory,
     check_output,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import print_json, say_note
 from .exits import exit_code
@@ -108,8 +102,10 @@ _Export = Annotated[
 ]
 
 
+@with_cluster
 @with_method_options
 def command(
+    on: Cluster,
     own: dict[str, Any],
     instance: _Instance = None,
     formulation: _Formulation = None,
@@ -124,13 +120,6 @@ def command(
     threads: limit_options.Threads = None,
     seed: limit_options.Seed = 0,
     native: limit_options.Native = None,
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
-    batch: Batch = None,
     json: Json = False,
     output: _Output = None,
     picture: Picture = None,
@@ -148,7 +137,6 @@ def command(
         check_output("--export-model", export_model)
         export.check_export(export_model)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, log, native)
-    on = cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch)
     problem = load_instance(instance or _example(formulation, planner), on)
     check_picture(problem, picture)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}

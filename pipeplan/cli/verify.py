@@ -12,17 +12,11 @@ from ..instances.referee import Violation, stage_order
 from ..instances.staging import StagingProblem
 from ..planners.referees import FLUSH
 from .arguments import (
-    Bandwidth,
-    Batch,
-    Cpus,
-    CpuSlowdown,
-    Devices,
-    Inference,
+    Cluster,
     InstanceArgument,
     Json,
-    Memory,
-    cluster,
     load_instance,
+    with_cluster,
 )
 from .console import print_json
 from .exits import OK, REJECTED
@@ -38,7 +32,9 @@ from .referee_options import (
 )
 
 
+@with_cluster
 def command(
+    on: Cluster,
     instance: InstanceArgument,
     plan: PlanArgument,
     contiguity: Contiguity = None,
@@ -46,17 +42,10 @@ def command(
     semantics: Semantics = None,
     hierarchy: Hierarchy = None,
     subgraphs_per_device: SubgraphsPerDevice = None,
-    devices: Devices = None,
-    cpus: Cpus = None,
-    memory: Memory = None,
-    bandwidth: Bandwidth = None,
-    cpu_slowdown: CpuSlowdown = None,
-    inference: Inference = False,
-    batch: Batch = None,
     json: Json = False,
 ) -> None:
     """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3."""
-    problem = load_instance(instance, cluster(devices, cpus, memory, bandwidth, cpu_slowdown, inference, batch))
+    problem = load_instance(instance, on)
     case = read_case(problem, plan, contiguity, objective, semantics, hierarchy, subgraphs_per_device)
     violations = case.violations()
     if json:
