@@ -74,18 +74,7 @@ def _latency(tables: Any, scratch: Any, place: Any) -> float:
     head, following, finish = scratch[5:]
     nodes = place.shape[0]
     _prepare(tables, scratch, place)
-    filled = 0
-    units = slots
-    for v in range(nodes):
-        if place[v] == 0:
-            units += 1
-            if missing[v] == 0:
-                queue[filled] = v
-                filled += 1
-    for s in range(slots):
-        if missing[nodes + s] == 0:
-            queue[filled] = nodes + s
-            filled += 1
+    filled = _first(place, slots, missing, queue)
     latest = 0.0
     done = 0
     while done < filled:
@@ -99,23 +88,42 @@ def _latency(tables: Any, scratch: Any, place: Any) -> float:
         while v >= 0:
             for e in range(after_start[v], after_start[v + 1]):
                 w = after[e]
-                if place[w] < 0 or (slot > 0 and place[w] == slot):
-                    continue
-                other = w if place[w] == 0 else nodes + place[w] - 1
-                ready[other] = max(ready[other], end)
-                missing[other] -= 1
-                if missing[other] == 0:
-                    queue[filled] = other
-                    filled += 1
+                if place[w] >= 0 and not (slot > 0 and place[w] == slot):
+                    other = w if place[w] == 0 else nodes + place[w] - 1
+                    filled = _tell(other, end, filled, missing, ready, queue)
             v = following[v] if slot > 0 else -1
         if slot > 0 and slot % pieces != 0:
-            other = unit + 1
-            ready[other] = max(ready[other], end)
-            missing[other] -= 1
-            if missing[other] == 0:
-                queue[filled] = other
-                filled += 1
-    return latest if filled == units else NEVER
+            filled = _tell(unit + 1, end, filled, missing, ready, queue)
+    return latest if filled == _units(place, slots) else NEVER
+
+
+def _first(place: Any, slots: int, missing: Any, queue: Any) -> int:
+    """Units that wait for nothing enter the queue; how many they are."""
+    nodes = place.shape[0]
+    filled = 0
+    for unit in range(nodes + slots):
+        if missing[unit] == 0 and (unit >= nodes or place[unit] == 0):
+            queue[filled] = unit
+            filled += 1
+    return filled
+
+
+def _tell(other: int, end: float, filled: int, missing: Any, ready: Any, queue: Any) -> int:
+    """One thing less to wait for; the last one lets the unit into the queue."""
+    ready[other] = max(ready[other], end)
+    missing[other] -= 1
+    if missing[other] == 0:
+        queue[filled] = other
+        filled += 1
+    return filled
+
+
+def _units(place: Any, slots: int) -> int:
+    units = slots
+    for v in range(place.shape[0]):
+        if place[v] == 0:
+            units += 1
+    return units
 
 
 def _prepare(tables: Any, scratch: Any, place: Any) -> None:
