@@ -17,6 +17,8 @@ from ..registry import EXACT_PLANNERS, PLANNERS
 from .run import Run
 
 MOST_RUNS = 100_000
+DEFAULT_OBJECTIVE = {"placement": "max-load", "staging": "throughput"}
+"""Of methods that declare no objective, by kind of problem."""
 SCHEMA = "pipeplan.comparison/1"
 
 
@@ -139,6 +141,7 @@ class Expanded:
 def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
     """Every method on every instance of its kind; a method or an instance without a run is refused."""
     _refuse_twins(suite)
+    _refuse_mixed_objectives(suite.methods)
     runs: list[Run] = []
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
@@ -176,6 +179,20 @@ def _runs(suite: Suite, instance: Instance, setting: Setting, method: Competitor
             dict(method.options),
             {**suite.limits, **method.limits, "seed": seed},
         )
+
+
+def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
+    """Values of different objectives have no best among them."""
+    first: dict[str, tuple[str, str]] = {}
+    for method in methods:
+        kind, options = method.entry.problem_kind, resolve_options(method.entry, method.options)
+        objective = str(options.get("objective") or DEFAULT_OBJECTIVE.get(kind, ""))
+        other, label = first.setdefault(kind, (objective, method.label))
+        if objective != other:
+            raise UsageError(
+                f"{label} is judged by {other} and {method.label} by {objective}: compare them apart, or give them one "
+                "objective."
+            )
 
 
 def _refuse_idle(suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]) -> None:

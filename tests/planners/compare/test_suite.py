@@ -124,6 +124,10 @@ def test_every_packaged_suite_has_a_title_and_runs(name: str, quick: bool) -> No
         (Suite("s", (TINY,), (competitor("greedy"),) * 2), "Two methods are called 'greedy'"),
         (Suite("s", (TINY,), (competitor("greedy"),), (Setting("a"), Setting("a"))), "Two settings are called 'a'"),
         (Suite("s", (TINY,), (competitor("greedy"), competitor("contiguous"))), "none is among the instances"),
+        (
+            Suite("s", (TINY,), (competitor("greedy"), competitor("latency-greedy"))),
+            "judged by max-load and latency-greedy by latency",
+        ),
         (Suite("s", (TINY, CHAIN), (competitor("greedy"),)), "No method of the comparison plans chain"),
         (Suite("s", (Instance("x", "nowhere"),), (competitor("greedy"),)), "no packaged instance 'nowhere'"),
         (Suite("s", (Instance("x", None, "a.json"),), (competitor("greedy"),)), "--workloads"),
