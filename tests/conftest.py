@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--slow"):
         for item in items:
-            if "slow" in item.keywords:
+            if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="a longer proof; run with --slow"))
 
 
@@ -38,7 +38,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     """A workload test may be skipped only where there are no workloads: anything else would hide a hole."""
     outcome = yield
     report = outcome.get_result()
-    if report.skipped and "workloads" in item.keywords and WORKLOADS.is_dir():
+    if report.skipped and item.get_closest_marker("workloads") and WORKLOADS.is_dir():
         report.outcome = "failed"
         report.longrepr = f"a workload test was skipped although {WORKLOADS} exists: {report.longrepr}"
 

@@ -249,7 +249,7 @@ def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
 
     draw(comparison)
     for name, path in paths.items():
-        out().print(styled(f"{name}: {path}"))
+        out().print(styled(f"{name}: {path}"), soft_wrap=True)
 
 
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:

@@ -61,4 +61,4 @@ def command(
     if json:
         print_json({"report": output, "bytes": len(text.encode())})
     else:
-        out().print(styled(f"report: {output}"))
+        out().print(styled(f"report: {output}"), soft_wrap=True)
