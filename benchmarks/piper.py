@@ -113,7 +113,7 @@ def _large_lattice() -> list[str]:
 
 
 def _gnmt() -> dict[str, Any]:
-    from pipeplan.planners.piper.planner import model_of
+    from pipeplan.planners.piper.restriction import model_of
 
     network = build("gnmt-operators", 8)
     settings: dict[str, Any] = {"devices": GNMT_DEVICES, "micro_batches": 256, "merge": False}

@@ -173,8 +173,9 @@ def test_the_wheel_holds_every_module_and_all_data(wheel: list[str]) -> None:
     assert wanted == held
     data = {
         "pipeplan/" + path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "instances").rglob("*")
-        if path.is_file() and path.suffix in (".json", ".csv", ".md")
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and path.suffix in (".json", ".csv", ".md", ".toml", ".css", ".js")
     }
     assert data <= set(wheel)
     assert "pipeplan/py.typed" in wheel

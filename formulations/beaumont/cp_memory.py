@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cp_model import Node, PatternModel
+    from .cp_pattern import Node, PatternModel
 
 AREA_STEPS = 2**36
 """Resolution of the area rows: products of times and sizes would overflow the solver's integers."""

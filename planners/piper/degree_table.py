@@ -51,7 +51,7 @@ class DegreeTable:
 
 def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
     """The table up to the devices and micro-batches of the problem, by one run of the program."""
-    from .planner import model_of
+    from .restriction import model_of
 
     check_table(problem, None)
     return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))

@@ -16,7 +16,7 @@ from ...instances.staged_plan import PlannedStage, StagedPlan
 from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
 from .options import EQUI_OPTIONS
-from .planner import recomputes
+from .restriction import recomputes
 
 TRANSFORMER = "ParallelTransformerLayer"
 

@@ -7,38 +7,19 @@ its restriction alone, so they are not reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.contract import OptionSpec
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import UsageError
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
-from ...instances.staging import Configuration, StagingProblem
 from ..contract import Outcome, Request
-from ..dp.lattice import TooManyIdealsError
 from .degree_table import check_table, table_of, write_table
 from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
-from .model import PiperModel, build
-from .options import DP_OPTIONS, MAX_DOWNSETS, RESTRICTED_OPTIONS, TABLE
+from .options import DP_OPTIONS, RESTRICTED_OPTIONS, TABLE
+from .restriction import Restriction, model_of, recomputes
 from .search import Search, Step, TooManyPairsError, TooManySumsError
-
-RECOMPUTATION = "recomp"
-"""What the ids of configurations that compute activations again have in them."""
-
-
-def recomputes(way: Configuration) -> bool:
-    """Does the configuration compute activations again in the backward pass?"""
-    return RECOMPUTATION in way.id
-
-
-@dataclass(frozen=True)
-class Restriction:
-    """Which choices a planner has."""
-
-    allowed: Callable[[int, Configuration], bool] = lambda degree, way: True
-    replicas: Callable[[int], bool] = lambda d: True
 
 
 class _OutOfTimeError(Exception):
@@ -78,17 +59,6 @@ NO_TENSOR_PARALLELISM = PiperPlanner(
 NO_RECOMPUTATION = PiperPlanner(
     "piper-no-ar", "no activation recomputation", False, Restriction(allowed=lambda degree, way: not recomputes(way))
 )
-
-
-def model_of(problem: StagingProblem, options: Any, restriction: Restriction = Restriction()) -> PiperModel:
-    """The model, or an `InputError` where there are too many downsets."""
-    most = options.get("max_downsets", MAX_DOWNSETS.default)
-    try:
-        return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
-    except TooManyIdealsError:
-        raise InputError(
-            "layers", f"have more than {most} downsets", "merge parallel layers, or give --max-downsets for more"
-        ) from None
 
 
 class _Run:

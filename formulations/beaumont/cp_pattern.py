@@ -1,0 +1,274 @@
+"""The CP-SAT model of periodic patterns: allocation, orders, shifts and memory in whole numbers, built in a worker.
+
+One row of activities per batch of the pattern. Numbers in brackets are the equations of the paper's program that
+the constraints stand for; with literals none of its large constants is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from .integer_chain import IntegerChain
+
+Node = tuple[int, int]
+"""(row, task), or (row, edge) for transfers."""
+
+
+class PatternModel:
+    """One method per family of constraints; names of variables are those that decoding and starts use."""
+
+    def __init__(self, chain: IntegerChain, batches: int, floor: int, ceiling: int, slack: int) -> None:
+        from ortools.sat.python import cp_model
+
+        self.chain = chain
+        self.model = cp_model.CpModel()
+        self.variables: dict[str, Any] = {}
+        self.ceiling = ceiling
+        self.slack = slack
+        self.rows = range(batches)
+        self.layers = range(chain.layers)
+        self.gpus = range(chain.gpus)
+        self.nodes = [(r, t) for r in self.rows for t in range(chain.tasks)]
+        self.edges = range(1, chain.tasks)
+        self.period = self.integer("T", floor, ceiling)
+        self.true = self.model.new_constant(1)
+        self.same: dict[tuple[int, int], Any] = {}
+        self.before: dict[tuple[Node, Node], Any] = {}
+        self.start: dict[Node, Any] = {}
+        self.transfer: dict[Node, Any] = {}
+        self.stages: dict[Node, list[Any]] = {}
+        """Shifts of an edge in one row: literals whose number is the shift; those before the transfer first."""
+
+    def build(self) -> None:
+        self.allocate()
+        self.place_tasks()
+        self.order_tasks()
+        for r in self.rows:
+            for e in self.edges:
+                self.shift(r, e)
+        self.order_transfers()
+        self.keep_batches_in_order()
+        self.bound_lags()
+        self.model.minimize(self.period)
+
+    # ---- small things ----------------------------------------------------------------------------------
+
+    def integer(self, name: str, low: int, high: int) -> Any:
+        self.variables[name] = self.model.new_int_var(low, high, name)
+        return self.variables[name]
+
+    def flag(self, name: str | None = None) -> Any:
+        literal = self.model.new_bool_var(name or "")
+        if name is not None:
+            self.variables[name] = literal
+        return literal
+
+    def together(self, i: int, j: int) -> Any:
+        """Literal: do layers i and j share a GPU?"""
+        return self.true if i == j else self.same[min(i, j), max(i, j)]
+
+    def remote(self, e: int) -> Any:
+        """Literal: are the two tasks of edge e on different GPUs?"""
+        return self.together(self.chain.layer_of(e - 1), self.chain.layer_of(e)).negated()
+
+    def require(self, constraint: Any, *conditions: Any) -> None:
+        self.model.add(constraint).only_enforce_if(*conditions)
+
+    # ---- (1)-(4): allocation -----------------------------------------------------------------------------
+
+    def allocate(self) -> None:
+        """GPUs are numbered by their first layers."""
+        model = self.model
+        on = [[self.flag(f"on[{i},{g}]") for g in self.gpus] for i in self.layers]
+        for i, row in enumerate(on):
+            model.add_exactly_one(row)
+            for g in self.gpus:
+                if g > i:
+                    model.add(row[g] == 0)
+                elif g:
+                    model.add_bool_or([on[j][g - 1] for j in range(i)] + [row[g].negated()])
+        for i, j in combinations(self.layers, 2):
+            shared = self.same[i, j] = self.flag()
+            for a, b in zip(on[i], on[j], strict=True):
+                model.add_bool_or([a.negated(), b.negated(), shared])
+                model.add_bool_or([shared.negated(), a.negated(), b])
+                model.add_bool_or([shared.negated(), a, b.negated()])
+        self.on = on
+        for g in self.gpus:
+            load = sum(self.chain.load(i) * on[i][g] for i in self.layers)
+            model.add(len(self.rows) * load <= self.period)
+
+    # ---- (5)-(7), (17), (19), (20): tasks ------------------------------------------------------------------
+
+    def place_tasks(self) -> None:
+        for r, t in self.nodes:
+            duration = self.chain.durations[t]
+            self.start[r, t] = self.integer(f"p[{r},{t}]", -duration, self.ceiling - duration)
+            self.model.add(self.start[r, t] + duration <= self.period)
+        self.model.add(self.start[0, 0] == 0)
+        for g in self.gpus:
+            intervals = [
+                self.model.new_optional_fixed_size_interval_var(
+                    self.start[r, t], self.chain.durations[t], self.on[self.chain.layer_of(t)][g], ""
+                )
+                for r, t in self.nodes
+            ]
+            self.model.add_no_overlap(intervals)
+
+    def order_tasks(self) -> None:
+        """before[a, b]: a and b share a GPU, and a comes first within the period."""
+        for a, b in combinations(self.nodes, 2):
+            shared = self.together(self.chain.layer_of(a[1]), self.chain.layer_of(b[1]))
+            first = self.flag(f"w[{a[0]},{a[1]},{b[0]},{b[1]}]")
+            second = first.negated() if shared is self.true else self.flag()
+            if shared is not self.true:
+                self.model.add_exactly_one([first, second, shared.negated()])
+            self.before[a, b], self.before[b, a] = first, second
+            for (x, y), literal in (((a, b), first), ((b, a), second)):
+                gap = self.start[y] - self.start[x]
+                self.require(gap >= self.chain.durations[x[1]], literal)
+                self.require(gap + self.chain.durations[y[1]] <= self.period, literal)
+        self.order_instants()
+
+    def order_instants(self) -> None:
+        """Tasks without a duration may share an instant; their order must still be one."""
+        timeless = [(r, t) for r, t in self.nodes if not self.chain.durations[t]]
+        for x, y, z in combinations(timeless, 3):
+            for a, b, c in ((x, y, z), (z, y, x)):
+                circle = (self.before[a, b], self.before[b, c], self.before[c, a])
+                self.model.add_bool_or([literal.negated() for literal in circle])
+
+    # ---- (18), (23)-(30): shifts and transfers -------------------------------------------------------------
+
+    def is_staged(self, e: int) -> bool:
+        """Is the transfer of an edge an activity of its own?"""
+        return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
+
+    def shift(self, r: int, e: int) -> None:
+        """By how many batches task e lags behind task e - 1 (both from 0): on one GPU the order says it."""
+        later = self.before[(r, e), (r, e - 1)]
+        if e == self.chain.layers:
+            self.stages[r, e] = [later]
+            return
+        end, start = self.start[r, e - 1] + self.chain.durations[e - 1], self.start[r, e]
+        remote = self.remote(e)
+        outward: list[Any] = []
+        if self.is_staged(e):
+            transfer, duration = self.place_transfer(r, e, remote), self.chain.transfers[e]
+            outward = self.lag(f"v[{r},{e}]", end, transfer, remote)
+            for literal in outward:
+                self.model.add_implication(literal, remote)
+            end = transfer + duration
+        inward = self.lag(f"u[{r},{e}]", end, start, remote)
+        self.model.add_implication(later, inward[0])
+        self.model.add_bool_or([remote, inward[0].negated(), later])
+        self.model.add_implication(inward[1], remote)
+        self.stages[r, e] = [*outward, *inward]
+        if self.chain.exclusive_buffers:
+            self.exclude(r, e, outward, inward)
+
+    def lag(self, name: str, end: Any, start: Any, remote: Any) -> list[Any]:
+        """One shift where the next activity starts before this one ends; two where that is by more than a period."""
+        once, twice = self.flag(name), self.flag(f"{name}2")
+        self.model.add_implication(twice, once)
+        self.require(end <= start, remote, once.negated())
+        self.require(end - start <= self.period, remote, twice.negated())
+        return [once, twice]
+
+    def place_transfer(self, r: int, e: int, remote: Any) -> Any:
+        duration = self.chain.transfers[e]
+        start = self.transfer[r, e] = self.integer(f"c[{r},{e}]", -duration, self.ceiling - duration)
+        self.require(start + duration <= self.period, remote)
+        self.require(start == 0, remote.negated())
+        return start
+
+    def exclude(self, r: int, e: int, outward: list[Any], inward: list[Any]) -> None:
+        """From the end of a task to that of its transfer, and from its start to the reader: at most one period."""
+        remote, transfer, slack = self.remote(e), self.transfer[r, e], self.slack
+        sent = transfer + self.chain.transfers[e] - self.start[r, e - 1] - self.chain.durations[e - 1]
+        read = self.start[r, e] - transfer
+        for held, (once, twice) in ((sent, outward), (read, inward)):
+            self.require(held <= self.period + slack, remote, once.negated())
+            self.require(held <= slack, remote, once, twice.negated())
+            self.require(held <= slack - self.period, remote, twice)
+
+    # ---- (8), (9), (14)-(16), (21): transfers on links -----------------------------------------------------
+
+    def order_transfers(self) -> None:
+        timed = [e for e in self.edges if e != self.chain.layers and self.chain.transfers[e]]
+        shared = {(e, f): self.same_link(e, f) for e, f in combinations(timed, 2)}
+        for e, f in combinations(timed, 2):
+            if shared[e, f] is not None:
+                for r in self.rows:
+                    for q in self.rows:
+                        self.order_pair((r, e), (q, f), shared[e, f])
+        for e in timed:
+            for r, q in combinations(self.rows, 2):
+                self.order_pair((r, e), (q, e), self.remote(e))
+        self.load_links(timed, shared)
+
+    def same_link(self, e: int, f: int) -> Any:
+        """A literal that is true where two transfers use one link; None where they never do."""
+        chain = self.chain
+        ends = [(chain.layer_of(edge - 1), chain.layer_of(edge)) for edge in (e, f)]
+        (a, b), (c, d) = ends
+        twins = e + f == chain.tasks
+        if twins:
+            return None if chain.full_duplex else self.remote(e)
+        shared = self.flag()
+        ways = [((a, c), (b, d))]
+        if not chain.full_duplex:
+            ways.append(((a, d), (b, c)))
+        for pairs in ways:
+            together = [self.together(*pair).negated() for pair in pairs]
+            self.model.add_bool_or([shared, self.remote(e).negated(), *together])
+        return shared
+
+    def order_pair(self, a: Node, b: Node, shared: Any) -> None:
+        first = self.flag(f"wc[{a[0]},{a[1]},{b[0]},{b[1]}]")
+        for (x, y), literal in (((a, b), first), ((b, a), first.negated())):
+            gap = self.transfer[y] - self.transfer[x]
+            self.require(gap >= self.chain.transfers[x[1]], shared, literal)
+            self.require(gap + self.chain.transfers[y[1]] <= self.period, shared, literal)
+
+    def load_links(self, timed: list[int], shared: Mapping[tuple[int, int], Any]) -> None:
+        for e in timed:
+            others = [
+                self.chain.transfers[sum(pair) - e] * literal
+                for pair, literal in shared.items()
+                if e in pair and literal is not None
+            ]
+            busy = self.chain.transfers[e] + sum(others)
+            self.require(len(self.rows) * busy <= self.period, self.remote(e))
+
+    # ---- several batches, and what follows from the rest ---------------------------------------------------
+
+    def laps(self, r: int, t: int) -> Any:
+        """Periods between the first task of a row and task t."""
+        return sum(literal for e in range(1, t + 1) for literal in self.stages[r, e])
+
+    def keep_batches_in_order(self) -> None:
+        """Each task works on the batches in turn: in one period before the next batch, or one lap ahead of it."""
+        for t in range(self.chain.tasks):
+            for r, q in combinations(self.rows, 2):
+                self.model.add(self.laps(q, t) - self.laps(r, t) == self.before[(q, t), (r, t)])
+
+    def lags(self, layer: int) -> Iterator[Any]:
+        """Per row, by how many batches B lags behind F of a layer (Lemma 9)."""
+        for r in self.rows:
+            yield sum(
+                literal for e in range(layer + 1, self.chain.backward(layer) + 1) for literal in self.stages[r, e]
+            )
+
+    def bound_lags(self) -> None:
+        """Between F and B a batch needs at least the times between; so many periods, but for one, are shifts."""
+        elapsed = self.chain.elapsed
+        for i in self.layers:
+            last = self.chain.backward(i)
+            least = math.ceil(Fraction(elapsed[last + 1] - elapsed[i], self.ceiling)) if self.ceiling else 0
+            for r, lag in enumerate(self.lags(i)):
+                self.model.add(lag + 1 - self.before[(r, last), (r, i)] >= least)

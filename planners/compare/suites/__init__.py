@@ -1,0 +1,1 @@
+"""The suites that `plan compare --suite` knows, one TOML file each."""
