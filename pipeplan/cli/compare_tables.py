@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
-    from ..planners.compare.table import plain_rows, summary
+    from ..planners.compare.table import faults, plain_rows, summary
     from ..planners.compare.write import case_cells
 
     frame = comparison.table()
@@ -23,6 +23,8 @@ def draw(comparison: Comparison) -> None:
     _table("values, recomputed by the referee", head, rows)
     methods = [_method(row) for row in plain_rows(summary(frame))]
     _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
+    for method, status, message in faults(frame):
+        out().print(styled(f"{method}: {status}. {message}"), soft_wrap=True)
 
 
 METHOD_HEAD = ["method", "plans", "proven", "best in", "mean", "worst", "seconds"]

@@ -139,6 +139,14 @@ def profile(frame: pandas.DataFrame, taus: Sequence[float] = TAUS) -> pandas.Dat
     return pandas.DataFrame({"ratio": list(taus), **shares})
 
 
+def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
+    """Method, status and message of runs that did not come to an end of their own, each once."""
+    failed = frame[frame["status"] != "done"][["method", "status", "message"]].drop_duplicates()
+    return [
+        (str(m), str(status), str(message or "")) for m, status, message in failed.itertuples(index=False, name=None)
+    ]
+
+
 def plain_rows(frame: pandas.DataFrame) -> list[dict[str, Any]]:
     """The rows as plain data: absent is None."""
     return [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...instances.errors import UsageError
 from ...instances.io import write_bytes_atomically, write_text_atomically
 from .comparison import Comparison
-from .table import CASE, absent_as_none, profile, ratios, summary, values
+from .table import CASE, absent_as_none, faults, profile, ratios, summary, values
 
 if TYPE_CHECKING:
     import pandas
@@ -53,6 +53,14 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
     lines += ["## Methods", "", *_frame(summary(frame)), ""]
+    failed = faults(frame)
+    if failed:
+        lines += [
+            "## Failures",
+            "",
+            *(f"- {clean(m)}: {status}. {clean(message)}" for m, status, message in failed),
+            "",
+        ]
     return "\n".join(lines)
 
 

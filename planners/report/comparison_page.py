@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ..compare.comparison import Comparison
-from ..compare.table import plain_rows, profile, ratios, summary
+from ..compare.table import faults, plain_rows, profile, ratios, summary
 from ..compare.write import case_cells, state
 from .charts import Line, bars, line_chart
 from .markup import tag
@@ -33,6 +33,7 @@ def _parts(frame: pandas.DataFrame) -> list[Element]:
     methods = plain_rows(summary(frame))
     names = [name.replace("_", " ") for name in methods[0]]
     lines = [[_cell(row[name]) for name in methods[0]] for row in methods]
+    failed = faults(frame)
     runs = [[_cell(row[name]) for name in RUN_COLUMNS] for row in plain_rows(frame[list(RUN_COLUMNS)])]
     return [
         section("Values", table(columns, rows, "Recomputed by the referee")),
@@ -40,6 +41,7 @@ def _parts(frame: pandas.DataFrame) -> list[Element]:
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),
         section("Seconds", _seconds(frame)),
+        *([section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))] if failed else []),
         section("Runs", table([name.replace("_", " ") for name in RUN_COLUMNS], runs, "Every run")),
     ]
 

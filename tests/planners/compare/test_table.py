@@ -8,7 +8,7 @@ import pytest
 
 from pipeplan.planners.compare.run import Record, Run, Status
 from pipeplan.planners.compare.suite import Published
-from pipeplan.planners.compare.table import plain_rows, profile, ratios, summary, tidy, values
+from pipeplan.planners.compare.table import faults, plain_rows, profile, ratios, summary, tidy, values
 
 
 def run(instance: str, method: str, seed: int = 0) -> Run:
@@ -84,6 +84,11 @@ def test_printed_values_stand_beside_ours() -> None:
     printed = Published("one", "a", 9.5, "somebody, Table 1")
     (row,) = plain_rows(frame(record(run("one", "a"), 10.0), published=(printed,)))
     assert (row["published"], row["published_source"]) == (9.5, "somebody, Table 1")
+
+
+def test_failures_are_told_once_with_their_reason() -> None:
+    crashed = [Record(run(name, "a"), Status.CRASHED, message="killed") for name in ("one", "two")]
+    assert faults(frame(*crashed, record(run("one", "b"), 1.0))) == [("a", "crashed", "killed")]
 
 
 def test_no_runs_make_an_empty_table() -> None:
