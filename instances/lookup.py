@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError
-from .kinds import Problem
-from .staging import StagingProblem, refuse_one_bandwidth
+
+if TYPE_CHECKING:
+    from .kinds import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,19 @@ class Cluster:
                 option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
                 raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
         changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
-        if isinstance(problem, StagingProblem) and "bandwidth" in changes:
-            refuse_one_bandwidth(problem)
+        if "bandwidth" in changes:
+            _refuse_one_bandwidth(problem)
         if problem.kind == "chain" and "bandwidth" in changes:
             changes["transfer_times"] = None
         return changes
+
+
+def _refuse_one_bandwidth(problem: Problem) -> None:
+    """Of staging problems whose levels have bandwidths of their own."""
+    from .staging import StagingProblem, refuse_one_bandwidth
+
+    if isinstance(problem, StagingProblem):
+        refuse_one_bandwidth(problem)
 
 
 FIELDS: Mapping[str, Mapping[str, str]] = {

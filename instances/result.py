@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .kinds import Plan
+if TYPE_CHECKING:
+    from .kinds import Plan
 
 SCHEMA = "pipeplan.result/1"
 

@@ -17,8 +17,8 @@ from ..instances.errors import UsageError
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop
 from .choice import Method, lacks
 from .judge import Rules
-from .referees import LATENCY
 from .registry import PLANNERS
+from .rules import LATENCY
 
 CROSS_PLANNER = "dp"
 

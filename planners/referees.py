@@ -26,46 +26,9 @@ from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
 from ..instances.stage_graph import StageGraphPlan
 from ..instances.staged_plan import StagedPlan
 from ..instances.staging import StagingProblem
-
-FLUSH = "flush"
-"""The objective of stagings that counts how the pipeline fills and drains once per batch."""
-
-LATENCY = "latency"
-"""The objective by which a placement is judged for one sample at a time, in pieces, without stages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """By which rules the referee judges: those that the options ask for. Chains have one set of rules."""
-
-    objective: str = "max-load"
-    """Of graph pipelines: "iteration", or else the time per sample."""
-    contiguity: str = "chain"
-    semantics: str = "paper"
-    """Of staging problems: when weights are synchronised."""
-    allocation: str | None = None
-    """Of chains: which layers share a GPU, where the user has given that."""
-    hierarchy: str = "precise"
-    """Of staging problems with levels: how memory counts."""
-    subgraphs_per_device: int | None = None
-    """Of placements judged for latency: pieces that an accelerator may hold; None: any number."""
-
-    @property
-    def latency(self) -> bool:
-        """Is a placement judged by the latency of one sample?"""
-        return self.objective == LATENCY
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Rules:
-        contiguity = "device" if options.get("device_contiguity") else "chain"
-        return cls(
-            objective=options.get("objective", "max-load"),
-            contiguity="none" if options.get("non_contiguous") else contiguity,
-            semantics=options.get("semantics", "paper"),
-            allocation=options.get("allocation"),
-            hierarchy=options.get("hierarchy", "precise"),
-            subgraphs_per_device=options.get("subgraphs_per_device"),
-        )
+from .rules import FLUSH as FLUSH
+from .rules import LATENCY as LATENCY
+from .rules import Rules as Rules
 
 
 @dataclass(frozen=True, slots=True)

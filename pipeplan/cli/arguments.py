@@ -6,16 +6,18 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.errors import InputError, UsageError
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_instance as load_instance
-from ..instances.placement import PlacementProblem
 from . import quantities
 from .signatures import with_options
+
+if TYPE_CHECKING:
+    from ..instances.placement import PlacementProblem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
@@ -103,6 +105,8 @@ def _cluster(given: dict[str, Any]) -> Cluster:
 
 def load_placement(text: str, on: Cluster, what: str) -> PlacementProblem:
     """The same for commands that know placement problems alone."""
+    from ..instances.placement import PlacementProblem
+
     problem = load_instance(text, on)
     if not isinstance(problem, PlacementProblem):
         raise UsageError(f"{what} is for placement problems; {text} is a {problem.kind} problem.")

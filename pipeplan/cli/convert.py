@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.chain import ChainProblem
-from ..instances.graph_pipeline import GraphPipelineProblem
-from ..instances.kinds import Problem
-from ..instances.placement import PlacementProblem
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -20,6 +16,9 @@ from .arguments import (
 )
 from .console import out, print_json, styled
 from .referee_options import one_of
+
+if TYPE_CHECKING:
+    from ..instances.kinds import Problem
 
 FORMATS = ("own", "published")
 
@@ -48,6 +47,10 @@ def command(
 
 
 def _size(problem: Problem) -> str:
+    from ..instances.chain import ChainProblem
+    from ..instances.graph_pipeline import GraphPipelineProblem
+    from ..instances.placement import PlacementProblem
+
     if isinstance(problem, PlacementProblem):
         return f"{len(problem.nodes)} nodes, {len(problem.edges)} edges"
     if isinstance(problem, GraphPipelineProblem):

@@ -8,7 +8,7 @@ from typing import Any
 from ..instances.leveled_plan import LeveledPlan, LeveledStage
 from ..instances.referee.staged_levels import LeafCost, LevelCost, evaluate_leveled
 from ..instances.staging import StagingProblem
-from ..planners.referees import Rules
+from ..planners.rules import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, new_table, several, size
 from .progress import number

@@ -8,7 +8,7 @@ from typing import Any
 from ..instances.chain import ChainProblem
 from ..instances.pattern import PatternPlan
 from ..instances.referee.pattern import GpuUse, PatternEvaluation, evaluate_pattern
-from ..planners.referees import Rules
+from ..planners.rules import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
 from .drawing_unrolled import draw_memory

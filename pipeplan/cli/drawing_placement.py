@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..instances.placement import PlacementProblem
 from ..instances.plan import PlacementPlan
 from ..instances.referee import DeviceLoad, PlacementEvaluation, evaluate, stage_order
-from ..planners.referees import Rules
+from ..planners.rules import Rules
 from . import drawing_latency
 from .console import out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, limit, new_table, size

@@ -10,7 +10,7 @@ from ..instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage
 from ..instances.referee.stage_graph_costs import GraphStageCost
 from ..instances.simulation.simulate import simulate
 from ..instances.stage_graph import GraphStage, StageGraphPlan
-from ..planners.referees import Rules
+from ..planners.rules import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
 from .drawing_timeline import draw_timeline

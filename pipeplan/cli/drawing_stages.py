@@ -7,7 +7,7 @@ from typing import Any
 from ..instances.referee.staged import StageCost, evaluate_stages, type_of
 from ..instances.staged_plan import PlannedStage, StagedPlan
 from ..instances.staging import StagingProblem
-from ..planners.referees import FLUSH, Rules
+from ..planners.rules import FLUSH, Rules
 from .console import out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
 from .progress import number

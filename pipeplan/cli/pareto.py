@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..instances.chain import ChainProblem
 from ..instances.errors import UsageError
 from ..planners.options import SolveOptions
 from . import limits as limit_options
@@ -123,6 +122,8 @@ def command(
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     _check_files(output, csv, picture)
     problem = load_instance(instance or EXAMPLE, Cluster(devices=devices, bandwidth=bandwidth))
+    from ..instances.chain import ChainProblem
+
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")
     from ..planners.pareto.journal import open_journal

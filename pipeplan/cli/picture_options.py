@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..instances.errors import PipeplanError
-from ..instances.kinds import Plan, Problem
-from ..planners.referees import Rules
 from .console import say_note
+
+if TYPE_CHECKING:
+    from ..instances.kinds import Plan, Problem
+    from ..planners.rules import Rules
 
 Picture = Annotated[
     str | None,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.kinds import Plan, Problem
-from ..instances.referee import Violation
-from ..instances.staging import StagingProblem
-from ..planners.referees import FLUSH, Rules, referee_of
+from ..planners.rules import FLUSH, Rules
 from .console import say_note
+
+if TYPE_CHECKING:
+    from ..instances.kinds import Plan, Problem
+    from ..instances.referee import Violation
+    from ..planners.referees import Referee
 
 SEMANTICS = ("paper", "reference")
 RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "hash")
@@ -92,13 +94,19 @@ class Case:
     rules: Rules
 
     def violations(self) -> tuple[Violation, ...]:
-        return referee_of(self.problem).violations(self.problem, self.plan, self.rules)
+        return self._referee.violations(self.problem, self.plan, self.rules)
 
     def value(self) -> float:
-        return referee_of(self.problem).value(self.problem, self.plan, self.rules)
+        return self._referee.value(self.problem, self.plan, self.rules)
 
     def evaluation(self) -> Any:
-        return referee_of(self.problem).evaluation(self.problem, self.plan, self.rules)
+        return self._referee.evaluation(self.problem, self.plan, self.rules)
+
+    @property
+    def _referee(self) -> Referee:
+        from ..planners.referees import referee_of
+
+        return referee_of(self.problem)
 
 
 def read_case(
@@ -138,7 +146,7 @@ def _objective(problem: Problem, given: str | None, made_for: Any) -> str:
     names = OBJECTIVES.get(problem.kind, ())
     if given is not None and not names:
         raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
-    if given == FLUSH and isinstance(problem, StagingProblem) and problem.levels:
+    if given == FLUSH and "levels" in problem.extensions:
         raise UsageError("--objective flush is for flat networks and this problem has levels; drop it.")
     return _rule("--objective", given, made_for, names, names[0] if names else "max-load")
 

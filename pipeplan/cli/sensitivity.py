@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.kinds import Problem
-from ..instances.result import Result
-from ..planners.sensitivity import Sensitivity, Worth, sensitivity
 from . import limits as limit_options
 from . import quantities
 from .arguments import (
@@ -25,6 +22,11 @@ from .interrupt import graceful
 from .method_options import with_method_options
 from .progress import number, reporter
 from .solve import METHOD, PROGRESS_MODES
+
+if TYPE_CHECKING:
+    from ..instances.kinds import Problem
+    from ..instances.result import Result
+    from ..planners.sensitivity import Sensitivity, Worth
 
 STEPS = "Steps"
 
@@ -79,6 +81,8 @@ def command(
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     problem = load_instance(instance, on)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, None, None)
+    from ..planners.sensitivity import sensitivity
+
     with graceful(), reporter(progress) as watch:
         found = sensitivity(
             problem,

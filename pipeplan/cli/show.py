@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.chain import ChainProblem
 from ..instances.errors import PipeplanError, UsageError
-from ..instances.kinds import Problem
-from ..instances.pattern import PatternPlan
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
-from ..instances.referee import NotAnAssignmentError, evaluate_latency
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -35,6 +29,10 @@ from .referee_options import (
     read_case,
 )
 from .verify import report
+
+if TYPE_CHECKING:
+    from ..instances.chain import ChainProblem
+    from ..instances.kinds import Problem
 
 ENOUGH_S = 20.0
 """For the smallest memory of a chain."""
@@ -93,6 +91,7 @@ def command(
 
 def _show_instance(problem: Problem, json: bool) -> None:
     """Of a chain, what it needs at least; other kinds have their facts alone."""
+    from ..instances.chain import ChainProblem
     from ..planners.solve import describe
     from .drawing import draw_instance
 
@@ -118,6 +117,10 @@ def _said(needed: Any) -> dict[str, str]:
 
 def _latency(case: Case) -> dict[str, float | None]:
     """Of placements; other plans have none."""
+    from ..instances.placement import PlacementProblem
+    from ..instances.plan import PlacementPlan
+    from ..instances.referee import NotAnAssignmentError, evaluate_latency
+
     if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
         return {}
     try:
@@ -127,6 +130,11 @@ def _latency(case: Case) -> dict[str, float | None]:
 
 
 def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
+    from ..instances.chain import ChainProblem
+    from ..instances.pattern import PatternPlan
+    from ..instances.placement import PlacementProblem
+    from ..instances.plan import PlacementPlan
+    from ..instances.referee import evaluate_latency
     from .drawing import draw_plan, say_verdict
 
     problem, plan = case.problem, case.plan

@@ -12,8 +12,8 @@ from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
 from ..planners import export
-from ..planners.referees import Rules
 from ..planners.registry import PLANNERS
+from ..planners.rules import Rules
 from . import limits as limit_options
 from .arguments import (
     Cluster,

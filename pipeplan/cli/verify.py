@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
-from ..instances.referee import Violation, stage_order
-from ..instances.staging import StagingProblem
-from ..planners.referees import FLUSH
+from ..planners.rules import FLUSH
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -30,6 +26,9 @@ from .referee_options import (
     SubgraphsPerDevice,
     read_case,
 )
+
+if TYPE_CHECKING:
+    from ..instances.referee import Violation
 
 
 @with_cluster
@@ -76,6 +75,10 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
 
 def _stage_order(case: Case) -> dict[str, Any]:
     """Of placements; other plans have none."""
+    from ..instances.placement import PlacementProblem
+    from ..instances.plan import PlacementPlan
+    from ..instances.referee import stage_order
+
     if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
         return {}
     order = stage_order(case.problem, case.plan)
@@ -90,9 +93,9 @@ def _options(case: Case) -> dict[str, str | int | None]:
         return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
     if case.problem.kind == "graph-pipeline":
         return {"objective": "iteration" if case.rules.objective == "iteration" else "time-per-sample"}
-    if not isinstance(case.problem, StagingProblem):
+    if case.problem.kind != "staging":
         return {}
-    if case.problem.levels:
+    if getattr(case.problem, "levels", ()):
         return {"hierarchy": case.rules.hierarchy}
     objective = {"objective": FLUSH} if case.rules.objective == FLUSH else {}
     return {"semantics": case.rules.semantics, **objective}
