@@ -31,8 +31,6 @@ STAGE_GRAPH_RULES = (
 MAX_PASSES = 10_000_000
 """Of all stages in one iteration, forward and backward: more are not simulated, so such plans are refused."""
 
-STAGE_GRAPH_OBJECTIVES = ("time-per-sample", "iteration")
-
 
 class NotAStageGraphError(PipeplanError, ValueError):
     """The plan does not put every operator into one stage with usable numbers, so it has no cost."""

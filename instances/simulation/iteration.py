@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 from typing import Any
 
+from ..compiled import compiled
+from . import kernel
 from .engine import run
 from .model import Pipeline
 
@@ -29,7 +30,7 @@ def compiled_iteration_time(pipeline: Pipeline) -> float:
     workers = [(x, order) for x, stage in enumerate(stages) for order in stage.orders]
     counts = [pipeline.passes(x) for x in range(len(stages))]
     ends = np.full((2, sum(counts)), -1.0)
-    done = _loop()(
+    done = compiled(kernel, "run_passes")(
         np.array([x for x, _ in workers]),
         _offsets(len(order) for _, order in workers),
         np.concatenate([np.array(order, dtype=np.int64) for _, order in workers]),
@@ -61,22 +62,3 @@ def _table(count: int, entries: list[tuple[int, int, float]]) -> tuple[Any, Any,
     offsets = _offsets(sum(x == stage for x, _, _ in entries) for stage in range(count))
     others = np.array([y for _, y, _ in entries], dtype=np.int64)
     return offsets, others, np.array([delay for _, _, delay in entries], dtype=float)
-
-
-@cache
-def _loop() -> Callable[..., bool]:
-    """The kernel as machine code, kept on disk."""
-    from types import FunctionType
-
-    import numba
-
-    from . import kernel
-
-    compiler: Any = numba.njit
-    scope: dict[str, Any] = dict(vars(kernel))
-    for name in ("_start", "run_passes"):
-        twin = FunctionType(vars(kernel)[name].__code__, scope, name)
-        twin.__module__ = kernel.__name__
-        scope[name] = compiler(cache=True, nogil=True)(twin)
-    loop: Callable[..., bool] = scope["run_passes"]
-    return loop

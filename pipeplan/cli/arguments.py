@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError, UsageError
+from ..instances.errors import InputError
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_instance as load_instance
 from . import quantities
 from .signatures import with_options
 
 if TYPE_CHECKING:
-    from ..instances.placement import PlacementProblem
+    pass
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
@@ -101,16 +101,6 @@ def _cluster(given: dict[str, Any]) -> Cluster:
         False if given.get("inference") else None,
         given.get("batch"),
     )
-
-
-def load_placement(text: str, on: Cluster, what: str) -> PlacementProblem:
-    """The same for commands that know placement problems alone."""
-    from ..instances.placement import PlacementProblem
-
-    problem = load_instance(text, on)
-    if not isinstance(problem, PlacementProblem):
-        raise UsageError(f"{what} is for placement problems; {text} is a {problem.kind} problem.")
-    return problem
 
 
 def check_output(option: str, path: str | None) -> None:

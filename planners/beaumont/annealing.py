@@ -7,10 +7,10 @@ from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain import ChainProblem
+from ...instances.compiled import compiled
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
 from . import anneal_kernel
-from .compiled import compiled
 from .schedule import pattern_at
 
 STEPS = 100_000

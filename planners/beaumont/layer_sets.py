@@ -16,8 +16,8 @@ from time import monotonic, sleep
 from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.compiled import compiled
 from .annealing import array, tables
-from .compiled import compiled
 
 UNKNOWN = -1
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from time import monotonic
 
 from ...formulations.beaumont.integer_chain import IntegerChain
-from .compiled import ready
 from .layer_sets import MOST_LAYERS, Facts, Partitions, load_sets
+from .warm_up import ready
 
 SHARE = 0.5
 """Where in the gap the next level lies."""

@@ -22,11 +22,11 @@ from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from .allocation import candidate, period_bound
 from .annealing import Annealer
-from .compiled import ready
 from .levels import Levels
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
 from .solver import Solver
+from .warm_up import ready
 
 FIRST_SHARE = 0.3
 """Where in the gap the level lies that is to be exhausted next."""

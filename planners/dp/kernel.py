@@ -1,6 +1,6 @@
 """The inner loop of the program, compiled: from each ideal to all that may follow it within the limit.
 
-Plain Python that numba understands (`planners/compiled.py`). Tables are in the order of the lattice's key and hold
+Plain Python that numba understands (`instances/compiled.py`). Tables are in the order of the lattice's key and hold
 live ideals only (`limits`).
 """
 

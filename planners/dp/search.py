@@ -107,7 +107,7 @@ def _forward(held: Limited, values: Any, limit: float, progress: Progress, threa
 
 def _loop(held: Limited, values: Any, progress: Progress) -> Callable[..., int]:
     """The compiled loop; how long it took to load is told apart."""
-    from ..compiled import compiled
+    from ...instances.compiled import compiled
     from . import kernel
 
     began = time.monotonic()

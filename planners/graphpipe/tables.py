@@ -37,7 +37,7 @@ class Kernel:
 
     @classmethod
     def machine_code(cls) -> Kernel:
-        from ..compiled import compiled
+        from ...instances.compiled import compiled
 
         return cls(*(compiled(kernel, name) for name in ("fill_rows", "put_beside", "branch_states")))
 

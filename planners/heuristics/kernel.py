@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..compiled import compiled
+from ...instances.compiled import compiled
 from . import annealing
 from .groups import Groups
 

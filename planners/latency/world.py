@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...instances.compiled import compiled
 from ...instances.placement import PlacementProblem
 from ...instances.plan import Device, PlacementPlan
 from ...instances.referee import NotAnAssignmentError, evaluate_latency
-from ..compiled import compiled
 from . import kernel
 
 COMPILED_FROM = 24

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...instances.checks import NodeId
+from ...instances.compiled import compiled
 from ...instances.referee.staged import TRIPS
 from ...instances.staged_plan import PlannedStage, StagedPlan
 from ...instances.staging import Configuration
-from ..compiled import compiled
 from ..dp.lattice import held, sums
 from .model import ROUNDING, PiperModel
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...instances.chain import ChainProblem
 from ...instances.errors import PipeplanError
@@ -129,8 +128,3 @@ def _compute(problem: ChainProblem, plan: PatternPlan, row: int, task: int, late
 def _in_order(tasks: list[Task]) -> tuple[Task, ...]:
     timed = [task for task in tasks if task.end > task.start]
     return tuple(sorted(timed, key=lambda task: (task.start, task.lane)))
-
-
-def as_data(timeline: Timeline) -> list[dict[str, Any]]:
-    """For tests and machines."""
-    return [{"lane": t.lane, "start": t.start, "end": t.end, "label": t.label} for t in timeline.tasks]

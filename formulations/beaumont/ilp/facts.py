@@ -71,10 +71,6 @@ class Facts:
     def load(self, layer: int) -> float:
         return self.durations[layer] + self.durations[self.backward(layer)]
 
-    def border_time(self, layer: int) -> float:
-        """Time on the link between a layer and the next, both ways."""
-        return self.transfers[layer] + self.transfers[self.tasks - layer]
-
     def border_size(self, layer: int) -> float:
         """Both slots for what passes between a layer and the next."""
         return self.sizes[layer] + self.sizes[self.tasks - layer]

@@ -18,11 +18,11 @@ from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_c
 from pipeplan.instances.chain import ChainProblem
 from pipeplan.instances.chains import golden
 from pipeplan.instances.chains.known import KnownChain
+from pipeplan.instances.compiled import compiled
 from pipeplan.instances.referee.pattern import verify_pattern
 from pipeplan.instances.result import Stop
 from pipeplan.planners.beaumont import layer_sets, levels, search
 from pipeplan.planners.beaumont.annealing import canonical
-from pipeplan.planners.beaumont.compiled import compiled
 from pipeplan.planners.beaumont.exact import PLANNER
 from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of, load_sets
 from pipeplan.planners.beaumont.levels import Levels
