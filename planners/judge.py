@@ -15,9 +15,6 @@ from .referees import fits, referee_of
 BOUND_SLACK = 1e-9
 """A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
 
-CLAIM_TOLERANCE = 1e-4
-"""Solvers work within tolerances and on grids: a claim that is off by less is shown as it is and not remarked upon."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ruling:

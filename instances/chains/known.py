@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..chain import ChainProblem
@@ -26,7 +26,6 @@ class KnownChain:
     """For the variant `fixed`."""
     printed: float | None = None
     """What the model as printed answers where that is wrong."""
-    remark: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:

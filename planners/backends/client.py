@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from ...formulations.contract import NativeModel
 from ...instances.errors import InputError, PipeplanError
 from ...instances.result import Stop, WarmStart
@@ -314,11 +312,3 @@ def _check_log_path(path: str | None) -> None:
         raise InputError(
             "log_path", f"{path!r} cannot be written ({error.strerror})", "choose another place"
         ) from error
-
-
-def as_vector(model: MatrixModel, values: Mapping[str, float]) -> Floats:
-    """Values by name as a point; columns without a value are 0."""
-    index, numbers = model.vector(values)
-    point = np.zeros(model.columns)
-    point[index] = numbers
-    return point

@@ -15,8 +15,6 @@ from itertools import count, pairwise
 from ...instances.chain import ChainProblem
 from .contiguous import bounds_to_allocation
 
-POLICIES = ("eager", "gpipe", "flush")
-
 
 @dataclass(frozen=True)
 class Trace:
