@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..instances.kinds import Plan as Plan
 from ..instances.kinds import Problem as Problem
@@ -112,5 +112,19 @@ class Formulation(Protocol):
 
         `native`: the backend takes a `NativeModel`, so return one where it is the stronger choice.
         `precision`: what rounding to integers may cost, relative to the cut-off.
+        """
+        ...
+
+
+@runtime_checkable
+class Gradual(Protocol):
+    """A formulation whose whole model may be too large: it is built for growing cut-offs, as far as proofs need it."""
+
+    def next_cutoff(
+        self, problem: Any, options: Mapping[str, Any], bound: float | None, cutoff: float | None
+    ) -> float | None:
+        """How far to go now: at most `cutoff`, and above the bound as far as the model stays small.
+
+        A proof that no plan is below it raises the bound; then it is asked again.
         """
         ...

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..formulations.contract import Formulation, OptionSpec, Plan
+from ..formulations.contract import Formulation, Gradual, OptionSpec, Plan
 from ..formulations.registry import FORMULATIONS
+from ..instances.errors import InputError
 from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from .contract import Board, Outcome, Planner, Request
 from .judge import Rules, rule
@@ -77,7 +78,13 @@ class _Run:
     def outcome(self) -> Outcome:
         self._take_bound(self.formulation.lower_bound(self.request.problem, self.options))
         self._take_warm_start()
-        stop = self._solve()
+        try:
+            stop = self._solve()
+        except InputError as error:  # a model that is too large costs the proof, not the plan
+            if self.state.plan is None:
+                raise
+            self.messages.append(str(error))
+            stop = Stop.MEMORY
         last = self.last
         return Outcome(
             stop=stop,
@@ -224,6 +231,8 @@ class _Run:
         cutoff = None if value is None else value - gap * (1 - 1e-9) * abs(value)
         left = self.request.seconds_left()
         seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
+        if isinstance(self.formulation, Gradual):
+            cutoff = self.formulation.next_cutoff(self.request.problem, self.options, self.state.bound, cutoff)
         coarse = gap >= COARSE_GAP / 10
         start = self.request.warm_start
         enough = cutoff if coarse else None

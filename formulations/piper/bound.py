@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from .candidates import find_candidates
 from .stages import StageBook
 
@@ -25,27 +24,9 @@ def work_bound(book: StageBook) -> float:
     return max(work / devices, time / replicas)
 
 
-def worst_load(book: StageBook) -> float:
-    """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas."""
-    total = 0.0
-    for v, layer in enumerate(book.problem.layers):
-        moved = math.fsum(edge.bytes for _, edge, _ in book.near[v])
-        total += max(
-            way.time
-            + (
-                TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
-                + SYNC_TRIPS * way.weight_bytes
-            )
-            / book.problem.bandwidth
-            for ways in layer.configurations.values()
-            for way in ways
-        )
-    return total or 1.0
-
-
 def column_bound(book: StageBook) -> float:
     """The bound of the work, raised by bisection; of an infeasible problem it is the bound of the work."""
-    worst = worst_load(book)
+    worst = book.worst_load
     low = work_bound(book)
     high = low or SMALL * worst
     while not _possible(book, high):

@@ -77,7 +77,7 @@ class _Search:
         self.batches = min(problem.micro_batches, problem.devices)
         self.exact = problem.exact_batches
         self.impossible = problem.exact_batches and problem.micro_batches > problem.devices
-        self.lattice = book.lattice
+        self.lattice = book.lattice(cutoff)
 
     def need(self, members: int) -> _Need:
         if not members:

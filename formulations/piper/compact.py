@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from ...instances.errors import InputError
 from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration
-from .bound import worst_load
 from .stages import StageBook
 
 MAX_CHOICES = 50_000
@@ -46,8 +45,8 @@ class CompactModel:
         self.settings = [
             Setting(t, d, q) for t in self.problem.degrees for d in book.replicas(t) for q in self._in_flight(d)
         ]
-        self.unit = floor or worst_load(book)
-        most = worst_load(book) if cutoff is None else cutoff
+        self.unit = floor or book.worst_load
+        most = book.worst_load if cutoff is None else cutoff
         # Rounded up, or a plan as good as the cut-off would be lost on the grid.
         self.bounds = (floor / self.unit, math.ceil(most / self.unit * GRID_STEPS) / GRID_STEPS)
         self.choices = self._choices()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import UsageError
 from ...instances.staging import StagingProblem
 from ..contract import BuiltModel, Refuted
 from ..registry import PIPER_VARIANT, SEMANTICS
@@ -50,6 +50,19 @@ class PiperMip:
     def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
         return _bound(_Case(problem.hash, options["semantics"], problem))
 
+    def next_cutoff(
+        self, problem: StagingProblem, options: Mapping[str, Any], bound: float | None, cutoff: float | None
+    ) -> float | None:
+        """Where the graph has too many stages to list, the columns of those within a limit are enough for a while."""
+        book = _book(_Case(problem.hash, options["semantics"], problem))
+        if options["variant"] == "compact" or book.all_stages is not None:
+            return cutoff
+        if cutoff is not None and book.near_stages.few_within(cutoff) is not None:
+            return cutoff
+        highest = book.worst_load if cutoff is None else cutoff
+        limit = book.near_stages.next_limit(bound or 0.0, highest)
+        return cutoff if limit >= highest else limit
+
     def build(
         self,
         problem: StagingProblem,
@@ -89,12 +102,9 @@ def _book(case: _Case) -> StageBook:
 
 @lru_cache(maxsize=16)
 def _bound(case: _Case) -> float:
-    """Where the graph has too many stages to list, the work alone."""
+    """Where the graph has too many stages to list, that of the work alone."""
     book = _book(case)
-    try:
-        return column_bound(book)
-    except InputError:
-        return work_bound(book)
+    return work_bound(book) if book.all_stages is None else column_bound(book)
 
 
 def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:

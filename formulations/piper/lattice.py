@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from ...instances.errors import InputError
 from ...instances.staging import StagingProblem
 
-MAX_SETS = 5_000
+MAX_SETS = 30_000
+LISTED_SETS = 5_000
+"""With more sets not all stages between them are listed."""
 MAX_STAGES = 150_000
 REMEDY = "coarsen the graph (merge layers that stay together), or plan it with --planner dp-piper"
 
@@ -25,10 +27,15 @@ class Lattice:
     """Per set D', indices of the sets D such that D without D' may be a stage, ascending."""
 
 
-def build_lattice(problem: StagingProblem, may_be_stage: Callable[[int], bool]) -> Lattice:
-    """`may_be_stage`: false for layers that can be no stage, nor part of one."""
-    needed_by = [sum(1 << w for w in successors) for successors in problem.successors]
-    sets = _suffix_sets(needed_by)
+class TooManyStagesError(Exception):
+    """More than can be listed."""
+
+
+def build_lattice(problem: StagingProblem, sets: tuple[int, ...], may_be_stage: Callable[[int], bool]) -> Lattice:
+    """All stages. `may_be_stage`: false for layers that can be no stage, nor part of one."""
+    needed_by = _needed_by(problem)
+    if len(sets) > LISTED_SETS:
+        raise TooManyStagesError
     index = {members: i for i, members in enumerate(sets)}
     stages_from = []
     total = 0
@@ -39,8 +46,13 @@ def build_lattice(problem: StagingProblem, may_be_stage: Callable[[int], bool]) 
     return Lattice(sets, tuple(stages_from))
 
 
-def _suffix_sets(needed_by: list[int]) -> tuple[int, ...]:
-    """All of them, level by level."""
+def _needed_by(problem: StagingProblem) -> list[int]:
+    return [sum(1 << w for w in successors) for successors in problem.successors]
+
+
+def suffix_sets(problem: StagingProblem) -> tuple[int, ...]:
+    """All of them, level by level; an `InputError` where there are too many."""
+    needed_by = _needed_by(problem)
     found = [0]
     level = [0]
     while level:
@@ -63,7 +75,7 @@ def _outer_sets(needed_by: list[int], inner: int, may_be_stage: Callable[[int], 
                 seen.add(outer)
                 waiting.append(outer)
         if len(seen) > most:
-            raise InputError("layers", f"can form more than {MAX_STAGES} stages", REMEDY)
+            raise TooManyStagesError
     return list(seen)
 
 

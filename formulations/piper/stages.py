@@ -10,7 +10,8 @@ from functools import cached_property
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, Edge, StagingProblem
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
-from .lattice import Lattice, build_lattice
+from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
+from .near import NearStages
 
 
 class StageBook:
@@ -33,8 +34,45 @@ class StageBook:
         ]
 
     @cached_property
-    def lattice(self) -> Lattice:
-        return build_lattice(self.problem, self.may_be_stage)
+    def sets(self) -> tuple[int, ...]:
+        return suffix_sets(self.problem)
+
+    @cached_property
+    def all_stages(self) -> Lattice | None:
+        """None where there are too many to list."""
+        try:
+            return build_lattice(self.problem, self.sets, self.may_be_stage)
+        except TooManyStagesError:
+            return None
+
+    @cached_property
+    def near_stages(self) -> NearStages:
+        """What finds the few of them that a limit leaves."""
+        return NearStages(self.problem, self.semantics, self.sets)
+
+    def lattice(self, limit: float | None) -> Lattice:
+        """All stages, or where these are too many those of plans with all loads within the limit."""
+        if self.all_stages is not None:
+            return self.all_stages
+        return self.near_stages.within(self.worst_load if limit is None else limit)
+
+    @cached_property
+    def worst_load(self) -> float:
+        """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas."""
+        total = 0.0
+        for v, layer in enumerate(self.problem.layers):
+            moved = math.fsum(edge.bytes for _, edge, _ in self.near[v])
+            total += max(
+                way.time
+                + (
+                    TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
+                    + SYNC_TRIPS * way.weight_bytes
+                )
+                / self.problem.bandwidth
+                for ways in layer.configurations.values()
+                for way in ways
+            )
+        return total or 1.0
 
     def may_be_stage(self, members: int) -> bool:
         """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""

@@ -1,0 +1,198 @@
+"""The stages near the optimum, where a lattice has too many to list: those of plans within a limit, no others.
+
+The largest load is what counts, so stages that are slower than some plan need no columns. They are found anew for each
+limit, by two passes over all pairs of sets (`scan`), and listed only where they are few. A limit is raised only
+after the model has proven that no plan keeps it: so columns are made as they are needed, and the proofs are those of
+the whole model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ...instances.compiled import compiled
+from ...instances.errors import InputError
+from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.staging import Configuration, StagingProblem
+from .lattice import MAX_STAGES, REMEDY, Lattice
+
+ROUNDING = 1e-9
+FASTER, CLOSE = 1.3, 1e-3
+"""Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively as
+closely as that."""
+SMALL = 1e-6
+"""Of the highest limit: where the search starts if nothing is proven."""
+PLAIN_UP_TO = 40
+"""So many sets are scanned faster than compiled loops are loaded."""
+
+
+class NearStages:
+    """All suffix sets of a problem, with what decides whether a stage between two of them can be in a plan."""
+
+    def __init__(self, problem: StagingProblem, semantics: str, sets: tuple[int, ...]) -> None:
+        import numpy as np
+
+        from . import scan
+
+        self.problem, self.sets, self.scan = problem, sets, scan
+        self.plain = len(sets) <= PLAIN_UP_TO
+        self.layers = _layers(problem, semantics, sets)
+        self.function("borders")(self.layers)
+        self._work, self._time = _outside(problem, self.layers.bits)
+        self._last: tuple[float, Lattice | None] | None = None
+        self._reach = scan.Reach(*(np.empty(len(sets), dtype=np.int64) for _ in range(4)))
+
+    def function(self, name: str) -> Callable[..., Any]:
+        return getattr(self.scan, name) if self.plain else compiled(self.scan, name)
+
+    def possible(self, limit: float) -> bool:
+        """False: no plan has all loads within the limit."""
+        if not limit > 0:
+            return True
+        limit *= 1 + ROUNDING
+        rest = [_counts(amounts, limit) for amounts in (self._work, self._time)]
+        return bool(self.function("reach_from_the_end")(self.layers, limit, *rest, self._reach))
+
+    def within(self, limit: float) -> Lattice:
+        """The stages of plans with all loads within the limit; an `InputError` where there are too many."""
+        found = self.few_within(limit)
+        if found is None:
+            raise InputError("layers", f"can form more than {MAX_STAGES} stages that are fast enough", REMEDY)
+        return found
+
+    def few_within(self, limit: float) -> Lattice | None:
+        """None where there are too many; the last answer is kept."""
+        if self._last is None or self._last[0] != limit:
+            self._last = limit, self._list(limit)
+        return self._last[1]
+
+    def next_limit(self, proven: float, highest: float) -> float:
+        """A limit, at most the highest one, that leaves some stages, but few; `proven`: no plan is below it.
+
+        Where there is none, a limit that leaves too many, close above one that leaves none.
+        """
+        low, high = proven or SMALL * highest, highest
+        while high > low * (1 + CLOSE):
+            limit = min(FASTER * low, math.sqrt(low * high))
+            found = self.few_within(limit)
+            if found is None:
+                high = limit
+            elif any(found.stages_from):
+                return limit
+            else:
+                low = limit
+        return high
+
+    def _list(self, limit: float) -> Lattice | None:
+        import numpy as np
+
+        smaller, larger = np.empty(MAX_STAGES, dtype=np.int32), np.empty(MAX_STAGES, dtype=np.int32)
+        count = 0
+        if self.possible(limit):
+            limit *= 1 + ROUNDING
+            count = self.function("reach_from_the_beginning")(self.layers, limit, self._reach, smaller, larger)
+        return None if count < 0 else self._lattice(smaller[:count], larger[:count])
+
+    def _lattice(self, smaller: Any, larger: Any) -> Lattice:
+        """With no other sets than the ends of stages, the empty one and that of all layers."""
+        import numpy as np
+
+        used = np.unique(np.concatenate([smaller, larger, [0, len(self.sets) - 1]]))
+        place = {int(i): n for n, i in enumerate(used)}
+        stages: list[list[int]] = [[] for _ in used]
+        for i, j in zip(smaller.tolist(), larger.tolist(), strict=True):
+            stages[place[i]].append(place[j])
+        return Lattice(tuple(self.sets[int(i)] for i in used), tuple(tuple(sorted(outer)) for outer in stages))
+
+
+def _counts(amounts: Any, limit: float) -> Any:
+    """How many devices or replicas so much work takes at least; what cannot run at all takes more than there are."""
+    import numpy as np
+
+    counts = np.ceil(np.minimum(amounts / limit, 1e12) - ROUNDING)
+    return np.where(amounts > 0, np.maximum(counts, 1), 0).astype(np.int64)
+
+
+def _outside(problem: StagingProblem, bits: Any) -> tuple[Any, Any]:
+    """Least device time and least time of the layers outside of each set."""
+    import numpy as np
+
+    work, time = [], []
+    for layer in problem.layers:
+        ways = [(t, way.time) for t, row in layer.configurations.items() for way in row if t <= problem.devices]
+        work.append(min((t * p for t, p in ways), default=1e300))
+        time.append(min((p for _, p in ways), default=1e300))
+    inside = _membership(bits, len(work))
+    return (~inside) @ np.array(work), (~inside) @ np.array(time)
+
+
+def _membership(bits: Any, count: int) -> Any:
+    """bool[sets, layers]."""
+    import numpy as np
+
+    return np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little", count=count).astype(bool)
+
+
+def _layers(problem: StagingProblem, semantics: str, sets: tuple[int, ...]) -> Any:
+    import numpy as np
+
+    from . import scan
+
+    words = -(-len(problem.layers) // 64)
+    raw = b"".join(members.to_bytes(8 * words, "little") for members in sets)
+    bits = np.frombuffer(raw, dtype="<u8").reshape(len(sets), words).astype(np.uint64)
+    degrees = [t for t in problem.degrees if t <= problem.devices]
+    most = min(problem.devices, problem.micro_batches)
+    replicas = [d for d in range(1, most + 1) if semantics == "paper" or problem.micro_batches % d == 0]
+    samples = [d if semantics == "paper" else problem.micro_batches for d in replicas]
+    inside = _membership(bits, len(problem.layers)).astype(float)
+
+    def total(least: Callable[[Configuration], float]) -> Any:
+        """The least of each layer, whichever configuration it is of, summed over the sets."""
+        rows = [[_least(layer.configurations.get(t, ()), least) for layer in problem.layers] for t in degrees]
+        return np.array(rows).reshape(len(degrees), len(problem.layers)) @ inside.T
+
+    missing = [[float(not layer.configurations.get(t)) for layer in problem.layers] for t in degrees]
+    into, out_of = _transfers(problem, degrees)
+    return scan.Layers(
+        bits=bits,
+        tail=np.array([u for u, _ in problem.arcs], dtype=np.int64),
+        head=np.array([v for _, v in problem.arcs], dtype=np.int64),
+        into=into,
+        out_of=out_of,
+        time=total(lambda way: way.time),
+        weight=total(lambda way: way.weight_bytes),
+        per_batch=total(lambda way: way.memory_per_batch),
+        fixed=total(lambda way: way.memory_fixed),
+        missing=np.array(missing).reshape(len(degrees), len(problem.layers)) @ inside.T,
+        enter=np.zeros((len(degrees), len(sets))),
+        leave=np.zeros((len(degrees), len(sets))),
+        degree=np.array(degrees, dtype=np.int64),
+        replicas=np.array(replicas, dtype=np.int64),
+        at_least=np.searchsorted(replicas, np.arange(most + 2)),
+        sync=np.array([SYNC_TRIPS * (d - 1) / n / problem.bandwidth for d, n in zip(replicas, samples, strict=True)]),
+        memory=math.inf if problem.memory_bytes is None else problem.memory_bytes * (1 + ROUNDING),
+        devices=problem.devices,
+        batches=most,
+    )
+
+
+def _least(ways: tuple[Configuration, ...], of: Callable[[Configuration], float]) -> float:
+    return min(map(of, ways), default=0.0)
+
+
+def _transfers(problem: StagingProblem, degrees: list[int]) -> tuple[Any, Any]:
+    """What an edge that is cut costs its two stages at least, by degree."""
+    import numpy as np
+
+    into, out_of = np.zeros((len(degrees), len(problem.edges))), np.zeros((len(degrees), len(problem.edges)))
+    for e, ((u, v), edge) in enumerate(zip(problem.arcs, problem.edges, strict=True)):
+        for a, t in enumerate(degrees):
+            ways_u, ways_v = (problem.layers[end].configurations.get(t, ()) for end in (u, v))
+            gathered_v = min((way.gather_in.get(edge.source, 0.0) for way in ways_v), default=0.0)
+            gathered_u = min((way.gather_out.get(edge.target, 0.0) for way in ways_u), default=0.0)
+            into[a, e] = TRIPS * (edge.bytes + gathered_v) / problem.bandwidth
+            out_of[a, e] = TRIPS * (edge.bytes + gathered_u) / problem.bandwidth
+    return into, out_of

@@ -1,0 +1,202 @@
+"""Large lattices: only stages of plans within a limit are listed, and limits rise as proofs ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from random_stagings import random_staging
+from staging_brute_force import best_stages
+
+from pipeplan.formulations.contract import Refuted
+from pipeplan.formulations.piper import FORMULATION, formulation, lattice, near
+from pipeplan.formulations.piper.near import NearStages
+from pipeplan.formulations.piper.stages import StageBook
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.result import Found, Stop
+from pipeplan.instances.staged_plan import StagedPlan
+from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.solve import solve
+
+SEMANTICS = ("paper", "reference")
+OPTIONS = {"variant": "columns", "semantics": "paper"}
+
+
+@pytest.fixture
+def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every lattice is too large to list all its stages; books of other tests are forgotten."""
+    monkeypatch.setattr(lattice, "LISTED_SETS", 1)
+    for cached in (formulation._book, formulation._bound):
+        cached.cache_clear()
+    yield
+    for cached in (formulation._book, formulation._bound):
+        cached.cache_clear()
+
+
+def near_stages(problem: StagingProblem, semantics: str = "paper") -> NearStages:
+    return NearStages(problem, semantics, lattice.suffix_sets(problem))
+
+
+def pairs(found: lattice.Lattice) -> set[tuple[int, int]]:
+    return {(found.sets[i], found.sets[j]) for i, outers in enumerate(found.stages_from) for j in outers}
+
+
+def stages_of(problem: StagingProblem, plan: StagedPlan) -> set[tuple[int, int]]:
+    inner, found = 0, set()
+    for stage in reversed(plan.stages):
+        outer = inner | sum(1 << problem.index[node] for node in stage.nodes)
+        found.add((inner, outer))
+        inner = outer
+    return found
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("seed", range(40))
+def test_the_stages_of_the_best_plan_are_within_its_load(seed: int, semantics: str) -> None:
+    problem = random_staging(seed)
+    best = best_stages(problem, semantics)
+    if best is None:
+        return
+    stages = near_stages(problem, semantics)
+    found = stages.within(best[0])
+    assert stages_of(problem, best[1]) <= pairs(found)
+    assert pairs(found) <= pairs(lattice.build_lattice(problem, stages.sets, lambda members: True))
+    assert found.sets[0] == 0
+    assert found.sets[-1] == (1 << len(problem.layers)) - 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_called_impossible_has_no_plan(seed: int) -> None:
+    """Raised from far below, the limit is called possible at the optimum at the latest."""
+    problem = random_staging(seed)
+    best, stages = best_stages(problem), near_stages(problem)
+    limit = 0.05 if best is None else best[0] / 8
+    while not stages.possible(limit) and limit < 1e6:
+        assert not pairs(stages.within(limit))
+        limit *= 1.1
+    if best is not None:
+        assert limit <= 1.1 * best[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_compiled_loops_say_what_plain_ones_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_staging(seed, layers=(5, 6))
+    plain = near_stages(problem)
+    monkeypatch.setattr(near, "PLAIN_UP_TO", 0)
+    machine = near_stages(problem)
+    assert plain.plain
+    assert not machine.plain
+    for limit in (0.5, 1.0, 2.0, 4.0, 8.0, 30.0):
+        assert pairs(plain.within(limit)) == pairs(machine.within(limit))
+
+
+def test_only_what_is_short_enough_in_devices_is_near() -> None:
+    """Four layers of time 1 on two devices: within 2 each device takes two, within 3 one may take three."""
+    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(4))
+    problem = chain_of(layers, devices=2)
+    stages = near_stages(problem)
+    assert not stages.possible(1.9)
+    # One stage of all layers on both devices is within 2 as well.
+    assert pairs(stages.within(2.0)) == {(0, 0b1100), (0b1100, 0b1111), (0, 0b1111)}
+    assert len(pairs(stages.within(3.0))) == 7
+
+
+def chain_of(layers: tuple[Layer, ...], devices: int) -> StagingProblem:
+    edges = tuple(Edge(v, v + 1) for v in range(len(layers) - 1))
+    return StagingProblem(layers, edges, devices=devices, bandwidth=1.0, micro_batches=devices)
+
+
+# ---- the model made of them ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_list")
+@pytest.mark.parametrize("seed", range(24))
+def test_it_finds_the_best_plan_without_a_list_of_all_stages(seed: int) -> None:
+    problem = random_staging(seed)
+    best = best_stages(problem)
+    result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1), warm_start="none")
+    if best is None:
+        assert result.stop == Stop.INFEASIBLE
+        return
+    assert result.found == Found.OPTIMAL, result.messages
+    assert result.objective == pytest.approx(best[0], rel=1e-6)
+
+
+@pytest.mark.usefixtures("no_list")
+@pytest.mark.parametrize("most", [6, 12])
+def test_where_few_stages_may_be_listed_limits_rise_step_by_step(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is refuted or solved with few columns; the proof is that of the whole model."""
+    monkeypatch.setattr(near, "MAX_STAGES", most)
+    proven = 0
+    for seed in range(12):
+        problem = random_staging(seed, layers=(4, 6), exact_batches=False)
+        best = best_stages(problem)
+        if best is None:
+            continue
+        if near_stages(problem).few_within(best[0] * (1 + 1e-6)) is None:
+            continue  # the optimum itself needs more
+        result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1), warm_start="none")
+        assert result.found == Found.OPTIMAL, result.messages
+        assert result.objective == pytest.approx(best[0], rel=1e-6)
+        proven += 1
+    assert proven >= 2
+
+
+@pytest.mark.usefixtures("no_list")
+def test_the_next_cut_off_is_as_far_as_the_model_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(4))
+    problem = chain_of(layers, devices=2)
+
+    def next_cutoff(bound: float | None, cutoff: float | None) -> Any:
+        return FORMULATION.next_cutoff(problem, OPTIONS, bound, cutoff)
+
+    assert next_cutoff(1.0, 2.5) == 2.5, "few stages are within it"
+    monkeypatch.setattr(near, "MAX_STAGES", 3)
+    assert 2.0 <= next_cutoff(1.0, 4.0) < 3.0
+    assert 2.0 <= next_cutoff(1.0, None) < 3.0
+    assert next_cutoff(1.0, 1.5) == 1.5, "nothing is within it: building refutes it"
+    assert isinstance(FORMULATION.build(problem, OPTIONS, native=False, cutoff=1.5), Refuted)
+    assert FORMULATION.next_cutoff(problem, {**OPTIONS, "variant": "compact"}, 1.0, 4.0) == 4.0
+
+
+@pytest.mark.usefixtures("no_list")
+def test_too_many_stages_cost_the_proof_and_not_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a plan to keep, the error says what to do."""
+    problem, value = _loosely_bounded()
+    monkeypatch.setattr(near, "MAX_STAGES", 0)
+    result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1))
+    assert result.stop == Stop.MEMORY
+    assert result.objective == pytest.approx(value)
+    assert result.bound is not None
+    assert result.bound < value
+    assert any("more than 0 stages that are fast enough" in message for message in result.messages)
+    with pytest.raises(InputError, match="coarsen the graph"):
+        solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1), warm_start="none")
+
+
+def _loosely_bounded() -> tuple[StagingProblem, float]:
+    """A problem whose optimum shortest paths alone do not prove."""
+    for seed in range(60):
+        problem = random_staging(seed, exact_batches=False)
+        best = best_stages(problem)
+        if best is not None and near_stages(problem).possible(0.9 * best[0]):
+            return problem, best[0]
+    raise AssertionError("none of these problems has a loose bound")
+
+
+def test_a_larger_limit_never_leaves_fewer_stages() -> None:
+    for seed in range(12):
+        problem = random_staging(seed)
+        stages = near_stages(problem)
+        known: set[tuple[int, int]] = set()
+        for limit in (1.0, 2.0, 4.0, 8.0, 16.0, 64.0):
+            found = pairs(stages.within(limit))
+            assert known <= found
+            known = found
+
+
+def test_full_lattices_are_listed_once() -> None:
+    book = StageBook(random_staging(1), "paper")
+    assert book.lattice(None) is book.lattice(1.0) is book.all_stages
