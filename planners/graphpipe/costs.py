@@ -5,7 +5,7 @@ Written from the definition of the problem, without the referee's code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,9 @@ class Costs:
         self.weights = [operator.weight_bytes for operator in problem.operators]
         self.stashes = [operator.stash_bytes for operator in problem.operators]
         self.outputs = [operator.output_bytes for operator in problem.operators]
+        arcs = [(u, v) for v, us in enumerate(self.predecessors) for u in us]
+        self._tails, self._heads = np.array(arcs, dtype=np.int64).reshape(-1, 2).T
+        self._readers = np.bincount(self._tails, minlength=len(self.outputs))
         self._b = np.array([[float(c.b)] for c in menu.configurations])
         self._d = np.array([[float(d) for d in menu.degrees]])
         self._divides = self._b % self._d == 0
@@ -145,14 +148,28 @@ class Costs:
         held = np.where(room >= 0, np.clip(samples, 0, batch), 0)
         return np.where(self._divides, held, 0).astype(np.int64)
 
-    def price_sets(self, sets: Iterable[Iterable[int]]) -> Priced:
-        """Prices of several sets, along a first axis."""
-        groups = [list(group) for group in sets]
-        facts = []
-        for group in groups:
-            boundary = Boundary(self)
-            for v in group:
-                boundary.add(v)
-            facts.append(boundary.facts())
-        work = np.array([self.work[group].sum(axis=0) for group in groups]).reshape(len(groups), *self.work.shape[1:])
-        return self.price(work, np.array(facts).reshape(len(groups), 4))
+    def price_set(self, group: Iterable[int]) -> Priced:
+        """Of one set: arrays over [configuration, degree]."""
+        boundary, members = Boundary(self), list(group)
+        for v in members:
+            boundary.add(v)
+        return self.price(self.work[members].sum(axis=0), np.array(boundary.facts()))
+
+    def price_sets(self, groups: Sequence[Sequence[int]]) -> Priced:
+        """Of many sets, along a first axis."""
+        inside = np.zeros((len(groups), len(self.weights)))
+        for row, group in zip(inside, groups, strict=True):
+            row[list(group)] = 1.0
+        # A tensor crosses the border where its producer is inside and not all its readers are, or the other way round.
+        read = np.zeros_like(inside)
+        np.add.at(read, (slice(None), self._tails), inside[:, self._heads])
+        crosses = np.where(inside > 0, read < self._readers, read > 0)
+        outputs = np.array(self.outputs)
+        sums = [
+            inside @ np.array(self.weights),
+            inside @ np.array(self.stashes),
+            crosses.sum(axis=1),
+            crosses @ outputs,
+        ]
+        work = (inside @ self.work.reshape(len(self.weights), -1)).reshape(len(groups), *self.work.shape[1:])
+        return self.price(work, np.stack(sums, axis=1))

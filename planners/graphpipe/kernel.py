@@ -42,6 +42,12 @@ def relax_row(row: Any, caps: Any, degrees: Any, needs: Any) -> None:
                             row[own, used + d] = held
 
 
+def relax_rows(rows: Any, caps: Any, degrees: Any, needs: Any) -> None:
+    """Several first stages with the same children behind them."""
+    for n in range(rows.shape[0]):
+        relax_row(rows[n], caps[n], degrees, needs)
+
+
 def fill_rows(
     values: Any, needs: Any, caps: Any, degrees: Any, extra: Any, sizes: Any, batch: int, begin: int, stop: int
 ) -> None:

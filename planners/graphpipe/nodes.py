@@ -101,7 +101,7 @@ class NodeBuilder:
 
     def build(self, tree: Tree) -> PricedNode:
         if isinstance(tree, Leaf):
-            return LeafNode(tree.operators, _only(self.costs.price_sets([tree.operators])))
+            return LeafNode(tree.operators, self.costs.price_set(tree.operators))
         if isinstance(tree, Series):
             return self._series(tree)
         return self._parallel(tree)
@@ -202,20 +202,22 @@ def _runs_of_kinds(total: Vector) -> Iterator[Vector]:
 
 
 def _choices(total: Vector, groups: list[Vector]) -> Choices:
-    """All that can be left of all branches, or of all but one."""
-    alone = [tuple(int(place == kind) for place in range(len(total))) for kind in range(len(total))]
-    blocks = (*alone, *groups)
-    by_first: dict[int, list[tuple[int, Vector]]] = {}
-    for number, block in enumerate(blocks):
-        by_first.setdefault(_first(block), []).append((number, block))
-    starts = [total, *(minus(total, block) for block in alone)]
-    found, pending, moves = set(starts), list(starts), []
+    """All that can be left of all branches, or of all but one, when each block takes the first branch that is left."""
+    kinds = len(total)
+    alone = [tuple(int(place == kind) for place in range(kinds)) for kind in range(kinds)]
+    blocks = np.array([*alone, *groups], dtype=np.int64).reshape(-1, kinds)
+    firsts = (blocks > 0).argmax(axis=1)
+    found, pending, moves = {total}, [total], []
+    for block in alone:
+        rest = minus(total, block)
+        found.add(rest)
+        pending.append(rest)
     while pending:
         state = pending.pop()
-        for number, block in by_first.get(_first(state), ()):
-            rest = minus(state, block)
-            if min(rest) < 0:
-                continue
+        left = np.array(state, dtype=np.int64) - blocks
+        first = next((kind for kind, n in enumerate(state) if n), -1)
+        able = np.flatnonzero((firsts == first) & (left >= 0).all(axis=1))
+        for number, rest in zip(able.tolist(), map(tuple, left[able].tolist()), strict=True):
             moves.append((state, number, rest))
             if rest not in found:
                 found.add(rest)
@@ -223,12 +225,7 @@ def _choices(total: Vector, groups: list[Vector]) -> Choices:
     states = tuple(sorted(found, key=lambda state: (sum(state), state)))
     place = {state: n for n, state in enumerate(states)}
     rows = sorted({(place[state], number, place[rest]) for state, number, rest in moves})
-    return Choices(blocks, states, np.array(rows, dtype=np.int64).reshape(-1, 3))
-
-
-def _first(vector: Vector) -> int:
-    """The first kind of which there is a branch; -1: there is none."""
-    return next((kind for kind, n in enumerate(vector) if n), -1)
+    return Choices(tuple(map(tuple, blocks.tolist())), states, np.array(rows, dtype=np.int64).reshape(-1, 3))
 
 
 def minus(vector: Vector, other: Vector) -> Vector:
@@ -251,10 +248,6 @@ def renamed(node: PricedNode, names: dict[int, int]) -> PricedNode:
     members = tuple(tuple(renamed(child, names) for child in group) for group in node.members)
     kinds = tuple(group[0] for group in members)
     return ParallelNode(new, kinds, members, node.choices, node.prices, node.complete)
-
-
-def _only(prices: Priced) -> Priced:
-    return Priced(prices.time_per_sample[0], prices.most_in_flight[0])
 
 
 def _without(prices: Priced, barred: Any) -> Priced:

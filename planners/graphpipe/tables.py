@@ -32,6 +32,7 @@ class Kernel:
     """The inner loops, as machine code or as they are."""
 
     fill_rows: Callable[..., None] = kernel.fill_rows
+    relax_rows: Callable[..., None] = kernel.relax_rows
     put_beside: Callable[..., None] = kernel.put_beside
     branch_states: Callable[..., None] = kernel.branch_states
 
@@ -39,7 +40,7 @@ class Kernel:
     def machine_code(cls) -> Kernel:
         from ...instances.compiled import compiled
 
-        return cls(*(compiled(kernel, name) for name in ("fill_rows", "put_beside", "branch_states")))
+        return cls(*(compiled(kernel, name) for name in ("fill_rows", "relax_rows", "put_beside", "branch_states")))
 
 
 class Tables:
@@ -139,19 +140,20 @@ class Tables:
             self._put_before(row, start, rest)
 
     def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]:
-        """(cut, configuration, samples held) -> 0 at each number of devices that the stage and what follows can use."""
+        """(cut, configuration, samples held) -> 0 at each number of devices that the stage and what follows can use.
+
+        On so many devices the fewest samples that it can hold: more are never better for what stands before it.
+        """
         last = end - absorption.position - 1
         caps = self.caps(absorption)[:, :last]
         after = needs[absorption.position + 2 : absorption.position + 2 + last]
+        least = kernel.no_state(len(caps), len(self.menu.configurations), self.size)
+        self.loops.relax_rows(least, caps, self.menu.degree_array, after)
         starts: dict[tuple[int, int, int], Any] = {}
-        for own, g in np.argwhere(caps.any(axis=(0, 1))).tolist():
-            d, most = self.menu.degrees[g], caps[:, :, own, g]
-            held = after[:, own, : max(0, self.size - d)]
-            for samples in np.unique(held[held <= most.max()]).tolist():
-                usable = (most >= samples) @ (held == samples)  # [cut, devices of what follows]
-                for cut in np.flatnonzero(usable.any(axis=1)).tolist():
-                    start = starts.setdefault((cut, own, samples), np.full(self.size, NEVER))
-                    start[d:][usable[cut]] = 0
+        for cut, own in np.argwhere((least < NEVER).any(axis=2)).tolist():
+            row = least[cut, own]
+            for held in sorted(set(row[row < NEVER].tolist())):
+                starts[cut, own, held] = np.where(row == held, 0, NEVER)
         return starts
 
     def beside(self, node: SeriesNode, absorption: Absorption, cut: int, entry: Entry) -> Any:

@@ -120,8 +120,8 @@ class SequentialSearch:
     def _price(self, members: int) -> list[tuple[int, float, int]]:
         """(devices, time per sample, most samples in flight) of a stage."""
         if members not in self._prices:
-            prices = self._costs.price_sets([[v for v in range(members.bit_length()) if members >> v & 1]])
-            times, most = prices.time_per_sample[0, 0].tolist(), prices.most_in_flight[0, 0].tolist()
+            prices = self._costs.price_set([v for v in range(members.bit_length()) if members >> v & 1])
+            times, most = prices.time_per_sample[0].tolist(), prices.most_in_flight[0].tolist()
             entries = zip(self.menu.degrees, times, most, strict=True)
             self._prices[members] = [entry for entry in entries if entry[1] < math.inf and entry[2] > 0]
         return self._prices[members]
