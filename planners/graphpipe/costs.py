@@ -161,8 +161,9 @@ class Costs:
         for row, group in zip(inside, groups, strict=True):
             row[list(group)] = 1.0
         # A tensor crosses the border where its producer is inside and not all its readers are, or the other way round.
-        read = np.zeros_like(inside)
-        np.add.at(read, (slice(None), self._tails), inside[:, self._heads])
+        readers_inside = np.zeros_like(inside.T)
+        np.add.at(readers_inside, self._tails, inside.T[self._heads])
+        read = readers_inside.T
         crosses = np.where(inside > 0, read < self._readers, read > 0)
         outputs = np.array(self.outputs)
         sums = [
