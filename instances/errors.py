@@ -45,6 +45,10 @@ def _renamed(field: str, field_names: Mapping[str, str]) -> str:
     return head + dot + field_names.get(last, last)
 
 
+class TooLargeError(InputError):
+    """A model that would be too large: it costs the proof, not a plan that is there already."""
+
+
 class UsageError(PipeplanError):
     """A combination of options that makes no sense; the message lists those that do."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..formulations.contract import Formulation, Gradual, OptionSpec, Plan
 from ..formulations.registry import FORMULATIONS
-from ..instances.errors import InputError
+from ..instances.errors import TooLargeError
 from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from .contract import Board, Outcome, Planner, Request
 from .judge import Rules, rule
@@ -80,7 +80,7 @@ class _Run:
         self._take_warm_start()
         try:
             stop = self._solve()
-        except InputError as error:  # a model that is too large costs the proof, not the plan
+        except TooLargeError as error:
             if self.state.plan is None:
                 raise
             self.messages.append(str(error))

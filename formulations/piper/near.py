@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...instances.compiled import compiled
-from ...instances.errors import InputError
+from ...instances.errors import TooLargeError
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, StagingProblem
 from .lattice import MAX_STAGES, REMEDY, Lattice
@@ -56,10 +56,10 @@ class NearStages:
         return bool(self.function("reach_from_the_end")(self.layers, limit, *rest, self._reach))
 
     def within(self, limit: float) -> Lattice:
-        """The stages of plans with all loads within the limit; an `InputError` where there are too many."""
+        """The stages of plans with all loads within the limit; a `TooLargeError` where there are too many."""
         found = self.few_within(limit)
         if found is None:
-            raise InputError("layers", f"can form more than {MAX_STAGES} stages that are fast enough", REMEDY)
+            raise TooLargeError("layers", f"can form more than {MAX_STAGES} stages that are fast enough", REMEDY)
         return found
 
     def few_within(self, limit: float) -> Lattice | None:

@@ -25,6 +25,14 @@ DEGREES = OptionSpec(
     "Devices of a stage: any that divide its micro-batch, powers of two among them, or none but one.",
     ("divisors", "pow2", "none"),
 )
+DEPTH = OptionSpec(
+    "depth",
+    "choice",
+    "any",
+    "any: also stages that are slower, but fewer in a row, if that shortens the iteration; fastest: as published, for "
+    "each micro-batch size the least time per sample alone.",
+    ("any", "fastest"),
+)
 JOIN = OptionSpec(
     "join",
     "choice",
@@ -34,6 +42,6 @@ JOIN = OptionSpec(
 )
 MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets than this, there is no answer.")
 
-SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, PER_STAGE, LARGEST_K, DEGREES)
+SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, PER_STAGE, LARGEST_K, DEGREES, DEPTH)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN)
 PIPER_OPTIONS = (OBJECTIVE, MICRO_BATCH, DEGREES, MOST_DOWNSETS)

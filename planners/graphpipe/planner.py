@@ -1,13 +1,14 @@
 """`graphpipe`, and what the paper compares it with: sequential pipelines, and its own stages with their micro-batches.
 
 For each micro-batch size the search finds the least time per sample of the slowest stage, exactly within its family of
-stages; the simulator then says which size makes the shortest iteration. No bound is reported: the optimum over a family
-of stages is none for all plans.
+stages; the simulator then says which size makes the shortest iteration. Time per sample knows nothing of filling and
+draining, so plans that are slower but hold fewer samples in flight are simulated as well (unless `depth` is "fastest").
+No bound is reported: the optimum over a family of stages is none for all plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -111,30 +112,62 @@ SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential pipelines", "sequenti
 
 def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
     """The best plan over the sizes; what was found counts when time is over."""
-    problem, options, board = request.problem, request.options, request.board
+    problem, options = request.problem, request.options
     stop, size = Stop.COMPLETED, dict[str, int]()
     notes: tuple[str, ...] = ()
-    best: tuple[float, StageGraphPlan] | None = None
+    choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
     try:
         search = make_search(request, family, sizes)
         size = {"stage_sets": search.family_size, "configurations": len(search.menu.configurations)}
         notes = remarks(problem, search)
-        found = [
-            (in_a_row(answer.plan) if family == "sequential" else answer.plan, answer.value)
-            for answer in answers(search, bool(options.get("mixed_micro_batches")))
-        ]
-        for plan, time in sorted(found, key=lambda pair: pair[1]):
+        found = sorted(answers(search, bool(options.get("mixed_micro_batches"))), key=lambda answer: answer.value)
+        for answer in found:
             search.tick()
-            value = value_of(problem, plan, options.get("objective", "iteration"), time, best and best[0])
-            if value is not None and (best is None or value < best[0]):
-                best = value, plan
-                board.post(plan, value, source=name)
+            choice.consider(answer)
+        if choice.objective == "iteration" and options.get("depth", "any") == "any":
+            for answer in found:
+                choice.consider_shallower(search, answer)
     except OutOfTimeError:
         stop = Stop.TIME
-    if best is None:
+    if choice.plan is None:
         note = f"no plan of those that {name} searches uses all devices within their memory"
         return Outcome(stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, note))
-    return Outcome(stop, best[1], best[0], model_size=size, messages=notes)
+    return Outcome(stop, choice.plan, choice.value, model_size=size, messages=notes)
+
+
+@dataclass
+class _Choice:
+    """The best plan so far, by its time per sample or by its simulated iteration."""
+
+    name: str
+    request: Request
+    arranged: Callable[[StageGraphPlan], StageGraphPlan]
+    plan: StageGraphPlan | None = None
+    value: float | None = None
+
+    @property
+    def objective(self) -> str:
+        return str(self.request.options.get("objective", "iteration"))
+
+    def consider(self, answer: Answer) -> None:
+        plan = self.arranged(answer.plan)
+        value = value_of(self.request.problem, plan, self.objective, answer.value, self.value)
+        if value is not None and (self.value is None or value < self.value):
+            self.plan, self.value = plan, value
+            self.request.board.post(plan, value, source=self.name)
+
+    def consider_shallower(self, search: Search, answer: Answer) -> None:
+        """Until the slowest stage alone would take as long as the best iteration."""
+        if self._is_slow(answer):
+            return
+        for below in search.shallower(answer):
+            if self._is_slow(below):
+                return
+            self.consider(below)
+
+    def _is_slow(self, answer: Answer) -> bool:
+        """With its transfers, which may overlap: a rule of thumb, no proof."""
+        return self.value is not None and answer.value * self.request.problem.mini_batch >= self.value
 
 
 def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from ...instances.series_parallel import Leaf, Series, Tree, decompose, depth
 from ...instances.stage_graph import GraphStage, StageGraphPlan
 from .configurations import Menu
 from .costs import ROUNDING, Costs
-from .kernel import NEVER
 from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
 from .tables import Kernel, Tables
 from .trace import Decision, Trace
@@ -21,6 +21,9 @@ from .trace import Decision, Trace
 MOST_LEVELS = 150
 """Of a decomposition: the program follows its nesting by recursion."""
 
+
+MOST_SHALLOWER = 32
+"""Plans for one choice of configurations, each with fewer samples in flight than the one before."""
 
 PLAIN_STEPS = 5_000
 """Below so many operators squared times devices and configurations, compiled loops are not worth their loading."""
@@ -32,6 +35,10 @@ class Answer:
 
     plan: StageGraphPlan
     value: float
+    held: int
+    """Samples in flight of its first stages, the most of them: the deeper the pipeline, the more."""
+    chosen: slice
+    """The configurations that it was chosen from."""
     probes: int
 
 
@@ -55,6 +62,7 @@ class Search:
         self.loops = Kernel.machine_code() if large else Kernel()
         tick()
         self.costs = Costs(problem, menu)
+        self._known_times: dict[tuple[int | None, int | None], Any] = {}
         self.root: PricedNode = NodeBuilder(self.costs, free_joins).build(self.tree)
         tick()
 
@@ -68,10 +76,13 @@ class Search:
         """Were there too many choices of parallel branches to list?"""
         return any(not node.complete for node in all_nodes(self.root) if isinstance(node, ParallelNode))
 
-    def best(self, chosen: slice = slice(None)) -> Answer | None:
-        """Exact within the family of stages; None where no plan fits the memory."""
+    def best(self, chosen: slice = slice(None), most_held: int | None = None) -> Answer | None:
+        """Exact within the family of stages; None where no plan fits the memory.
+
+        `most_held`: of the plans whose first stages hold no more samples in flight.
+        """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
-        times = np.unique(np.concatenate([prices.times(chosen) for prices in all_prices(self.root)]))
+        times = self._times(chosen)
         low = int(np.searchsorted(times, self.costs.least_time(chosen) * (1 - ROUNDING)))
         high, step, probes = low, 1, 0
         found: Tables | None = None
@@ -80,16 +91,37 @@ class Search:
             # Upwards in growing steps until the first success: large targets leave many choices and take long.
             middle = (low + high) // 2 if found is not None else min(high, len(times) - 1)
             tables, probes = Tables(menu, float(times[middle]), chosen, self.loops), probes + 1
-            if self._possible(tables):
+            if self._held(tables) <= (self.menu.mini_batch if most_held is None else most_held):
                 found, high = tables, middle - 1
             else:
                 low = middle + 1
                 if found is None:
                     high, step = middle + step, 2 * step
-        return None if found is None else Answer(self._plan(found), found.target, probes)
+        if found is None:
+            return None
+        return Answer(self._plan(found), found.target, self._held(found), chosen, probes)
 
-    def _possible(self, tables: Tables) -> bool:
-        return bool(tables.table(self.root, None)[:, self.menu.devices].min() < NEVER)
+    def shallower(self, answer: Answer) -> Iterator[Answer]:
+        """Plans that are slower per sample, and whose first stages hold fewer samples: the front of both, step by step.
+
+        Fewer samples in flight are fewer stages in a row, so the pipeline fills and drains sooner.
+        """
+        for _ in range(MOST_SHALLOWER):
+            below = self.best(answer.chosen, answer.held - 1)
+            if below is None:
+                return
+            yield (answer := below)
+
+    def _times(self, chosen: slice) -> Any:
+        """Of all stages with these configurations, ascending."""
+        if (chosen.start, chosen.stop) not in self._known_times:
+            times = np.unique(np.concatenate([prices.times(chosen) for prices in all_prices(self.root)]))
+            self._known_times[chosen.start, chosen.stop] = times
+        return self._known_times[chosen.start, chosen.stop]
+
+    def _held(self, tables: Tables) -> int:
+        """The fewest samples that the first stages can hold; beyond the mini-batch where the target is out of reach."""
+        return int(tables.table(self.root, None)[:, self.menu.devices].min())
 
     def _plan(self, tables: Tables) -> StageGraphPlan:
         value = tables.table(self.root, None)[:, self.menu.devices]
