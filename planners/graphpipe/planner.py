@@ -157,7 +157,7 @@ class _Choice:
             self.request.board.post(plan, value, source=self.name)
 
     def consider_shallower(self, search: Search, answer: Answer) -> None:
-        """Until the slowest stage alone would take as long as the best iteration."""
+        """Until some stage alone computes for longer than the best iteration takes."""
         if self._is_slow(answer):
             return
         for below in search.shallower(answer):
@@ -166,8 +166,7 @@ class _Choice:
             self.consider(below)
 
     def _is_slow(self, answer: Answer) -> bool:
-        """With its transfers, which may overlap: a rule of thumb, no proof."""
-        return self.value is not None and answer.value * self.request.problem.mini_batch >= self.value
+        return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value
 
 
 def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from random_graph_pipelines import random_graph_pipeline
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.graph_models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
+from pipeplan.instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.result import Result
 from pipeplan.instances.stage_graph import StageGraphPlan
 from pipeplan.planners.graphpipe.configurations import menu
@@ -187,11 +188,63 @@ def test_ablation_is_between_the_row_and_the_graph(build: Any) -> None:
     assert graph <= ablation < row
 
 
-def test_more_branches_gain_more() -> None:
-    gains = []
-    for branches in (2, 4, 8):
-        problem = candle_uno(devices=8, branches=branches)
-        row, graph = (planned(problem, name).objective or 0.0 for name in ("spp-pipedream", "graphpipe"))
-        gains.append(row / graph)
+def published_gain(problem: GraphPipelineProblem) -> float:
+    """Of the stage graph over the row, both with the least time per sample for each micro-batch size."""
+    row, graph = (planned(problem, name, depth="fastest").objective or 0.0 for name in ("spp-pipedream", "graphpipe"))
+    return row / graph
+
+
+@pytest.mark.parametrize("devices", [None, 8])
+def test_more_branches_gain_more(devices: int | None) -> None:
+    """With a device for each branch, as in the published figure, and on eight; the network takes no time."""
+    gains = [
+        published_gain(candle_uno(devices=devices or n, branches=n, cluster="summit-v100-ideal")) for n in (2, 4, 8, 16)
+    ]
     assert gains == sorted(gains)
     assert gains[0] >= 1.0
+    assert gains[-1] > 1.4
+
+
+@pytest.mark.parametrize("build", [mmt, candle_uno])
+def test_more_devices_gain_more(build: Any) -> None:
+    gains = [published_gain(build(devices=n, cluster="summit-v100-ideal")) for n in (4, 8, 16)]
+    assert gains == sorted(gains)
+    assert gains[0] > 1.1
+
+
+# ---- depth -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("planner", ["graphpipe", "spp-pipedream"])
+@pytest.mark.parametrize("build", [mmt, dlrm, candle_uno])
+def test_a_choice_of_depths_never_costs_anything(build: Any, planner: str) -> None:
+    problem = build(devices=8)
+    fastest, chosen = (planned(problem, planner, depth=depth).objective or 0.0 for depth in ("fastest", "any"))
+    assert chosen <= fastest
+
+
+def test_a_shallow_pipeline_can_beat_a_fast_one() -> None:
+    """Eight equal layers, two devices, two micro-batches: two stages wait for each other, one with replicas does not."""
+    operators = tuple(Operator(f"layer{v}", *[TimeCurve((1.0, 2.0), (1.0, 1.9))] * 2) for v in range(8))
+    edges = tuple((f"layer{v}", f"layer{v + 1}") for v in range(7))
+    problem = GraphPipelineProblem(operators, edges, mini_batch=4, devices=2)
+    fastest, chosen = (planned(problem, micro_batch=2, depth=depth) for depth in ("fastest", "any"))
+    assert [len(stage_graph(result).stages) for result in (fastest, chosen)] == [2, 1]
+    assert (chosen.objective or 0.0) < (fastest.objective or 0.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_shallower_plans_hold_less_and_take_longer(seed: int) -> None:
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, tight=rng.choice([None, 0.3]))
+    search = Search(problem, menu(problem, [rng.choice([1, 2, 4])]))
+    answer = search.best()
+    if answer is None:
+        return
+    front = [answer, *search.shallower(answer)]
+    for deep, shallow in pairwise(front):
+        assert shallow.held < deep.held
+        assert shallow.value > deep.value
+    for step in front:
+        assert step.held == max(stage.in_flight for stage in step.plan.stages)
+        assert not verify_stage_graph(problem, step.plan)
