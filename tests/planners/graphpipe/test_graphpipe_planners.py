@@ -224,7 +224,7 @@ def test_a_choice_of_depths_never_costs_anything(build: Any, planner: str) -> No
 
 
 def test_a_shallow_pipeline_can_beat_a_fast_one() -> None:
-    """Eight equal layers, two devices, two micro-batches: two stages wait for each other, one with replicas does not."""
+    """Eight equal layers, two devices, two micro-batches: two stages wait, one with replicas does not."""
     operators = tuple(Operator(f"layer{v}", *[TimeCurve((1.0, 2.0), (1.0, 1.9))] * 2) for v in range(8))
     edges = tuple((f"layer{v}", f"layer{v + 1}") for v in range(7))
     problem = GraphPipelineProblem(operators, edges, mini_batch=4, devices=2)
