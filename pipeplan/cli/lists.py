@@ -47,72 +47,78 @@ def instances(json: Json = False) -> None:
             ]
         )
         return
-    print_table([_instance_row(row) for row in rows])
+    _print_instances([_instance_row(row) for row in rows])
     out().print(
         "contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)"
     )
-    print_table([_chain_row(row) for row in chains])
+    _print_instances([_chain_row(row) for row in chains])
     out().print("chains: best known periods of all and of contiguous allocations")
-    print_table([_staging_row(row) for row in stagings])
+    _print_instances([_staging_row(row) for row in stagings])
     out().print("stagings: best known times per micro-batch in the paper's and the published program's semantics")
-    print_table([_graph_row(row) for row in graphs])
+    _print_instances([_graph_row(row) for row in graphs])
     out().print("graph pipelines: best known times per sample in steady state, and of one simulated mini-batch")
 
 
-def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    def value(key: str) -> str | None:
-        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
+WIDE = 120
+"""Columns of a terminal from which on a sentence fits beside the numbers; elsewhere it goes below them."""
 
+
+def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Numbers in columns, and what each instance is made of."""
+    if out().width >= WIDE:
+        print_table(rows)
+        return
+    print_table([{key: value for key, value in row.items() if key != "made of"} for row in rows])
+    for row in rows:
+        out().print(styled(f"{row['name']}: {row['made of']}", "dim"))
+
+
+def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": row["name"],
         "nodes": row["nodes"],
         "devices": f"{row['accelerators']}+{row['cpus']}",
-        "contiguous": value("contiguous"),
-        "free": value("non_contiguous"),
+        "contiguous": _time(row, "contiguous"),
+        "free": _time(row, "non_contiguous"),
         "made of": row["source"],
     }
 
 
 def _staging_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    def value(key: str) -> str | None:
-        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
-
     return {
         "name": row["name"],
         "layers": row["layers"],
         "devices": row["devices"],
-        "paper": value("paper"),
-        "reference": value("reference"),
+        "paper": _time(row, "paper"),
+        "reference": _time(row, "reference"),
         "made of": row["source"],
     }
 
 
 def _graph_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    def value(key: str) -> str | None:
-        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
-
     return {
         "name": row["name"],
         "operators": row["operators"],
         "devices": row["devices"],
-        "per sample": value("time_per_sample"),
-        "iteration": value("iteration"),
+        "per sample": _time(row, "time_per_sample"),
+        "iteration": _time(row, "iteration"),
         "made of": row["source"],
     }
 
 
 def _chain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    def value(key: str) -> str | None:
-        return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
-
     return {
         "name": row["name"],
         "layers": row["layers"],
         "gpus": row["gpus"],
-        "period": value("general"),
-        "contiguous": value("contiguous"),
+        "period": _time(row, "general"),
+        "contiguous": _time(row, "contiguous"),
         "made of": row["source"],
     }
+
+
+def _time(row: Mapping[str, Any], key: str) -> str | None:
+    return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
 
 
 def solvers(json: Json = False) -> None:

@@ -69,6 +69,17 @@ def test_lists_for_people_and_machines(plan: Plan, command: str) -> None:
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 
+def test_what_instances_are_made_of_stands_beside_or_below_the_numbers(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = plan("instances").out.splitlines()
+    assert not any("made of" in line for line in narrow)
+    assert "tiny-graph: two branches and a join by hand, for teaching" in narrow
+    monkeypatch.setenv("COLUMNS", "160")
+    wide = plan("instances").out.splitlines()
+    assert any(line.startswith("tiny-graph ") and line.rstrip().endswith("for teaching") for line in wide)
+
+
 def test_solvers_tell_what_they_can_do_and_where_to_get_them(plan: Plan) -> None:
     rows = {row["name"]: row for row in plan("solvers", "--json").json}
     assert rows["highs"]["available"] is True
