@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import HAIR, Layers, Table
-from .options import fastest_stage, held_layers, new_scratch, next_step, options_of, sort_steps
+from .options import fastest_stage, held_layers, new_scratch, options_of
+from .steps import chains, next_step
 
 MAX_BRANCHES = 300_000
 """Of one knapsack; then it is left undecided."""
@@ -60,7 +61,7 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
     options_of(x, mask, held, count, tau, cost)
     scratch = new_scratch(x, layers)
     fastest_stage(x, held, count, tau, cost, scratch)
-    fast = scratch[0]
+    fast = scratch.fast
     need = -x.memory
     for h in range(count):
         need += x.per_batch[fast[h]] * y + x.fixed[fast[h]]
@@ -113,27 +114,6 @@ def exact_knapsack(x: Layers, i: int, j: int, tau: int, y: int, budget: float, c
         trying[depth + 1] = -1
         depth += 1
     return 0, 0.0
-
-
-def chains(
-    x: Layers, held: Any, count: int, tau: int, cost: Any, y: int, scratch: tuple[Any, Any, Any, Any, Any]
-) -> tuple[int, Any]:
-    """The steps of all layers, sorted, and whose step each is."""
-    fast, ratio, drop, rise, order = scratch
-    layer_of = np.empty(ratio.shape[0], dtype=np.int64)
-    steps = 0
-    for h in range(count):
-        here = fast[h]
-        while True:
-            best, best_ratio, best_drop, best_rise = next_step(x, held[h], here, tau, cost, y)
-            if best < 0:
-                break
-            ratio[steps], drop[steps], rise[steps], order[steps] = best_ratio, best_drop, best_rise, steps
-            layer_of[steps] = h
-            steps += 1
-            here = best
-    sort_steps(steps, ratio, order)
-    return steps, layer_of
 
 
 def ranks(count: int, steps: int, order: Any, layer_of: Any) -> tuple[Any, Any, int]:

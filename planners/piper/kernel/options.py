@@ -1,15 +1,27 @@
-"""The layers of one stage and what their options cost in it; the fastest ones, and the steps to leaner ones."""
+"""The layers of one stage, what their options cost in it, and the fastest ones."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .arrays import Layers
 
-IGNORED_DROP = 1e-9
-"""Bytes: the published greedy takes no option that saves less."""
+
+class Scratch(NamedTuple):
+    """Room for one stage at a time: the fastest option of each layer, and the steps from there to leaner ones."""
+
+    fast: Any
+    """by place in `held`"""
+    ratio: Any
+    """of a step: memory that it saves for each time that it costs"""
+    drop: Any
+    """memory that it saves"""
+    rise: Any
+    """time that it costs"""
+    order: Any
+    """steps by falling ratio"""
 
 
 def held_layers(mask: Any, layers: int, held: Any) -> int:
@@ -39,10 +51,10 @@ def options_of(x: Layers, mask: Any, held: Any, count: int, tau: int, cost: Any)
     return True
 
 
-def new_scratch(x: Layers, layers: int) -> tuple[Any, Any, Any, Any, Any]:
-    """Fastest option by layer; increments: ratio, drop, rise, order."""
+def new_scratch(x: Layers, layers: int) -> Scratch:
+    """A layer has fewer steps than options."""
     most = x.time.shape[0] + 1
-    return (
+    return Scratch(
         np.empty(layers, dtype=np.int64),
         np.empty(most),
         np.empty(most),
@@ -51,12 +63,10 @@ def new_scratch(x: Layers, layers: int) -> tuple[Any, Any, Any, Any, Any]:
     )
 
 
-def fastest_stage(
-    x: Layers, held: Any, count: int, tau: int, cost: Any, scratch: tuple[Any, Any, Any, Any, Any]
-) -> tuple[float, float, int]:
+def fastest_stage(x: Layers, held: Any, count: int, tau: int, cost: Any, scratch: Scratch) -> tuple[float, float, int]:
     """Time and weights of the fastest options, and how many micro-batches in flight fit with them (-1: not one fits
     with any options)."""
-    fast = scratch[0]
+    fast = scratch.fast
     base, weight, per_batch, fixed = 0.0, 0.0, 0.0, 0.0
     for h in range(count):
         v = held[h]
@@ -87,29 +97,3 @@ def fastest_stage(
         while y > 0 and fixed + per_batch * y > x.memory:
             y -= 1
     return base, weight, y
-
-
-def next_step(x: Layers, v: int, here: int, tau: int, cost: Any, y: int) -> tuple[int, float, float, float]:
-    """The steepest way from an option of a layer to a leaner one: option (-1: none), ratio, saving, time."""
-    best, best_ratio, best_drop, best_rise = -1, -1.0, 0.0, 0.0
-    memory_here = x.per_batch[here] * y + x.fixed[here]
-    for o in range(x.option_start[tau, v], x.option_start[tau, v + 1]):
-        saved = memory_here - (x.per_batch[o] * y + x.fixed[o])
-        if saved > IGNORED_DROP:
-            more = max(0.0, cost[o] - cost[here])
-            steep = np.inf if more <= 0.0 else saved / more
-            if steep > best_ratio or (steep == best_ratio and saved > best_drop):
-                best, best_ratio, best_drop, best_rise = o, steep, saved, more
-    return best, best_ratio, best_drop, best_rise
-
-
-def sort_steps(steps: int, ratio: Any, order: Any) -> None:
-    """By falling ratio, then by number: by insertion, since they come nearly sorted."""
-    for a in range(1, steps):
-        b, moved = a, order[a]
-        while b > 0 and (
-            ratio[order[b - 1]] < ratio[moved] or (ratio[order[b - 1]] == ratio[moved] and order[b - 1] > moved)
-        ):
-            order[b] = order[b - 1]
-            b -= 1
-        order[b] = moved

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .arrays import Layers, Table
-from .options import fastest_stage, held_layers, new_scratch, next_step, options_of, sort_steps
+from .options import fastest_stage, held_layers, new_scratch, options_of
+from .steps import greedy_knapsack
 
 
 def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int, int]:
@@ -45,7 +44,7 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
                 while y <= x.most:
                     if used >= t.upper.shape[0]:
                         return j, begun
-                    upper, lower = knapsack(x, held, count, tau, cost, y, scratch)
+                    upper, lower = greedy_knapsack(x, held, count, tau, cost, y, scratch)
                     if upper == np.inf:
                         break
                     t.upper[used] = upper
@@ -56,38 +55,3 @@ def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int
                 if y == 1:
                     t.base[r, tau] = np.inf  # not even one micro-batch fits
     return last, used
-
-
-def knapsack(
-    x: Layers, held: Any, count: int, tau: int, cost: Any, y: int, scratch: tuple[Any, Any, Any, Any, Any]
-) -> tuple[float, float]:
-    """Least extra time with y micro-batches in flight: of the greedy choice, and of its linear relaxation.
-
-    Options of a layer that cost more and save memory form a convex chain from the fastest; the greedy takes
-    steps of all chains by falling saving per time until the rest fits. Infinite: nothing fits.
-    """
-    fast, ratio, drop, rise, order = scratch
-    need = -x.memory
-    steps = 0
-    for h in range(count):
-        v = held[h]
-        here = fast[h]
-        need += x.per_batch[here] * y + x.fixed[here]
-        while True:
-            best, best_ratio, best_drop, best_rise = next_step(x, v, here, tau, cost, y)
-            if best < 0:
-                break
-            ratio[steps], drop[steps], rise[steps], order[steps] = best_ratio, best_drop, best_rise, steps
-            steps += 1
-            here = best
-    sort_steps(steps, ratio, order)
-    upper = 0.0
-    for a in range(steps):
-        if need <= 0.0:
-            break
-        s = order[a]
-        if drop[s] >= need:
-            return upper + rise[s], upper + rise[s] * (need / drop[s])
-        need -= drop[s]
-        upper += rise[s]
-    return (upper, upper) if need <= 0.0 else (np.inf, np.inf)
