@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypedDict, Unpack
 
-from ..checks import MAX_DEVICES
-from ..errors import InputError, show
+from ..checks import MAX_DEVICES, check_whole
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem
 from .clusters import OperatorCost, cluster_of, on_cluster, operator
 
@@ -115,9 +114,9 @@ class _Graph:
         half_samples: float | None = None,
     ) -> GraphPipelineProblem:
         """On a cluster; without a mini-batch the evaluation's number of samples for each device."""
-        _check_whole("devices", devices, MAX_DEVICES)
+        check_whole("devices", devices, MAX_DEVICES)
         batch = per_device * devices if mini_batch is None else mini_batch
-        _check_whole("mini_batch", batch, MAX_MINI_BATCH)
+        check_whole("mini_batch", batch, MAX_MINI_BATCH)
         profile, half = cluster_of(cluster), usual_half if half_samples is None else half_samples
         operators = tuple(operator(key, cost, profile, batch, half) for key, cost in self.costs.items())
         return on_cluster(profile, operators, tuple(self.edges), devices, batch, memory_bytes, name)
@@ -141,13 +140,8 @@ def _perceptron(prefix: str, widths: Sequence[int]) -> list[tuple[str, OperatorC
 
 
 def _check_size(branches: int, layers: int) -> None:
-    _check_whole("branches", branches, MAX_BRANCHES)
-    _check_whole("layers", layers, MAX_LAYERS)
-
-
-def _check_whole(name: str, value: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InputError(name, f"is {show(value)}", f"give a whole number from 1 to {most}")
+    check_whole("branches", branches, MAX_BRANCHES)
+    check_whole("layers", layers, MAX_LAYERS)
 
 
 # ---- models ----------------------------------------------------------------------------------------------
