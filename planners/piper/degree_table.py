@@ -72,8 +72,7 @@ def table_of(search: Search) -> DegreeTable:
     values[0] = 0.0
     fill, undecided = loop(model, "fill_values"), 0
     for j in range(1, model.downsets):
-        given = (tables.layers, tables.table, search.exact, j, j + 1)
-        undecided += fill(*given, model.replicas, tables.sync, tables.degree, values)
+        undecided += fill(tables.layers, tables.table, tables.cluster, search.exact, j, j + 1, values)
         search.tick()
     final: list[list[float]] = values[-1, 1:, 1:].T.tolist()
     times = tuple(tuple(value if math.isfinite(value) else None for value in row) for row in final)

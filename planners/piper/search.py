@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ...instances.staged_plan import StagedPlan
 from . import trace
@@ -68,14 +67,10 @@ class Search:
         from . import kernel
 
         model, tables = self.model, self.tables
-        problem = model.problem
         self.decisions += 1
         mode = kernel.RELAXED if relaxed else kernel.EXACT if self.exact else kernel.GREEDY
-        given: tuple[Any, ...] = (
-            *(tables.layers, tables.table, mode, limit, problem.devices, problem.micro_batches),
-            *(model.replicas, tables.sync, tables.degree),
-        )
-        if problem.exact_batches:
+        given = (tables.layers, tables.table, tables.cluster, mode, limit)
+        if model.problem.exact_batches:
             found, undecided = loop(model, "decide_sums")(*given, self.came)
             self.least_devices = int(found)
         else:
@@ -103,7 +98,7 @@ class Search:
     def best(self, hear: Callable[[float, float, list[Step]], None] | None = None) -> tuple[float, list[Step]] | None:
         """The optimum and its stages in execution order; None where nothing fits."""
         low = self.bound = self.lower_bound()
-        most = worst_load(self.tables.layers, float(self.tables.sync.max()))
+        most = worst_load(self.tables.layers, float(self.tables.cluster.sync.max()))
         limit = low * FIRST_TRY or most
         while not self.decide(limit := min(limit, most)):
             if limit >= most:

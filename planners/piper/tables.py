@@ -33,30 +33,25 @@ class Tables:
     model: PiperModel
     rows: list[tuple[int, int]]
     """of options: see `option_rows`"""
-    degree: Any
-    """int64[rows]: tensor-parallel degrees"""
-    sync: Any
-    """float[replicas]: time per byte of weights"""
+    cluster: Any
     layers: Any
     table: Any
+    """`Cluster`, `Layers` and `Table` of the kernel."""
     extras: int
     """How many extra times the table holds."""
 
 
 def build_tables(model: PiperModel, tick: Callable[[], None]) -> Tables:
     """Calls `tick` from time to time: it may raise."""
-    import numpy as np
-
-    problem, rows = model.problem, option_rows(model)
-    sync = np.array([model.sync_time(int(d)) for d in model.replicas])
+    rows = option_rows(model)
+    cluster = _cluster_of(model, rows)
     starts, sources = _pairs(model)
     tick()
-    layers = layers_of(model, rows, sync, most=min(problem.devices, problem.micro_batches))
+    layers = layers_of(model, rows, cluster.sync, most=min(cluster.devices, cluster.batches))
     row, count = _row_numbers(model, layers, starts, sources)
     tick()
     table, extras = _tabulated(model, layers, _empty_table(starts, sources, row, (count, len(rows))), tick)
-    degree = np.array([model.degrees[tau] for tau, _ in rows], dtype=np.int64)
-    return Tables(model, rows, degree, sync, layers, table, extras)
+    return Tables(model, rows, cluster, layers, table, extras)
 
 
 def loop(model: PiperModel, name: str) -> Callable[..., Any]:
@@ -65,6 +60,20 @@ def loop(model: PiperModel, name: str) -> Callable[..., Any]:
 
     plain: Callable[..., Any] = getattr(kernel, name)
     return plain if model.downsets * model.layers <= PLAIN_UP_TO else compiled(kernel, name)
+
+
+def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Any:
+    import numpy as np
+
+    from . import kernel
+
+    return kernel.Cluster(
+        devices=model.problem.devices,
+        batches=model.problem.micro_batches,
+        replicas=model.replicas,
+        sync=np.array([model.sync_time(int(d)) for d in model.replicas]),
+        degree=np.array([model.degrees[tau] for tau, _ in rows], dtype=np.int64),
+    )
 
 
 def _pairs(model: PiperModel) -> tuple[Any, Any]:

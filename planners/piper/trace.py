@@ -46,7 +46,7 @@ def steps_of_sums(tables: Tables, came: Any, devices: int) -> list[Step]:
         p, tau, n = (int(value) for value in came[j, k, s])
         d = int(model.replicas[n])
         steps.append(Step(int(tables.table.pair_source[p]), j, p, tau, d, s))
-        j, k, s = steps[-1].smaller, k - d * int(tables.degree[tau]), s - d
+        j, k, s = steps[-1].smaller, k - d * int(tables.cluster.degree[tau]), s - d
     return steps
 
 
@@ -54,7 +54,7 @@ def load(tables: Tables, step: Step) -> float:
     """Time per micro-batch of a stage."""
     n = int((tables.model.replicas == step.replicas).argmax())
     base, weight, fastest, _, start = _stage(tables, step)
-    total = base + tables.sync[n] * weight
+    total = base + tables.cluster.sync[n] * weight
     if step.in_flight > fastest:
         total += tables.table.upper[start + step.in_flight - fastest - 1]
     return float(total) / step.replicas

@@ -4,7 +4,7 @@
 computes all others. `options` and `knapsack` look into one stage. `decisions` and `values` are the program itself.
 """
 
-from .arrays import Layers, Table
+from .arrays import Cluster, Layers, Table
 from .decisions import EXACT, GREEDY, RELAXED, decide, decide_sums
 from .knapsack import exact_knapsack
 from .pairs import nested_pairs, number_rows
@@ -16,6 +16,7 @@ __all__ = [
     "EXACT",
     "GREEDY",
     "RELAXED",
+    "Cluster",
     "Layers",
     "Table",
     "decide",

@@ -60,6 +60,20 @@ HAIR = 1e-12
 """Relative: sums of memory in another order differ by no more; stages so near to the limit are put into the table."""
 
 
+class Cluster(NamedTuple):
+    """What a plan may use, and which degrees its stages may have."""
+
+    devices: int
+    batches: int
+    """the data-parallel degrees of all stages sum to no more"""
+    replicas: Any
+    """int64: data-parallel degrees, ascending"""
+    sync: Any
+    """float[replicas]: time per byte of weights, times the replicas"""
+    degree: Any
+    """int64[degrees]: tensor-parallel degrees"""
+
+
 class Table(NamedTuple):
     """Stages by pair of downsets and degree; pairs are sorted by the larger downset."""
 

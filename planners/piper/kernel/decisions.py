@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import TIME, WEIGHT, Layers, Table
+from .arrays import TIME, WEIGHT, Cluster, Layers, Table
 from .knapsack import settle_knapsack
 from .quick import passing_tables, quick_last, stage_at
 
@@ -16,18 +16,7 @@ GREEDY, EXACT, RELAXED = 0, 1, 2
 
 
 def decide(
-    x: Layers,
-    t: Table,
-    mode: int,
-    limit: float,
-    devices: int,
-    batches: int,
-    replicas: Any,
-    sync: Any,
-    degree: Any,
-    rest_work: Any,
-    front_size: Any,
-    front: Any,
+    x: Layers, t: Table, c: Cluster, mode: int, limit: float, rest_work: Any, front_size: Any, front: Any
 ) -> tuple[int, int]:
     """Can everything be placed with all loads within the limit? Fills, for each downset, the front of its plans.
 
@@ -37,6 +26,7 @@ def decide(
     how many knapsacks were left undecided. `mode` says what a knapsack is: the published greedy, the optimum, or a
     relaxation that no choice is below.
     """
+    devices, batches, replicas, sync, degree = c
     downsets, degrees, count = rest_work.shape[0], degree.shape[0], replicas.shape[0]
     most = replicas[count - 1]
     pair_source, row, tabled = t.pair_source, t.row, t.row.shape[0] > 0
@@ -141,24 +131,14 @@ def decide(
     return front_size[downsets - 1], undecided
 
 
-def decide_sums(
-    x: Layers,
-    t: Table,
-    mode: int,
-    limit: float,
-    devices: int,
-    batches: int,
-    replicas: Any,
-    sync: Any,
-    degree: Any,
-    came: Any,
-) -> tuple[int, int]:
+def decide_sums(x: Layers, t: Table, c: Cluster, mode: int, limit: float, came: Any) -> tuple[int, int]:
     """The same where the degrees must sum to `batches` exactly: every sum counts, so all of them are kept.
 
     came[j, k, s]: (pair, degree's number, place of the replicas) of a plan of downset j on k devices with sum s;
     the pair is negative where there is none. Returns the least number of devices for everything, and how many
     knapsacks were left undecided.
     """
+    devices, batches, replicas, sync, degree = c
     downsets = came.shape[0]
     choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
     undecided = 0

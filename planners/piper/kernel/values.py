@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Layers, Table
+from .arrays import Cluster, Layers, Table
 from .knapsack import optimal_knapsack
 from .quick import stage_at
 
 
-def fill_values(
-    x: Layers, t: Table, exact: bool, first: int, last: int, replicas: Any, sync: Any, degree: Any, value: Any
-) -> int:
+def fill_values(x: Layers, t: Table, c: Cluster, exact: bool, first: int, last: int, value: Any) -> int:
     """value[j, s, k]: the least largest load of downset j on at most k devices, degrees of at most s in sum.
 
     For the downsets first..last-1, those before being filled. Returns how many knapsacks were left undecided.
     """
+    _, _, replicas, sync, degree = c
     sums, devices = value.shape[1] - 1, value.shape[2] - 1
     choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
     undecided = 0
