@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...instances.checks import NodeId
 from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration
 from ..dp.lattice import held, sums
 from .model import PiperModel
+
+if TYPE_CHECKING:
+    from .kernel import Layers
 
 
 def option_rows(model: PiperModel) -> list[tuple[int, int]]:
@@ -24,7 +27,7 @@ def option_rows(model: PiperModel) -> list[tuple[int, int]]:
     return [(tau, n) for tau in degrees for n in range(len(model.replicas))]
 
 
-def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int) -> Any:
+def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: int) -> Layers:
     """What the loops know about layers, options and edges."""
     import numpy as np
 
@@ -52,7 +55,7 @@ def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: i
     )
 
 
-def worst_load(layers: Any, worst_sync: float) -> float:
+def worst_load(layers: Layers, worst_sync: float) -> float:
     """No stage has a greater load, on any number of replicas: all layers in one, the worst options, all edges cut."""
     import numpy as np
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...instances.compiled import compiled
 from .layers import layers_of, option_rows
 from .model import PiperModel
+
+if TYPE_CHECKING:
+    from .kernel import Cluster, Layers, Table
 
 PLAIN_UP_TO = 150
 """Downsets times layers up to which the loops run as plain Python."""
@@ -33,10 +36,9 @@ class Tables:
     model: PiperModel
     rows: list[tuple[int, int]]
     """of options: see `option_rows`"""
-    cluster: Any
-    layers: Any
-    table: Any
-    """`Cluster`, `Layers` and `Table` of the kernel."""
+    cluster: Cluster
+    layers: Layers
+    table: Table
     extras: int
     """How many extra times the table holds."""
 
@@ -62,7 +64,7 @@ def loop(model: PiperModel, name: str) -> Callable[..., Any]:
     return plain if model.downsets * model.layers <= PLAIN_UP_TO else compiled(kernel, name)
 
 
-def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Any:
+def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Cluster:
     import numpy as np
 
     from . import kernel
@@ -89,7 +91,7 @@ def _pairs(model: PiperModel) -> tuple[Any, Any]:
     return starts, sources
 
 
-def _row_numbers(model: PiperModel, layers: Any, starts: Any, sources: Any) -> tuple[Any, int]:
+def _row_numbers(model: PiperModel, layers: Layers, starts: Any, sources: Any) -> tuple[Any, int]:
     """The row of each pair, and how many rows there are; empty where no pair needs one."""
     import numpy as np
 
@@ -104,7 +106,7 @@ def _row_numbers(model: PiperModel, layers: Any, starts: Any, sources: Any) -> t
     return row, count
 
 
-def _empty_table(starts: Any, sources: Any, row: Any, shape: tuple[int, int]) -> Any:
+def _empty_table(starts: Any, sources: Any, row: Any, shape: tuple[int, int]) -> Table:
     import numpy as np
 
     from . import kernel
@@ -123,7 +125,7 @@ def _empty_table(starts: Any, sources: Any, row: Any, shape: tuple[int, int]) ->
     )
 
 
-def _tabulated(model: PiperModel, layers: Any, table: Any, tick: Callable[[], None]) -> tuple[Any, int]:
+def _tabulated(model: PiperModel, layers: Layers, table: Table, tick: Callable[[], None]) -> tuple[Table, int]:
     """The table with all rows, and how many extra times it holds."""
     import numpy as np
 
