@@ -28,6 +28,12 @@ def check_count(field: str, value: object) -> None:
         raise InputError(field, f"is {show(value)}, too many", remedy)
 
 
+def check_whole(field: str, value: object, most: int) -> None:
+    """A whole number from 1 to `most`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InputError(field, f"is {show(value)}", f"give a whole number from 1 to {most}")
+
+
 def check_amount(field: str, value: object) -> None:
     """A finite number >= 0, or an error that says which field is not."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

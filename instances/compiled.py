@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import pkgutil
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
 
 @cache
-def compiled(module: ModuleType, entry: str) -> Callable[..., Any]:
-    """The module's function `entry`, with all functions of the module that it calls.
+def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
+    """The unit's function `entry`, with all functions of the unit that it calls.
 
-    They are compiled in a scope of their own, so that the plain ones remain what they are.
+    A unit is a module, or a package: its modules import functions of each other by name. The functions are compiled in
+    scopes of their own, so that the plain ones remain what they are.
+    """
+    modules = _modules(unit)
+    version = _version(modules)
+    scopes = {module.__name__: dict(vars(module)) for module in modules}
+    called = getattr(unit, entry)
+    twins: dict[FunctionType, Any] = {}
+    for scope in scopes.values():
+        for name, value in scope.items():
+            if isinstance(value, FunctionType) and value.__module__ in scopes:
+                if value not in twins:
+                    twins[value] = _twin(value, scopes[value.__module__], version, value is called)
+                scope[name] = twins[value]
+    function: Callable[..., Any] = twins[called]
+    return function
+
+
+def _modules(unit: ModuleType) -> list[ModuleType]:
+    names = sorted(module.name for module in pkgutil.iter_modules(getattr(unit, "__path__", [])))
+    return [unit, *(import_module(f"{unit.__name__}.{name}") for name in names)]
+
+
+def _version(modules: list[ModuleType]) -> str:
+    """Of the source of the whole unit: machine code holds what it calls and the constants that it reads."""
+    source = "\0".join(inspect.getsource(module) for module in modules)
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
+
+
+def _twin(function: FunctionType, scope: dict[str, Any], version: str, called: bool) -> Any:
+    """The function in the scope, to be compiled at its first call.
+
+    Numba looks on disk by the function's name and for changes in its own file alone; so the version is in the name.
     """
     import numba
 
+    twin = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+    twin.__module__ = function.__module__
     compiler: Any = numba.njit
-    scope: dict[str, Any] = dict(vars(module))
-    for name, function in vars(module).items():
-        if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-            twin = FunctionType(function.__code__, scope, name, function.__defaults__)
-            twin.__module__ = module.__name__
-            # Only `entry` is called from Python; wrappers for the others would double the time to compile.
-            inner = {} if name == entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-            scope[name] = compiler(cache=True, nogil=True, error_model="numpy", **inner)(twin)
-    function_of_entry: Callable[..., Any] = scope[entry]
-    return function_of_entry
+    if called:
+        twin.__qualname__ = f"{function.__name__}-{version}"
+        return compiler(cache=True, nogil=True, error_model="numpy")(twin)
+    # Only the entry is called from Python; wrappers for the others would double the time to compile.
+    twin.__qualname__ = f"{function.__name__}-{version}-inner"
+    inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return compiler(cache=True, nogil=True, error_model="numpy", **inner)(twin)

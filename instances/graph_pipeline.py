@@ -15,7 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text
+from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
 from .errors import InputError, show
 from .graph import adjacency, check_acyclic, topological_order
 
@@ -207,9 +207,7 @@ def _check(problem: GraphPipelineProblem) -> None:
 
 
 def _check_cluster(problem: GraphPipelineProblem) -> None:
-    batch = problem.mini_batch
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_MINI_BATCH:
-        raise InputError("mini_batch", f"is {show(batch)}", f"give a whole number from 1 to {MAX_MINI_BATCH}")
+    check_whole("mini_batch", problem.mini_batch, MAX_MINI_BATCH)
     _check_at_least_one("devices", problem.devices)
     if problem.memory_bytes is not None:
         check_amount("memory_bytes", problem.memory_bytes)

@@ -15,7 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text
+from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
 from .errors import InputError, UsageError, show
 from .graph import adjacency, check_acyclic, topological_order
 
@@ -236,9 +236,7 @@ def _check_cluster(problem: StagingProblem) -> None:
     if problem.devices < 1:
         raise InputError("devices", "is 0", "give at least one device")
     check_positive("bandwidth", problem.bandwidth)
-    batches = problem.micro_batches
-    if isinstance(batches, bool) or not isinstance(batches, int) or not 1 <= batches <= MAX_MICRO_BATCHES:
-        raise InputError("micro_batches", f"is {show(batches)}", f"give a whole number from 1 to {MAX_MICRO_BATCHES}")
+    check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
     if problem.memory_bytes is not None:
         check_amount("memory_bytes", problem.memory_bytes)
     if not isinstance(problem.exact_batches, bool):

@@ -7,7 +7,7 @@ parameters that read nothing are the network's input, which comes from the host 
 
 from __future__ import annotations
 
-from ..errors import InputError, show
+from ..checks import check_whole
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem, Link, Operator, TimeCurve
 from ..io.pipedream import MS_PER_S, Profile, ProfileCluster, ProfileNode, lower_profile
 
@@ -24,8 +24,7 @@ def profile_to_graph_pipeline(
     name: str = "profile",
 ) -> GraphPipelineProblem:
     """The problem of a profile that was measured with so many samples; times in ms, bandwidth in bytes per second."""
-    if isinstance(samples, bool) or not isinstance(samples, int) or not 1 <= samples <= MAX_MINI_BATCH:
-        raise InputError("samples", f"is {show(samples)}", f"give a whole number from 1 to {MAX_MINI_BATCH}")
+    check_whole("samples", samples, MAX_MINI_BATCH)
     # Without a cluster's numbers, for the checks of ids and edges alone.
     graph = lower_profile(profile, ProfileCluster(1, None, 1.0), training=False, name=name)
     kept = [node for i, node in enumerate(profile.nodes) if graph.predecessors[i] or not _is_input(node)]

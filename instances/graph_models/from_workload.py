@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..errors import InputError, show
+from ..checks import check_whole
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem, Operator, TimeCurve
 from ..graph_pipeline import Link as GraphLink
 from ..workloads.blocks import Block, blocks
@@ -47,8 +47,7 @@ def to_graph_pipeline(
     `memory_bytes` None: the device's own. `merge`: whole blocks (a transformer layer, a residual block) as operators.
     The weight copies are parameters, gradients and two moments unless told otherwise.
     """
-    if isinstance(mini_batch, bool) or not isinstance(mini_batch, int) or not 1 <= mini_batch <= MAX_MINI_BATCH:
-        raise InputError("mini_batch", f"is {show(mini_batch)}", f"give a whole number from 1 to {MAX_MINI_BATCH}")
+    check_whole("mini_batch", mini_batch, MAX_MINI_BATCH)
     factory = _Factory(workload, device, powers_of_two(mini_batch), half_samples)
     parts = blocks(workload, merge)
     home = {layer.name: part.name for part in parts for layer in part.layers}

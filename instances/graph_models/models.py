@@ -13,14 +13,14 @@ Sizes are those of its appendix; numbers have 4 bytes. What it leaves open, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypedDict, Unpack
 
-from ..checks import MAX_DEVICES
-from ..errors import InputError, show
+from ..checks import MAX_DEVICES, check_whole
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem
-from .clusters import ClusterProfile, OperatorCost, cluster_of, on_cluster, operator
+from .clusters import OperatorCost, cluster_of, on_cluster, operator
 
 MIB = 2**20
 
@@ -92,17 +92,34 @@ class _Graph:
         """The concatenation of all branches."""
         return self.add("concat", concatenation(sum(self.costs[end].output_elements for end in ends)), ends)
 
+    def branches(self, rows: Iterable[Sequence[tuple[str, OperatorCost]]]) -> list[str]:
+        """Rows side by side; the last name of each."""
+        return [self.row(entries) for entries in rows]
+
+    def top(self, ends: Sequence[str], widths: Sequence[int]) -> None:
+        """The concatenation of all branches, and dense layers on it."""
+        joined = self.join(ends)
+        self.row(_perceptron("top", [self.costs[joined].output_elements, *widths]), [joined])
+
     def problem(
         self,
         name: str,
-        cluster: ClusterProfile,
         devices: int,
-        mini_batch: int,
-        memory_bytes: float | None,
-        half_samples: float,
+        per_device: int,
+        usual_half: float,
+        *,
+        mini_batch: int | None = None,
+        cluster: str = "summit-v100",
+        memory_bytes: float | None = None,
+        half_samples: float | None = None,
     ) -> GraphPipelineProblem:
-        operators = tuple(operator(key, cost, cluster, mini_batch, half_samples) for key, cost in self.costs.items())
-        return on_cluster(cluster, operators, tuple(self.edges), devices, mini_batch, memory_bytes, name)
+        """On a cluster; without a mini-batch the evaluation's number of samples for each device."""
+        check_whole("devices", devices, MAX_DEVICES)
+        batch = per_device * devices if mini_batch is None else mini_batch
+        check_whole("mini_batch", batch, MAX_MINI_BATCH)
+        profile, half = cluster_of(cluster), usual_half if half_samples is None else half_samples
+        operators = tuple(operator(key, cost, profile, batch, half) for key, cost in self.costs.items())
+        return on_cluster(profile, operators, tuple(self.edges), devices, batch, memory_bytes, name)
 
 
 def _transformer(prefix: str, layers: int) -> list[tuple[str, OperatorCost]]:
@@ -122,111 +139,82 @@ def _perceptron(prefix: str, widths: Sequence[int]) -> list[tuple[str, OperatorC
     return [(f"{prefix}.{i}", dense(inputs, outputs)) for i, (inputs, outputs) in enumerate(pairwise(widths))]
 
 
-def _checked(branches: int, layers: int, devices: int, mini_batch: int | None, per_device: int) -> int:
-    """The mini-batch; without one, the evaluation's number of samples for each device."""
-    limits = (("branches", branches, MAX_BRANCHES), ("layers", layers, MAX_LAYERS), ("devices", devices, MAX_DEVICES))
-    for name, value, most in limits:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise InputError(name, f"is {show(value)}", f"give a whole number from 1 to {most}")
-    batch = per_device * devices if mini_batch is None else mini_batch
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_MINI_BATCH:
-        raise InputError("mini_batch", f"is {show(batch)}", f"give a whole number from 1 to {MAX_MINI_BATCH}")
-    return batch
+def _check_size(branches: int, layers: int) -> None:
+    check_whole("branches", branches, MAX_BRANCHES)
+    check_whole("layers", layers, MAX_LAYERS)
 
 
 # ---- models ----------------------------------------------------------------------------------------------
 
 
-def mmt(
-    devices: int = 8,
-    branches: int = 4,
-    layers: int = 8,
-    mini_batch: int | None = None,
-    cluster: str = "summit-v100",
-    memory_bytes: float | None = None,
-    half_samples: float = TRANSFORMER_HALF,
-) -> GraphPipelineProblem:
+class Setting(TypedDict, total=False):
+    """What every model takes by name; a mini-batch, a rate and a memory that are left out are the model's own."""
+
+    mini_batch: int | None
+    cluster: str
+    memory_bytes: float | None
+    half_samples: float
+
+
+def mmt(devices: int = 8, branches: int = 4, layers: int = 8, **setting: Unpack[Setting]) -> GraphPipelineProblem:
     """Multi-modal transformer: branches of transformer layers, concatenated at the end."""
-    batch = _checked(branches, layers, devices, mini_batch, 16)
+    _check_size(branches, layers)
     graph = _Graph()
-    graph.join([graph.row(_transformer(f"branch{i}", layers)) for i in range(branches)])
-    return graph.problem(f"mmt-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+    graph.join(graph.branches(_transformer(f"branch{i}", layers) for i in range(branches)))
+    return graph.problem(f"mmt-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
 
 
 def dlrm(
     devices: int = 8,
     branches: int = 7,
     layers: int = 4,
-    mini_batch: int | None = None,
-    cluster: str = "summit-v100",
-    memory_bytes: float | None = None,
-    half_samples: float = DENSE_HALF,
     top: Sequence[int] = (WIDTH, WIDTH, 1),
+    **setting: Unpack[Setting],
 ) -> GraphPipelineProblem:
     """Recommendation model: as many dense branches as tables, concatenated, and dense layers on top."""
-    batch = _checked(branches, layers, devices, mini_batch, 64)
+    _check_size(branches, layers)
     graph = _Graph()
-    ends = [graph.row(_perceptron(f"dense{i}", [WIDTH] * (layers + 1))) for i in range(branches)]
+    ends = graph.branches(_perceptron(f"dense{i}", [WIDTH] * (layers + 1)) for i in range(branches))
     ends += [graph.add(f"table{i}", embedding_bag(ROWS, EMBEDDING, LOOKUPS)) for i in range(branches)]
-    joined = graph.join(ends)
-    graph.row(_perceptron("top", [graph.costs[joined].output_elements, *top]), [joined])
-    return graph.problem(f"dlrm-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+    graph.top(ends, top)
+    return graph.problem(f"dlrm-{devices}", devices, 64, DENSE_HALF, **setting)
 
 
 def candle_uno(
-    devices: int = 8,
-    branches: int = 7,
-    layers: int = 4,
-    mini_batch: int | None = None,
-    cluster: str = "summit-v100",
-    memory_bytes: float | None = None,
-    half_samples: float = DENSE_HALF,
-    top: Sequence[int] = (1,),
+    devices: int = 8, branches: int = 7, layers: int = 4, top: Sequence[int] = (1,), **setting: Unpack[Setting]
 ) -> GraphPipelineProblem:
     """Drug response model: dense branches, concatenated, and dense layers on top."""
-    batch = _checked(branches, layers, devices, mini_batch, 1024)
+    _check_size(branches, layers)
     graph = _Graph()
-    joined = graph.join([graph.row(_perceptron(f"branch{i}", [WIDTH] * (layers + 1))) for i in range(branches)])
-    graph.row(_perceptron("top", [graph.costs[joined].output_elements, *top]), [joined])
-    return graph.problem(f"candle-uno-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+    graph.top(graph.branches(_perceptron(f"branch{i}", [WIDTH] * (layers + 1)) for i in range(branches)), top)
+    return graph.problem(f"candle-uno-{devices}", devices, 1024, DENSE_HALF, **setting)
 
 
 def case_study(
-    devices: int = 8,
-    branches: int = 2,
-    layers: int = 4,
-    mini_batch: int | None = None,
-    cluster: str = "summit-v100",
-    memory_bytes: float | None = None,
-    half_samples: float = TRANSFORMER_HALF,
-    join: bool = True,
+    devices: int = 8, branches: int = 2, layers: int = 4, join: bool = True, **setting: Unpack[Setting]
 ) -> GraphPipelineProblem:
     """Two branches of four transformer layers, one layer for each of eight devices; `join` adds the concatenation.
 
     Without it the two branches are independent, as if the concatenation were executed outside of all stages.
     """
-    batch = _checked(branches, layers, devices, CASE_STUDY_BATCH if mini_batch is None else mini_batch, 1)
+    _check_size(branches, layers)
     graph = _Graph()
-    ends = [graph.row(_transformer(f"branch{i}", layers)) for i in range(branches)]
+    ends = graph.branches(_transformer(f"branch{i}", layers) for i in range(branches))
     if join:
         graph.join(ends)
-    memory = CASE_STUDY_MEMORY if memory_bytes is None else memory_bytes
-    return graph.problem("case-study", cluster_of(cluster), devices, batch, memory, half_samples)
+    if setting.get("mini_batch") is None:
+        setting["mini_batch"] = CASE_STUDY_BATCH
+    if setting.get("memory_bytes") is None:
+        setting["memory_bytes"] = CASE_STUDY_MEMORY
+    return graph.problem("case-study", devices, 1, TRANSFORMER_HALF, **setting)
 
 
-def sequential(
-    devices: int = 8,
-    layers: int = 32,
-    mini_batch: int | None = None,
-    cluster: str = "summit-v100",
-    memory_bytes: float | None = None,
-    half_samples: float = TRANSFORMER_HALF,
-) -> GraphPipelineProblem:
+def sequential(devices: int = 8, layers: int = 32, **setting: Unpack[Setting]) -> GraphPipelineProblem:
     """The transformer layers of MMT in one row, without branches."""
-    batch = _checked(1, layers, devices, mini_batch, 16)
+    _check_size(1, layers)
     graph = _Graph()
     graph.row(_transformer("layer", layers))
-    return graph.problem(f"sequential-{devices}", cluster_of(cluster), devices, batch, memory_bytes, half_samples)
+    return graph.problem(f"sequential-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..chain import ChainProblem
-from ..errors import InputError, UsageError, show
+from ..checks import check_whole
+from ..errors import InputError, UsageError
 from ..graph_pipeline import GraphPipelineProblem
 from ..kinds import Plan, Problem, plan_kind
 from ..pattern import PatternPlan
@@ -59,7 +60,8 @@ def pipeline_of(
 ) -> Pipeline:
     """What `simulate` runs."""
     check_schedule(schedule)
-    _check_micro_batches(micro_batches)
+    if micro_batches is not None:
+        check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
     if isinstance(problem, GraphPipelineProblem) and isinstance(plan, StageGraphPlan):
         if micro_batches is not None:
             raise UsageError("A stage graph says itself how many micro-batches there are; drop micro_batches.")
@@ -87,13 +89,6 @@ def _refuse(violations: tuple[Violation, ...]) -> None:
     blocking = next((violation for violation in violations if violation.rule not in HARMLESS), None)
     if blocking is not None:
         raise UsageError(f"The plan cannot be simulated. {blocking.message}")
-
-
-def _check_micro_batches(count: int | None) -> None:
-    if count is not None and (
-        isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_MICRO_BATCHES
-    ):
-        raise InputError("micro_batches", f"is {show(count)}", f"give a whole number from 1 to {MAX_MICRO_BATCHES}")
 
 
 def _given(count: int | None) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from ..instances.errors import UsageError
 from ..planners.rules import FLUSH, Rules
 from .console import say_note
+from .signatures import option, with_options
 
 if TYPE_CHECKING:
     from ..instances.kinds import Plan, Problem
@@ -33,56 +35,46 @@ PlanArgument = Annotated[
     str,
     typer.Argument(metavar="PLAN", help="A plan, a result of `plan solve`, or an expert split.", show_default=False),
 ]
-Contiguity = Annotated[
-    str | None,
-    typer.Option(
-        "--contiguity",
-        metavar="|".join(CONTIGUITIES),
-        help="What each device's nodes must form; default: what the result was made for, else none.",
-        show_default=False,
-    ),
-]
-Objective = Annotated[
-    str | None,
-    typer.Option(
-        "--objective",
-        metavar="|".join(name for names in OBJECTIVES.values() for name in names),
-        help="What is recomputed; default: what the result was made for, else the first of its kind.",
-        show_default=False,
-    ),
-]
 
 
-Semantics = Annotated[
-    str | None,
-    typer.Option(
-        "--semantics",
-        metavar="|".join(SEMANTICS),
-        help="Of staging problems; default: what the result was made for, else paper.",
-        show_default=False,
-    ),
-]
-Hierarchy = Annotated[
-    str | None,
-    typer.Option(
-        "--hierarchy",
-        metavar="|".join(HIERARCHIES),
-        help="Of staging problems with levels; default: what the result was made for, else precise.",
-        show_default=False,
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the user says about the rules; None: what the result was made for, else the first of its kind."""
+
+    contiguity: str | None = None
+    objective: str | None = None
+    semantics: str | None = None
+    hierarchy: str | None = None
+    subgraphs_per_device: int | None = None
 
 
-SubgraphsPerDevice = Annotated[
-    int | None,
-    typer.Option(
-        "--subgraphs-per-device",
-        metavar="Q",
-        min=1,
-        help="With --objective latency, pieces that an accelerator may hold; default: what the result was made for.",
-        show_default=False,
-    ),
-]
+def with_rules(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of the rules, which arrive together as its argument `given`."""
+    return with_options(command, "given", _rule_options(), lambda given: Given(**given))
+
+
+def _rule_options() -> list[inspect.Parameter]:
+    objectives = [name for names in OBJECTIVES.values() for name in names]
+    return [
+        _choice("contiguity", CONTIGUITIES, "What each device's nodes must form", "none"),
+        _choice("objective", objectives, "What is recomputed", "the first of its kind"),
+        _choice("semantics", SEMANTICS, "Of staging problems", "paper"),
+        _choice("hierarchy", HIERARCHIES, "Of staging problems with levels", "precise"),
+        option(
+            "subgraphs_per_device",
+            int,
+            "--subgraphs-per-device",
+            metavar="Q",
+            min=1,
+            help="With --objective latency, pieces that an accelerator may hold; "
+            "default: what the result was made for.",
+        ),
+    ]
+
+
+def _choice(name: str, choices: Iterable[str], what: str, default: str) -> inspect.Parameter:
+    sentence = f"{what}; default: what the result was made for, else {default}."
+    return option(name, str, f"--{name}", metavar="|".join(choices), help=sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +101,7 @@ class Case:
         return referee_of(self.problem)
 
 
-def read_case(
-    problem: Problem,
-    path: str,
-    contiguity: str | None,
-    objective: str | None,
-    semantics: str | None = None,
-    hierarchy: str | None = None,
-    subgraphs_per_device: int | None = None,
-) -> Case:
+def read_case(problem: Problem, path: str, given: Given) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
     from ..instances.io import load_plan
 
@@ -130,13 +114,13 @@ def read_case(
             "give the same cluster options as then."
         )
     rules = Rules(
-        contiguity=_rule("--contiguity", contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
-        objective=_objective(problem, objective, made_for.get("objective")),
-        semantics=_rule("--semantics", semantics, made_for.get("semantics"), SEMANTICS, "paper"),
-        hierarchy=_rule("--hierarchy", hierarchy, made_for.get("hierarchy"), HIERARCHIES, "precise"),
-        subgraphs_per_device=_pieces(subgraphs_per_device, made_for.get("subgraphs_per_device")),
+        contiguity=_rule("--contiguity", given.contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
+        objective=_objective(problem, given.objective, made_for.get("objective")),
+        semantics=_rule("--semantics", given.semantics, made_for.get("semantics"), SEMANTICS, "paper"),
+        hierarchy=_rule("--hierarchy", given.hierarchy, made_for.get("hierarchy"), HIERARCHIES, "precise"),
+        subgraphs_per_device=_pieces(given.subgraphs_per_device, made_for.get("subgraphs_per_device")),
     )
-    if subgraphs_per_device is not None and not rules.latency:
+    if given.subgraphs_per_device is not None and not rules.latency:
         raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return Case(problem, plan, rules)
 

@@ -19,15 +19,7 @@ from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .picture_options import Picture, check_picture, draw_picture
 from .progress import number
-from .referee_options import (
-    Case,
-    Contiguity,
-    Hierarchy,
-    Objective,
-    Semantics,
-    SubgraphsPerDevice,
-    read_case,
-)
+from .referee_options import Case, Given, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
@@ -51,15 +43,12 @@ _Unrolled = Annotated[
 
 
 @with_cluster
+@with_rules
 def command(
     on: Cluster,
+    given: Given,
     instance: InstanceArgument,
     plan: _Plan = None,
-    contiguity: Contiguity = None,
-    objective: Objective = None,
-    semantics: Semantics = None,
-    hierarchy: Hierarchy = None,
-    subgraphs_per_device: SubgraphsPerDevice = None,
     unrolled: _Unrolled = False,
     picture: Picture = None,
     json: Json = False,
@@ -78,7 +67,7 @@ def command(
             raise UsageError(f"There is no plan to draw; name its file after {instance}.")
         _show_instance(problem, json)
         raise typer.Exit(OK)
-    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy, subgraphs_per_device)
+    case = read_case(problem, plan, given)
     violations = case.violations()
     if json:
         print_json({**report(case, violations), **_latency(case)})

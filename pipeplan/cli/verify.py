@@ -16,36 +16,24 @@ from .arguments import (
 )
 from .console import print_json
 from .exits import OK, REJECTED
-from .referee_options import (
-    Case,
-    Contiguity,
-    Hierarchy,
-    Objective,
-    PlanArgument,
-    Semantics,
-    SubgraphsPerDevice,
-    read_case,
-)
+from .referee_options import Case, Given, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
     from ..instances.referee import Violation
 
 
 @with_cluster
+@with_rules
 def command(
     on: Cluster,
+    given: Given,
     instance: InstanceArgument,
     plan: PlanArgument,
-    contiguity: Contiguity = None,
-    objective: Objective = None,
-    semantics: Semantics = None,
-    hierarchy: Hierarchy = None,
-    subgraphs_per_device: SubgraphsPerDevice = None,
     json: Json = False,
 ) -> None:
     """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3."""
     problem = load_instance(instance, on)
-    case = read_case(problem, plan, contiguity, objective, semantics, hierarchy, subgraphs_per_device)
+    case = read_case(problem, plan, given)
     violations = case.violations()
     if json:
         print_json(report(case, violations))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .groups import Groups, contract
-from .incumbent import Incumbent, lower_bound
+from .incumbent import Incumbent
 from .options import OPTIONS
 from .orders import depth_first
 
@@ -29,9 +29,7 @@ class Greedy:
             _bisect(_Filling(chain, devices), incumbent)
             if request.out_of_time():
                 return incumbent.outcome(Stop.TIME)
-        if incumbent.device_of is None:
-            return incumbent.outcome(Stop.COMPLETED, "filling devices in order found no plan that fits the memory")
-        return incumbent.outcome(Stop.COMPLETED)
+        return incumbent.completed("filling devices in order found no plan that fits the memory")
 
 
 PLANNER = Greedy()
@@ -48,7 +46,7 @@ def _device_orders(groups: Groups) -> Iterator[list[int]]:
 def _bisect(filling: _Filling, incumbent: Incumbent) -> None:
     """The least target for which the devices suffice; a larger target is not always easier, so all plans count."""
     groups = incumbent.groups
-    low = lower_bound(groups) or 0.0
+    low = incumbent.bound or 0.0
     high = math.fsum(groups.work) + math.fsum(groups.cpu_work) + math.fsum(cost for _, cost, _ in groups.nets)
     device_of = filling.fill(high)
     if device_of is None:

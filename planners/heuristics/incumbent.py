@@ -1,50 +1,35 @@
-"""The best assignment that a heuristic has seen, posted as soon as it is found; and a bound to measure it by."""
+"""The best assignment of groups to devices that a heuristic has seen, and the bound to measure it by."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, relative_gap
-from ..contract import Outcome, Request
+from ...instances.plan import PlacementPlan
+from .. import incumbent
+from ..contract import Request
+from ..incumbent import SAFETY
 from .groups import Groups
 
-SAFETY = 1e-9
-"""Relative: bounds are lowered by this, so that rounding never lifts one above the optimum."""
 
-
-class Incumbent:
-    """Takes assignments of groups to devices; those that break memory or support count for nothing."""
+class Incumbent(incumbent.Incumbent):
+    """Assignments that break memory or support count for nothing."""
 
     def __init__(self, request: Request, groups: Groups, source: str) -> None:
-        self.request = request
+        super().__init__(request, source)
         self.groups = groups
-        self.source = source
-        self.device_of: list[int] | None = None
-        self.value = math.inf
 
-    def offer(self, device_of: Sequence[int]) -> bool:
-        """Keep and post it if it is better than everything before."""
-        value = self.groups.value(device_of)
-        if value >= self.value or not self.groups.fits(device_of):
-            return False
-        self.device_of, self.value = list(device_of), value
-        plan = self.groups.plan(self.request.problem, self.device_of)
-        self.request.board.post(plan, value, source=self.source)
-        return True
+    def value_of(self, assignment: Sequence[int]) -> float:
+        return self.groups.value(assignment)
 
-    def outcome(self, stop: Stop, *messages: str, warm_start: WarmStart | None = None) -> Outcome:
-        """What the planner answers: `stop`, unless the value meets the bound."""
-        warm_start = warm_start or WarmStart()
-        bound = lower_bound(self.groups)
-        if self.device_of is None:
-            return Outcome(stop, bound=bound, warm_start=warm_start, messages=messages)
-        gap = relative_gap(self.value, bound)
-        if gap is not None and gap <= PROVEN_TOLERANCE:
-            stop = Stop.PROVEN
-        plan = self.groups.plan(self.request.problem, self.device_of)
-        bound = None if bound is None else min(bound, self.value)
-        return Outcome(stop, plan, self.value, bound, warm_start, messages=messages)
+    def fits(self, assignment: Sequence[int]) -> bool:
+        return self.groups.fits(assignment)
+
+    def plan_of(self, assignment: Sequence[int]) -> PlacementPlan:
+        return self.groups.plan(self.request.problem, assignment)
+
+    def lower_bound(self) -> float | None:
+        return lower_bound(self.groups)
 
 
 def lower_bound(groups: Groups) -> float | None:

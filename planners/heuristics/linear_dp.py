@@ -46,9 +46,7 @@ class LinearDp:
                 incumbent.offer(cuts)
             if request.out_of_time():
                 return incumbent.outcome(Stop.TIME)
-        if incumbent.device_of is None:
-            return incumbent.outcome(Stop.COMPLETED, "no cut of the tried orders fits the memory")
-        return incumbent.outcome(Stop.COMPLETED)
+        return incumbent.completed("no cut of the tried orders fits the memory")
 
 
 PLANNER = LinearDp()

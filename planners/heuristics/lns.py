@@ -13,14 +13,14 @@ With several threads each makes its own run. Small inputs run uncompiled: they w
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...instances.plan import PlacementPlan
-from ...instances.result import Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
+from ..large_neighbourhood import LargeNeighbourhoodSearch, Run
 from .coarsening import ladder
 from .groups import Groups, contract
-from .incumbent import Incumbent, lower_bound
+from .incumbent import Incumbent
 from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP
 from .options import CYCLES, OPTIONS, STEPS
@@ -57,57 +57,25 @@ class Lns:
 
 PLANNER = Lns()
 
-Run = Callable[[], "list[int] | None"]
 
-
-class _Search:
+class _Search(LargeNeighbourhoodSearch):
     def __init__(self, request: Request) -> None:
         options = request.options
-        self.request = request
         self.contiguous = not options.get("non_contiguous", False)
         self.groups = contract(request.problem, self.contiguous, options.get("objective", "max-load"))
-        self.cycles: int = options.get("cycles", CYCLES.default)
+        super().__init__(request, Incumbent(request, self.groups, Lns.name), options.get("cycles", CYCLES.default))
         self.steps: int = options.get("steps", STEPS.default)
-        self.rng = random.Random(request.limits.seed)
-        self.incumbent = Incumbent(request, self.groups, Lns.name)
-        self.bound = lower_bound(self.groups)
         self.linear: list[int] | None = None
-        self.interrupted = False
-        self.warm_start = WarmStart()
-
-    def outcome(self) -> Outcome:
-        self._take_warm_start()
-        self._take_linear()
-        stop = Stop.COMPLETED
-        for cycle in range(self.cycles):
-            if self._good_enough():
-                break
-            if self.request.out_of_time():
-                stop = Stop.TIME
-                break
-            self._cycle(cycle)
-        messages = ["no start fits the memory"] if self.incumbent.device_of is None else []
-        return self.incumbent.outcome(stop, *messages, warm_start=self.warm_start)
-
-    def _good_enough(self) -> bool:
-        """The value meets our own bound, or one on the board within the gap that was asked for."""
-        bounds = [bound for bound in (self.bound, self.request.board.bound) if bound is not None]
-        gap = relative_gap(self.incumbent.value, max(bounds)) if bounds else None
-        return self.incumbent.value == 0 or (gap is not None and gap <= max(self.request.limits.rel_gap, 1e-9))
 
     # ---- starts ---------------------------------------------------------------------------------------
 
-    def _take_warm_start(self) -> None:
-        if self.request.warm_start is None:
-            return
-        device_of = self.groups.device_of(self.request.problem, self.request.warm_start)
+    def read(self, plan: PlacementPlan) -> list[int] | None:
+        device_of = self.groups.device_of(self.request.problem, plan)
         if device_of is None or not self.groups.fits(device_of) or self._stages(device_of) is None:
-            self.warm_start = WarmStart(Warmth.REJECTED)
-            return
-        self.warm_start = WarmStart(Warmth.ACCEPTED, value=self.groups.value(device_of))
-        self.incumbent.offer(device_of)
+            return None
+        return device_of
 
-    def _take_linear(self) -> None:
+    def take_starts(self) -> None:
         """The linearised DP's plan is contiguous and so fits both variants."""
         objective = self.request.options.get("objective", "max-load")
         quick = Request(self.request.problem, {"objective": objective, "orders": 3}, self.request.limits)
@@ -133,26 +101,8 @@ class _Search:
 
     # ---- runs -----------------------------------------------------------------------------------------
 
-    def _cycle(self, cycle: int) -> None:
-        """One run per thread; compiled annealing leaves Python alone meanwhile."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        runs = [
-            self._run(cycle, random.Random(self.rng.getrandbits(62))) for _ in range(self.request.limits.threads or 1)
-        ]
-        with ThreadPoolExecutor(len(runs)) as pool:
-            tasks = [pool.submit(run) for run in runs]
-            try:
-                found = [task.result() for task in tasks]
-            except BaseException:
-                self.interrupted = True  # an interrupt: the threads see it at their next look at the clock
-                raise
-        for device_of in found:
-            if device_of is not None:
-                self.incumbent.offer(device_of)
-
-    def _run(self, cycle: int, rng: random.Random) -> Run:
-        best = self.incumbent.device_of
+    def run(self, cycle: int, thread: int, rng: random.Random) -> Run:
+        best = self.incumbent.best
         if self.contiguous:
             start = self.linear if cycle % 2 and self.linear is not None else best
             steps = self._steps(cycle // 2)
@@ -200,7 +150,7 @@ class _Search:
         if groups.fits(best):
             value = groups.value(best)
         for number in range(chunks):
-            if self.interrupted or self.request.out_of_time():
+            if self.ended:
                 break
             found = kernel.run(steps // chunks, hot * factor**number, hot * factor ** (number + 1), squarings, value)
             if found is not None and groups.fits(found):

@@ -38,9 +38,7 @@ class LocalSearch:
             incumbent.offer(climb.assignment)
             if request.out_of_time():
                 return incumbent.outcome(Stop.TIME)
-        if incumbent.device_of is None:
-            return incumbent.outcome(Stop.COMPLETED, "no start could be mended to fit the memory")
-        return incumbent.outcome(Stop.COMPLETED)
+        return incumbent.completed("no start could be mended to fit the memory")
 
 
 PLANNER = LocalSearch()

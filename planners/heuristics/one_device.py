@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .groups import contract
 from .incumbent import Incumbent
@@ -22,9 +21,7 @@ class OneDevice:
         incumbent = Incumbent(request, groups, self.name)
         for device in {0, groups.devices - 1}:
             incumbent.offer([device] * groups.count)
-        if incumbent.device_of is None:
-            return incumbent.outcome(Stop.COMPLETED, "no single device has the memory and the support for everything")
-        return incumbent.outcome(Stop.COMPLETED)
+        return incumbent.completed("no single device has the memory and the support for everything")
 
 
 PLANNER = OneDevice()

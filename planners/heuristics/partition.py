@@ -54,9 +54,7 @@ class Partition:
                 incumbent.offer(device_of)
             if request.out_of_time():
                 return incumbent.outcome(Stop.TIME)
-        if incumbent.device_of is None:
-            return incumbent.outcome(Stop.COMPLETED, "no partition could be made to fit the memory")
-        return incumbent.outcome(Stop.COMPLETED)
+        return incumbent.completed("no partition could be made to fit the memory")
 
 
 PLANNER = Partition()

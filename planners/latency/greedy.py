@@ -31,8 +31,7 @@ class LatencyGreedy:
                     incumbent.offer(place)
             if request.out_of_time():
                 return incumbent.outcome(Stop.TIME)
-        messages = () if incumbent.place is not None else ("no order of the nodes gave a plan that fits the memory",)
-        return incumbent.outcome(Stop.COMPLETED, *messages)
+        return incumbent.completed("no order of the nodes gave a plan that fits the memory")
 
 
 PLANNER = LatencyGreedy()

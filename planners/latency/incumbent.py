@@ -1,4 +1,4 @@
-"""The best placement that a latency planner has seen, posted as soon as it is found; and a bound to measure it by."""
+"""The best placement that a latency planner has seen, and the bound to measure it by."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from ...instances.errors import InputError
 from ...instances.placement import PlacementProblem
-from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, relative_gap
-from ..contract import Outcome, Request
+from ...instances.plan import PlacementPlan
+from .. import incumbent
+from ..contract import Request
+from ..incumbent import SAFETY
 from .world import World
-
-SAFETY = 1e-9
-"""Relative: bounds are lowered by this, so that rounding never lifts one above the optimum."""
 
 
 def world_of(request: Request) -> World:
@@ -22,34 +21,24 @@ def world_of(request: Request) -> World:
     return World(request.problem, pieces)
 
 
-class Incumbent:
-    """Takes placements; those that break memory, support or colours, or wait in a circle, count for nothing."""
+class Incumbent(incumbent.Incumbent):
+    """Placements that break memory, support or colours, or wait in a circle, count for nothing."""
 
     def __init__(self, request: Request, world: World, source: str) -> None:
-        self.request, self.world, self.source = request, world, source
-        self.place: list[int] | None = None
-        self.value = math.inf
+        super().__init__(request, source)
+        self.world = world
 
-    def offer(self, place: Sequence[int]) -> bool:
-        """Keep and post it if it is better than everything before."""
-        value = self.world.latency(place)
-        if value >= self.value or not self.world.fits(place):
-            return False
-        self.place, self.value = list(place), value
-        self.request.board.post(self.world.plan(self.place), value, source=self.source)
-        return True
+    def value_of(self, assignment: Sequence[int]) -> float:
+        return self.world.latency(assignment)
 
-    def outcome(self, stop: Stop, *messages: str, warm_start: WarmStart | None = None) -> Outcome:
-        """What the planner answers: `stop`, unless the value meets the bound."""
-        bound = lower_bound(self.world.problem)
-        warm_start = warm_start or WarmStart()
-        if self.place is None:
-            return Outcome(stop, bound=bound, warm_start=warm_start, messages=messages)
-        gap = relative_gap(self.value, bound)
-        if gap is not None and gap <= PROVEN_TOLERANCE:
-            stop = Stop.PROVEN
-        bound = None if bound is None else min(bound, self.value)
-        return Outcome(stop, self.world.plan(self.place), self.value, bound, warm_start, messages=messages)
+    def fits(self, assignment: Sequence[int]) -> bool:
+        return self.world.fits(assignment)
+
+    def plan_of(self, assignment: Sequence[int]) -> PlacementPlan:
+        return self.world.plan(assignment)
+
+    def lower_bound(self) -> float | None:
+        return lower_bound(self.world.problem)
 
 
 def lower_bound(problem: PlacementProblem) -> float | None:

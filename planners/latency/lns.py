@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...instances.plan import PlacementPlan
-from ...instances.result import Stop, WarmStart, Warmth, relative_gap
 from ..contract import Board, Outcome, Request
+from ..large_neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import LINEAR_DP
 from .greedy import PLANNER as GREEDY
-from .incumbent import Incumbent, lower_bound, world_of
+from .incumbent import Incumbent, world_of
 from .options import CYCLES, LNS_OPTIONS, STEPS
 from .world import Annealing
 
@@ -47,50 +47,21 @@ class LatencyLns:
 PLANNER = LatencyLns()
 
 
-class _Search:
+class _Search(LargeNeighbourhoodSearch):
     def __init__(self, request: Request) -> None:
-        self.request = request
         self.world = world_of(request)
-        self.cycles: int = request.options.get("cycles", CYCLES.default)
+        incumbent = Incumbent(request, self.world, LatencyLns.name)
+        super().__init__(request, incumbent, request.options.get("cycles", CYCLES.default))
         self.steps: int = request.options.get("steps", STEPS.default)
-        self.rng = random.Random(request.limits.seed)
-        self.incumbent = Incumbent(request, self.world, LatencyLns.name)
-        self.bound = lower_bound(request.problem)
         self.starts: list[list[int]] = []
-        self.interrupted = False
-        self.warm_start = WarmStart()
-
-    def outcome(self) -> Outcome:
-        self._take_warm_start()
-        self._take_starts()
-        stop = Stop.COMPLETED
-        for cycle in range(self.cycles if self.starts and self.world.slots else 0):
-            if self._good_enough():
-                break
-            if self.request.out_of_time():
-                stop = Stop.TIME
-                break
-            self._cycle(cycle)
-        messages = ["no start fits the memory"] if self.incumbent.place is None else []
-        return self.incumbent.outcome(stop, *messages, warm_start=self.warm_start)
-
-    def _good_enough(self) -> bool:
-        bounds = [bound for bound in (self.bound, self.request.board.bound) if bound is not None]
-        gap = relative_gap(self.incumbent.value, max(bounds)) if bounds and self.starts else None
-        return self.incumbent.value == 0 or (gap is not None and gap <= max(self.request.limits.rel_gap, 1e-9))
 
     # ---- starts ---------------------------------------------------------------------------------------
 
-    def _take_warm_start(self) -> None:
-        if self.request.warm_start is None:
-            return
-        place = self.world.places(self.request.warm_start)
-        if place is None or not self._take(place):
-            self.warm_start = WarmStart(Warmth.REJECTED)
-        else:
-            self.warm_start = WarmStart(Warmth.ACCEPTED, value=self.world.latency(place))
+    def read(self, plan: PlacementPlan) -> list[int] | None:
+        place = self.world.places(plan)
+        return place if place is not None and self._take(place) else None
 
-    def _take_starts(self) -> None:
+    def take_starts(self) -> None:
         """The linearised DP is quick unless the graph is large; its share of the time is limited."""
         self._take([0] * len(self.request.problem.nodes))
         self._borrow(GREEDY.plan, self.request)
@@ -100,6 +71,8 @@ class _Search:
             if left is not None:
                 limits = replace(limits, time_limit_s=self.request.board.seconds + START_SHARE * left)
             self._borrow(LINEAR_DP.plan, replace(self.request, limits=limits))
+        if not self.starts or not self.world.slots:
+            self.cycles = 0  # there is nothing to move, or nowhere to move it
 
     def _borrow(self, planner: Callable[[Request], Outcome], request: Request) -> None:
         board = Board(started=request.board.started)
@@ -119,25 +92,9 @@ class _Search:
 
     # ---- runs -----------------------------------------------------------------------------------------
 
-    def _cycle(self, cycle: int) -> None:
-        """One run per thread; compiled annealing leaves Python alone meanwhile."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        threads = self.request.limits.threads or 1
-        runs = [self._run(cycle * threads + t, random.Random(self.rng.getrandbits(62))) for t in range(threads)]
-        with ThreadPoolExecutor(threads) as pool:
-            tasks = [pool.submit(run) for run in runs]
-            try:
-                found = [task.result() for task in tasks]
-            except BaseException:
-                self.interrupted = True  # an interrupt: the threads see it at their next look at the clock
-                raise
-        for place in found:
-            if place is not None:
-                self.incumbent.offer(place)
-
-    def _run(self, number: int, rng: random.Random) -> Callable[[], list[int] | None]:
-        best = self.incumbent.place
+    def run(self, cycle: int, thread: int, rng: random.Random) -> Run:
+        number = cycle * (self.request.limits.threads or 1) + thread
+        best = self.incumbent.best
         assert best is not None, "there is a start"
         from_best = number % 2 == 1
         start = best if from_best else self.starts[number // 2 % len(self.starts)]
@@ -153,7 +110,7 @@ class _Search:
         factor = (COLD / hot) ** (1 / chunks)
         best: list[int] | None = None
         for number in range(chunks):
-            if self.interrupted or self.request.out_of_time():
+            if self.ended:
                 break
             top = scale * hot * factor**number
             found = annealing.run(steps // chunks, top, top * factor, value)

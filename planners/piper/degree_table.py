@@ -17,6 +17,7 @@ from ...instances.io import write_bytes_atomically
 from ...instances.staging import StagingProblem
 from ..pictures import canvas
 from .search import Search
+from .tables import loop
 
 MAX_ENTRIES = 100_000_000
 """Downsets times devices times sums of degrees, of 8 bytes each."""
@@ -61,17 +62,17 @@ def table_of(search: Search) -> DegreeTable:
     """The table for the model of a search, which brings the stages and what is known of their knapsacks."""
     import numpy as np
 
-    problem, model = search.model.problem, search.model
+    model, tables = search.model, search.tables
+    problem = model.problem
     # A stage takes at least as many devices as replicas, so no sum exceeds the devices.
     most = min(problem.devices, problem.micro_batches)
     if model.downsets * (most + 1) * (problem.devices + 1) > MAX_ENTRIES:
         raise InputError("devices", "make too large a table with this network", "ask for fewer devices")
     values = np.empty((model.downsets, most + 1, problem.devices + 1))
     values[0] = 0.0
-    fill, undecided = search.function("fill_values"), 0
+    fill, undecided = loop(model, "fill_values"), 0
     for j in range(1, model.downsets):
-        given = (search.tables.layers, search.tables.table, search.exact, j, j + 1)
-        undecided += fill(*given, search.replicas, search.sync, search.degree, values)
+        undecided += fill(tables.layers, tables.table, tables.cluster, search.exact, j, j + 1, values)
         search.tick()
     final: list[list[float]] = values[-1, 1:, 1:].T.tolist()
     times = tuple(tuple(value if math.isfinite(value) else None for value in row) for row in final)

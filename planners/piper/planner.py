@@ -19,7 +19,9 @@ from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
 from .options import DP_OPTIONS, RESTRICTED_OPTIONS, TABLE
 from .restriction import Restriction, model_of, recomputes
-from .search import Search, Step, TooManyPairsError, TooManySumsError
+from .search import Search, TooManySumsError
+from .tables import TooManyPairsError
+from .trace import Step
 
 
 class _OutOfTimeError(Exception):

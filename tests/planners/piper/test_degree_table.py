@@ -10,7 +10,7 @@ import pytest
 from random_stagings import random_staging
 
 from pipeplan.instances.errors import InputError
-from pipeplan.planners.piper import search
+from pipeplan.planners.piper import tables
 from pipeplan.planners.piper.degree_table import DegreeTable, curves, degree_table, draw_table
 from pipeplan.planners.solve import solve
 
@@ -38,7 +38,7 @@ def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> 
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [random_staging(seed, exact_batches=False) for seed in range(5)]
     plain = [degree_table(problem) for problem in problems]
-    monkeypatch.setattr(search, "PLAIN_UP_TO", 0)
+    monkeypatch.setattr(tables, "PLAIN_UP_TO", 0)
     assert [degree_table(problem) for problem in problems] == plain
 
 

@@ -18,7 +18,7 @@ from pipeplan.instances.referee.staged import verify_stages
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.piper import search
+from pipeplan.planners.piper import tables
 from pipeplan.planners.solve import solve
 
 SEEDS = range(100)
@@ -47,7 +47,7 @@ def test_equals_brute_force(start: int, semantics: str) -> None:
 
 
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "PLAIN_UP_TO", 0)
+    monkeypatch.setattr(tables, "PLAIN_UP_TO", 0)
     for seed in SEEDS[::7]:
         for semantics in ("paper", "reference"):
             check(random_staging(seed), semantics)

@@ -1,0 +1,70 @@
+"""The best assignment that a heuristic has seen, posted as soon as it is found; and a bound to measure it by."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+from ..formulations.contract import Plan
+from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, relative_gap
+from .contract import Outcome, Request
+
+SAFETY = 1e-9
+"""Relative: bounds are lowered by this, so that rounding never lifts one above the optimum."""
+
+
+class Incumbent(ABC):
+    """Takes assignments, a number for each thing that is placed; those that break a rule count for nothing."""
+
+    def __init__(self, request: Request, source: str) -> None:
+        self.request = request
+        self.source = source
+        self.best: list[int] | None = None
+        self.value = math.inf
+
+    @abstractmethod
+    def value_of(self, assignment: Sequence[int]) -> float:
+        """What is minimised."""
+
+    @abstractmethod
+    def fits(self, assignment: Sequence[int]) -> bool:
+        """Does it obey the rules?"""
+
+    @abstractmethod
+    def plan_of(self, assignment: Sequence[int]) -> Plan:
+        """The plan that an assignment stands for."""
+
+    @abstractmethod
+    def lower_bound(self) -> float | None:
+        """No plan is better."""
+
+    @cached_property
+    def bound(self) -> float | None:
+        return self.lower_bound()
+
+    def offer(self, assignment: Sequence[int]) -> bool:
+        """Keep and post it if it is better than everything before."""
+        value = self.value_of(assignment)
+        if value >= self.value or not self.fits(assignment):
+            return False
+        self.best, self.value = list(assignment), value
+        self.request.board.post(self.plan_of(self.best), value, source=self.source)
+        return True
+
+    def completed(self, if_nothing: str) -> Outcome:
+        """What the planner answers at its end, with a message where it has found nothing."""
+        return self.outcome(Stop.COMPLETED, *([if_nothing] if self.best is None else []))
+
+    def outcome(self, stop: Stop, *messages: str, warm_start: WarmStart | None = None) -> Outcome:
+        """What the planner answers: `stop`, unless the value meets the bound."""
+        warm_start = warm_start or WarmStart()
+        bound = self.bound
+        if self.best is None:
+            return Outcome(stop, bound=bound, warm_start=warm_start, messages=messages)
+        gap = relative_gap(self.value, bound)
+        if gap is not None and gap <= PROVEN_TOLERANCE:
+            stop = Stop.PROVEN
+        bound = None if bound is None else min(bound, self.value)
+        return Outcome(stop, self.plan_of(self.best), self.value, bound, warm_start, messages=messages)

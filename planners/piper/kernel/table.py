@@ -1,0 +1,57 @@
+"""Filling the table of stages: for each number of micro-batches in flight what the greedy knapsack adds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arrays import Layers, Table
+from .options import fastest_stage, held_layers, new_scratch, options_of
+from .steps import greedy_knapsack
+
+
+def tabulate(x: Layers, t: Table, first: int, last: int, used: int) -> tuple[int, int]:
+    """Fill the rows of the pairs of downsets first..last-1; stops where `upper` is full.
+
+    Returns the downset that comes next and how many entries of `upper` are used.
+    """
+    degrees, layers, words = t.base.shape[1], x.edge_start.shape[0] - 1, x.bits.shape[1]
+    mask = np.empty(words, dtype=np.uint64)
+    held = np.empty(layers, dtype=np.int64)
+    cost = np.empty(x.time.shape[0])
+    scratch = new_scratch(x, layers)
+    for j in range(first, last):
+        begun = used
+        for p in range(t.pair_start[j], t.pair_start[j + 1]):
+            r = t.row[p]
+            if r < 0:
+                continue
+            i = t.pair_source[p]
+            for w in range(words):
+                mask[w] = x.bits[j, w] & ~x.bits[i, w]
+            count = held_layers(mask, layers, held)
+            for tau in range(degrees):
+                t.base[r, tau] = np.inf
+                if not options_of(x, mask, held, count, tau, cost):
+                    continue
+                base, weight, fastest = fastest_stage(x, held, count, tau, cost, scratch)
+                if fastest < 0:
+                    continue
+                t.base[r, tau] = base
+                t.weight[r, tau] = 0.0 if x.only[tau] >= 0 else weight
+                t.fastest[r, tau] = fastest
+                t.extra_start[r, tau] = used
+                y = fastest + 1
+                while y <= x.most:
+                    if used >= t.upper.shape[0]:
+                        return j, begun
+                    upper, lower = greedy_knapsack(x, held, count, tau, cost, y, scratch)
+                    if upper == np.inf:
+                        break
+                    t.upper[used] = upper
+                    t.lower[used] = lower
+                    used += 1
+                    y += 1
+                t.last[r, tau] = y - 1
+                if y == 1:
+                    t.base[r, tau] = np.inf  # not even one micro-batch fits
+    return last, used
