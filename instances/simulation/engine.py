@@ -181,6 +181,8 @@ def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]
         peak,
         stage.fixed_bytes + peak * stage.sample_bytes,
         next((i for i, j in enumerate(stage.orders[0]) if j < 0), len(stage.orders[0])),
+        stage.fixed_bytes,
+        stage.micro_batch * stage.sample_bytes,
     )
 
 

@@ -36,6 +36,26 @@ class StageRun:
     """Of one device at that moment."""
     warm_up: int
     """Forward passes of the first replica before its first backward pass."""
+    fixed_bytes: float = 0.0
+    """Of one device, whatever is in flight."""
+    micro_batch_bytes: float = 0.0
+    """Of one device, for each micro-batch in flight on its replica."""
+
+    def memory_over_time(self, replica: int = 0) -> tuple[tuple[float, float], ...]:
+        """When the memory of a device changes, and to how many bytes.
+
+        A micro-batch counts from the start of its forward pass to the end of its backward pass; where nothing runs
+        backward, to the end of its forward pass.
+        """
+        passes = [task for task in self.tasks if task.replica == replica and task.kind != "synchronisation"]
+        last = "backward" if any(task.kind == "backward" for task in passes) else "forward"
+        changes = [(task.start, 1) for task in passes if task.kind == "forward"]
+        changes += [(task.end, -1) for task in passes if task.kind == last]
+        live, points = 0, [(0.0, self.fixed_bytes)]
+        for time, change in sorted(changes):  # what ends makes room for what starts at that moment
+            live += change
+            points.append((time, self.fixed_bytes + live * self.micro_batch_bytes))
+        return tuple(points)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 
 from ...instances.chain import ChainProblem
 from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.kinds import Plan, Problem
 from ...instances.leveled_plan import LeveledPlan
 from ...instances.pattern import PatternPlan
 from ...instances.placement import PlacementProblem
@@ -26,6 +27,7 @@ from ..referees import Rules
 from .charts import Line, bars, line_chart, number
 from .graph import Coloured, graph, numbered
 from .page import section, table
+from .timeline import memory_over_time
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -147,8 +149,19 @@ def _staging(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rul
         section("Stages", table(head, rows, "Recomputed by the referee; data and tensor: degrees of parallelism")),
         section("Loads", bars(loads, "Load of each stage", unit)),
         section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
+        _memory_over_time(problem, plan, size),
         _staging_graph(problem, plan, names),
     ]
+
+
+def _memory_over_time(problem: Problem, plan: Plan, size: Size) -> Element | None:
+    """What a device of each stage holds while micro-batches come and go."""
+    curves = memory_over_time(problem, plan)
+    lines = [Line(name, tuple((t, size.of(held)) for t, held in points), steps=True) for name, points in curves.items()]
+    if not lines:
+        return None
+    label = "Memory of a device of each stage over one simulated iteration"
+    return section("Memory over time", line_chart(lines, label, f"time {problem.time_unit or ''}".rstrip(), size.name))
 
 
 def _staging_graph(problem: StagingProblem, plan: StagedPlan, names: list[str]) -> Element | None:
@@ -188,6 +201,7 @@ def _stage_graph(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rul
         section("Stages", table(head, rows, words)),
         section("Loads", bars(loads, "Time of one micro-batch on each stage", unit)),
         section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
+        _memory_over_time(problem, plan, size),
         _graph(picture, "Operators by stage"),
     ]
 

@@ -12,6 +12,7 @@ from ...instances.pattern import PatternPlan
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ...instances.referee import evaluate_latency
+from ...instances.simulation import Simulation
 from ...instances.simulation.simulate import simulate
 from ...instances.staging import StagingProblem
 from ..referees import Rules
@@ -78,14 +79,22 @@ def one_sample(problem: PlacementProblem, plan: PlacementPlan) -> Timeline:
     return Timeline("One sample", _in_order(tasks))
 
 
+def memory_over_time(problem: Problem, plan: Plan) -> dict[str, tuple[tuple[float, float], ...]]:
+    """By stage, bytes of a device of its first replica over the simulated iteration; empty where nothing changes."""
+    if isinstance(problem, ChainProblem):
+        return {}  # the referee knows it exactly
+    try:
+        found, _ = _simulation(problem, plan)
+    except PipeplanError:
+        return {}
+    if not any(stage.micro_batch_bytes for stage in found.stages):
+        return {}
+    return {stage.name: stage.memory_over_time() for stage in found.stages}
+
+
 def simulated(problem: Problem, plan: Plan) -> Timeline:
     """One iteration under the plan's schedule, of as many micro-batches as show its steady state."""
-    count = None
-    if not isinstance(problem, GraphPipelineProblem):
-        stages = len(plan.devices if isinstance(plan, PlacementPlan) else getattr(plan, "stages", ()))
-        most = problem.micro_batches if isinstance(problem, StagingProblem) else MOST_MICRO_BATCHES
-        count = min(2 * stages + 2, most, MOST_MICRO_BATCHES)
-    found = simulate(problem, plan, micro_batches=count)
+    found, count = _simulation(problem, plan)
     tasks = [
         Task(
             stage.name if stage.replicas == 1 else f"{stage.name}, replica {task.replica}",
@@ -100,6 +109,16 @@ def simulated(problem: Problem, plan: Plan) -> Timeline:
     ]
     words = "One iteration" if count is None else f"{count} micro-batches, simulated"
     return Timeline(words, _in_order(tasks))
+
+
+def _simulation(problem: Problem, plan: Plan) -> tuple[Simulation, int | None]:
+    """A whole iteration of a stage graph; elsewhere so many micro-batches (then they are counted)."""
+    count = None
+    if not isinstance(problem, GraphPipelineProblem):
+        stages = len(plan.devices if isinstance(plan, PlacementPlan) else getattr(plan, "stages", ()))
+        most = problem.micro_batches if isinstance(problem, StagingProblem) else MOST_MICRO_BATCHES
+        count = min(2 * stages + 2, most, MOST_MICRO_BATCHES)
+    return simulate(problem, plan, micro_batches=count), count
 
 
 def unrolled(problem: ChainProblem, plan: PatternPlan, batches: int = BATCHES_SHOWN) -> Timeline:

@@ -21,6 +21,7 @@ from pipeplan.instances.placement import Node, PlacementProblem
 from pipeplan.instances.plan import Device, PlacementPlan
 from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
 from pipeplan.instances.referee.staged import evaluate_stages
+from pipeplan.instances.simulation import StageRun, Task
 from pipeplan.instances.simulation.simulate import simulate
 from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
@@ -113,6 +114,25 @@ def test_memory_of_stages_is_what_the_referee_counts() -> None:
 
 def test_memory_of_a_chain_is_weights_and_kept_inputs() -> None:
     assert [s.memory_bytes for s in simulate(*as_pattern(), micro_batches=BATCHES).stages] == [24, 23, 22]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_memory_over_time_rises_to_its_peak_and_falls_back(seed: int) -> None:
+    """Every micro-batch comes and goes; the most is what the simulator reports."""
+    problem = random_graph_problem(seed)
+    for stage in simulate(problem, random_plan(problem, seed)).stages:
+        curves = [stage.memory_over_time(replica) for replica in range(stage.replicas)]
+        assert max(held for curve in curves for _, held in curve) == pytest.approx(stage.memory_bytes)
+        for curve in curves:
+            assert curve[0] == (0.0, stage.fixed_bytes)
+            assert curve[-1][1] == pytest.approx(stage.fixed_bytes)
+            assert [time for time, _ in curve] == sorted(time for time, _ in curve)
+
+
+def test_without_a_backward_pass_a_micro_batch_goes_when_its_forward_pass_ends() -> None:
+    tasks = (Task("forward", 1, 0, 0.0, 1.0), Task("forward", 2, 0, 1.0, 2.0))
+    run = StageRun("only", 1, 1, tasks, 2.0, 1, 12.0, 2, fixed_bytes=10.0, micro_batch_bytes=2.0)
+    assert run.memory_over_time() == ((0.0, 10.0), (0.0, 12.0), (1.0, 10.0), (1.0, 12.0), (2.0, 10.0))
 
 
 def test_replicas_of_a_stage_share_the_work_and_synchronise_once() -> None:

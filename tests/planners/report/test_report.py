@@ -62,9 +62,9 @@ def hostile_problem() -> PlacementProblem:
     [
         ("tiny-chain", "dp", ["run", "devices", "loads", "memory", "graph", "gantt"]),
         ("tiny-chain", "latency-greedy", ["run", "devices", "loads", "memory", "graph", "gantt"]),
-        ("case-study", "graphpipe", ["run", "stages", "loads", "memory", "graph", "gantt"]),
+        ("case-study", "graphpipe", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
         ("golden-4", "exact-beaumont", ["run", "gpus", "memory at the peak", "memory over time", "gantt"]),
-        ("tiny-stages", "dp-piper", ["run", "stages", "loads", "memory", "graph", "gantt"]),
+        ("tiny-stages", "dp-piper", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
     ],
 )
 def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: list[str]) -> None:
