@@ -121,10 +121,16 @@ class Gradual(Protocol):
     """A formulation whose whole model may be too large: it is built for growing cut-offs, as far as proofs need it."""
 
     def next_cutoff(
-        self, problem: Any, options: Mapping[str, Any], bound: float | None, cutoff: float | None
+        self,
+        problem: Any,
+        options: Mapping[str, Any],
+        bound: float | None,
+        cutoff: float | None,
+        out_of_time: Callable[[], bool],
     ) -> float | None:
         """How far to go now: at most `cutoff`, and above the bound as far as the model stays small.
 
-        A proof that no plan is below it raises the bound; then it is asked again.
+        A proof that no plan is below it raises the bound; then it is asked again. Where time runs out any answer will
+        do, since nothing is built for it.
         """
         ...

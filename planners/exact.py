@@ -177,7 +177,10 @@ class _Run:
             stage = self._living(stages[turn])
             if not stage.threads_of:
                 return Stop.ERROR
-            attempt = self._attempt(stage, gap)
+            cutoff = self._cutoff(gap)
+            if self.request.out_of_time():  # where cut-offs are sought with care
+                return Stop.TIME
+            attempt = self._attempt(stage, gap, cutoff)
             if attempt.refuted is not None and attempt.cutoff is None:
                 return Stop.INFEASIBLE
             if attempt.stop == Stop.UNBOUNDED:
@@ -226,13 +229,19 @@ class _Run:
             return replace(stage, threads_of=living, seconds=None)
         return replace(stage, threads_of=living)
 
-    def _attempt(self, stage: Stage, gap: float) -> Attempt:
+    def _cutoff(self, gap: float) -> float | None:
+        """What a plan has to be worth to count; less where the model would be too large for all of these."""
         value = self.state.value
         cutoff = None if value is None else value - gap * (1 - 1e-9) * abs(value)
+        if not isinstance(self.formulation, Gradual):
+            return cutoff
+        request, bound = self.request, self.state.bound
+        return self.formulation.next_cutoff(request.problem, self.options, bound, cutoff, request.out_of_time)
+
+    def _attempt(self, stage: Stage, gap: float, cutoff: float | None) -> Attempt:
+        value = self.state.value
         left = self.request.seconds_left()
         seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
-        if isinstance(self.formulation, Gradual):
-            cutoff = self.formulation.next_cutoff(self.request.problem, self.options, self.state.bound, cutoff)
         coarse = gap >= COARSE_GAP / 10
         start = self.request.warm_start
         enough = cutoff if coarse else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -51,7 +51,12 @@ class PiperMip:
         return _bound(_Case(problem.hash, options["semantics"], problem))
 
     def next_cutoff(
-        self, problem: StagingProblem, options: Mapping[str, Any], bound: float | None, cutoff: float | None
+        self,
+        problem: StagingProblem,
+        options: Mapping[str, Any],
+        bound: float | None,
+        cutoff: float | None,
+        out_of_time: Callable[[], bool],
     ) -> float | None:
         """Where the graph has too many stages to list, the columns of those within a limit are enough for a while."""
         book = _book(_Case(problem.hash, options["semantics"], problem))
@@ -60,7 +65,7 @@ class PiperMip:
         if cutoff is not None and book.near_stages.few_within(cutoff) is not None:
             return cutoff
         highest = book.worst_load if cutoff is None else cutoff
-        limit = book.near_stages.next_limit(bound or 0.0, highest)
+        limit = book.near_stages.next_limit(bound or 0.0, highest, out_of_time)
         return cutoff if limit >= highest else limit
 
     def build(

@@ -68,13 +68,13 @@ class NearStages:
             self._last = limit, self._list(limit)
         return self._last[1]
 
-    def next_limit(self, proven: float, highest: float) -> float:
+    def next_limit(self, proven: float, highest: float, out_of_time: Callable[[], bool]) -> float:
         """A limit, at most the highest one, that leaves some stages, but few; `proven`: no plan is below it.
 
         Where there is none, a limit that leaves too many, close above one that leaves none.
         """
         low, high = proven or SMALL * highest, highest
-        while high > low * (1 + CLOSE):
+        while high > low * (1 + CLOSE) and not out_of_time():
             limit = min(FASTER * low, math.sqrt(low * high))
             found = self.few_within(limit)
             if found is None:

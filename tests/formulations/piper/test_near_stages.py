@@ -150,7 +150,7 @@ def test_the_next_cut_off_is_as_far_as_the_model_stays_small(monkeypatch: pytest
     problem = chain_of(layers, devices=2)
 
     def next_cutoff(bound: float | None, cutoff: float | None) -> Any:
-        return FORMULATION.next_cutoff(problem, OPTIONS, bound, cutoff)
+        return FORMULATION.next_cutoff(problem, OPTIONS, bound, cutoff, lambda: False)
 
     assert next_cutoff(1.0, 2.5) == 2.5, "few stages are within it"
     monkeypatch.setattr(near, "MAX_STAGES", 3)
@@ -158,7 +158,7 @@ def test_the_next_cut_off_is_as_far_as_the_model_stays_small(monkeypatch: pytest
     assert 2.0 <= next_cutoff(1.0, None) < 3.0
     assert next_cutoff(1.0, 1.5) == 1.5, "nothing is within it: building refutes it"
     assert isinstance(FORMULATION.build(problem, OPTIONS, native=False, cutoff=1.5), Refuted)
-    assert FORMULATION.next_cutoff(problem, {**OPTIONS, "variant": "compact"}, 1.0, 4.0) == 4.0
+    assert FORMULATION.next_cutoff(problem, {**OPTIONS, "variant": "compact"}, 1.0, 4.0, lambda: False) == 4.0
 
 
 @pytest.mark.usefixtures("no_list")
@@ -174,6 +174,22 @@ def test_too_many_stages_cost_the_proof_and_not_the_plan(monkeypatch: pytest.Mon
     assert any("more than 0 stages that are fast enough" in message for message in result.messages)
     with pytest.raises(InputError, match="coarsen the graph"):
         solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1), warm_start="none")
+
+
+@pytest.mark.usefixtures("no_list")
+def test_without_time_no_limit_is_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a pass over all pairs of sets: it has to end between two of them."""
+    problem = random_staging(1, exact_batches=False)
+    stages, asked = near_stages(problem), 0
+
+    def out_of_time() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 2
+
+    monkeypatch.setattr(NearStages, "few_within", lambda self, limit: None)
+    assert stages.next_limit(1.0, 1e9, out_of_time) > 1.0
+    assert asked == 3
 
 
 def _loosely_bounded() -> tuple[StagingProblem, float]:
