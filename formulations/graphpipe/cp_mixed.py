@@ -48,33 +48,13 @@ class MixedStageModel(StageModel):
         samples = self._samples() if limited else []
         if limited:
             self._falling(cuts, samples)
-        for members, chosen in self._stages():
-            first, *others = [v for v in range(self.count) if members >> v & 1]
-            for v in others:
-                for row in [self.h, samples] if limited else [self.h]:
-                    self.model.add(row[v] == row[first]).only_enforce_if(chosen)
+        self.equal_within_stages(*([self.h, samples] if limited else [self.h]))
 
     def _cut(self, u: int, v: int) -> Any:
         """Literal: u and v are in different stages."""
         cut = self.model.new_bool_var("")
         self.model.add_exactly_one([cut, *(self.x[n] for n in self.of[u] if self.columns[n][0] >> v & 1)])
         return cut
-
-    def _stages(self) -> list[tuple[int, Any]]:
-        """Each set of several operators with the literal that it is a stage."""
-        found: dict[int, list[Any]] = {}
-        for column, x in zip(self.columns, self.x, strict=True):
-            if column[0].bit_count() > 1:
-                found.setdefault(column[0], []).append(x)
-        return [(members, self._any_of(literals)) for members, literals in found.items()]
-
-    def _any_of(self, literals: list[Any]) -> Any:
-        """At most one of them can hold."""
-        if len(literals) == 1:
-            return literals[0]
-        either = self.model.new_bool_var("")
-        self.model.add(sum(literals) == either)
-        return either
 
     def _samples(self) -> list[Any]:
         """i[v]: whole micro-batches of the stage's size, within the memory of its column."""
@@ -107,4 +87,4 @@ class MixedStageModel(StageModel):
         found: dict[Schedule, list[Any]] = {}
         for n in self.of[v]:
             found.setdefault((self.columns[n][2], self.columns[n][4]), []).append(self.x[n])
-        return {schedule: self._any_of(literals) for schedule, literals in sorted(found.items())}
+        return {schedule: self.any_of(literals) for schedule, literals in sorted(found.items())}
