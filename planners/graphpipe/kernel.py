@@ -80,3 +80,41 @@ def branch_states(moves: Any, blocks: Any, states: Any) -> None:
 
 def no_state(count: int, configurations: int, size: int) -> Any:
     return np.full((count, configurations, size), NEVER, np.int64)
+
+
+def idle_on_path(
+    times: Any,
+    weights: Any,
+    barred: Any,
+    latencies: Any,
+    after: Any,
+    counts: Any,
+    degrees: Any,
+    devices: int,
+    longest: float,
+) -> Any:
+    """The least time, over all devices, for which the stages on a path are idle; infinite where no iteration fits.
+
+    Sums over the path are [share, place]; `longest` is the time of the iteration.
+    """
+    end = times.shape[1] - 1
+    before = np.full((end + 1, devices + 1), np.inf)
+    idle = np.full((end + 1, devices + 1), np.inf)
+    before[0, 0] = idle[0, 0] = 0.0
+    for place in range(end):
+        for used in range(devices):
+            start = before[place, used]
+            if start < np.inf:
+                for s in range(len(degrees)):
+                    total = used + degrees[s]
+                    if total <= devices:
+                        lost = idle[place, used] + degrees[s] * start
+                        for stop in range(place + 1, end + 1):
+                            run = times[s, stop] - times[s, place]
+                            busy = counts[s] * run
+                            sync = latencies[s] + weights[s, stop] - weights[s, place]
+                            if barred[s, stop] > barred[s, place] or busy + max(start, sync) > longest:
+                                break
+                            before[stop, total] = min(before[stop, total], start + run + after[s, stop])
+                            idle[stop, total] = min(idle[stop, total], lost)
+    return idle[end].min()
