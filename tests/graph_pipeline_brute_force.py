@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem
 from pipeplan.instances.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
+from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 
 Stage = frozenset[int]
 
@@ -171,26 +172,46 @@ def samples_held(
     return held
 
 
-def best_mixed_time(
-    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage]
-) -> float | None:
-    """As `best_time`, with any of the schedules (b, k) for each stage."""
-    best = math.inf
+def all_plans(
+    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage], mixed: bool = True
+) -> Iterator[StageGraphPlan]:
+    """Every stage graph with these schedules (b, k) that fits the memory; `mixed`: stages may differ in b."""
     for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
         height = heights(problem, stages) if len(stages) <= problem.devices else None
         if height is None:
             continue
         for chosen in product(schedules, repeat=len(stages)):
+            if not mixed and len({b for b, _ in chosen}) > 1:
+                continue
             held = samples_held(problem, stages, height, chosen)
             for shares in compositions(problem.devices, len(stages)):
                 facts = list(zip(stages, chosen, held, shares, strict=True))
-                if any(b % d for _, (b, _), _, d in facts):
-                    continue
-                worst = max(stage_time(problem, stage, b, d) for stage, (b, _), _, d in facts)
-                if worst < best and all(
+                if not any(b % d for _, (b, _), _, d in facts) and all(
                     problem.memory_bytes is None
                     or stage_memory(problem, stage, samples, d) <= problem.memory_bytes * (1 + 1e-12)
                     for stage, _, samples, d in facts
                 ):
-                    best = worst
-    return None if best == math.inf else best
+                    yield _plan(problem, facts)
+
+
+def _plan(problem: GraphPipelineProblem, facts: list[tuple[Stage, tuple[int, int], int, int]]) -> StageGraphPlan:
+    owner = {v: n for n, (stage, *_) in enumerate(facts) for v in stage}
+    edges = {(owner[u], owner[v]) for u, v in problem.arcs if owner[u] != owner[v]}
+    stages = [
+        GraphStage(tuple(problem.operators[v].id for v in sorted(stage)), d, *schedule, held)
+        for stage, schedule, held, d in facts
+    ]
+    return StageGraphPlan(tuple(stages), tuple(sorted(edges)))
+
+
+def slowest_stage(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
+    """The largest time per sample."""
+    sets = [frozenset(problem.index_of[node] for node in stage.nodes) for stage in plan.stages]
+    return max(stage_time(problem, s, x.micro_batch, x.devices) for s, x in zip(sets, plan.stages, strict=True))
+
+
+def best_mixed_time(
+    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage]
+) -> float | None:
+    """As `best_time`, with any of the schedules (b, k) for each stage."""
+    return min((slowest_stage(problem, plan) for plan in all_plans(problem, schedules, family)), default=None)
