@@ -48,7 +48,7 @@ def options_of(rng: random.Random) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_no_plan_of_a_tiny_problem_is_below_it(seed: int) -> None:
-    """All plans with convex stages, sizes 1 to 4, any degrees, k = 1 or 2; the quickest and some others are simulated."""
+    """Any convex stages, sizes 1 to 4, any degrees, k = 1 or 2; the quickest plans and some others are simulated."""
     rng = random.Random(seed)
     problem, options = problem_of(rng, most_operators=4, mini_batch=4), options_of(rng)
     sizes = [options["micro_batch"] or b for b in (1, 2, 4)]
@@ -59,7 +59,7 @@ def test_no_plan_of_a_tiny_problem_is_below_it(seed: int) -> None:
         if options["degrees"] != "none" or all(stage.devices == 1 for stage in plan.stages)
     ]
     plans.sort(key=lambda plan: slowest_stage(problem, plan))
-    for plan in plans[:40] + rng.sample(plans, min(40, len(plans))):
+    for plan in plans[:30] + rng.sample(plans, min(30, len(plans))):
         facts = evaluate_stage_graph(problem, plan)
         for objective in OBJECTIVES:
             bound = lower_bound(problem, {**options, "objective": objective})
