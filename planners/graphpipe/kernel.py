@@ -1,6 +1,7 @@
-"""The inner loops of the tables, in the subset of Python that numba compiles.
+"""The inner loops of the tables and of the bound, in the subset of Python that numba compiles.
 
-Tables are arrays [configuration, devices used exactly] of samples in flight; `NEVER` marks what is impossible.
+Tables are arrays [configuration, devices used exactly] of samples in flight; `NEVER` marks what is impossible. The
+configuration is that of the stage itself in `values`, that of a stage right before in `needs`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ NEVER = 1 << 40
 
 
 def need_above(row: Any, extra: Any, sizes: Any, batch: int, out: Any) -> None:
-    """What a stage right before has to hold, whichever configuration the row's stages have."""
+    """What a stage right before has to hold, whichever configuration the row's stages have, if less than `out`."""
     for own in range(len(sizes)):
         for d in range(row.shape[1]):
-            least = NEVER
+            least = out[own, d]
             for lower in range(len(sizes)):
                 held = row[lower, d]
                 if held < NEVER:
@@ -45,12 +46,11 @@ def relax_row(row: Any, caps: Any, degrees: Any, needs: Any) -> None:
 def fill_rows(
     values: Any, needs: Any, caps: Any, degrees: Any, extra: Any, sizes: Any, batch: int, begin: int, stop: int
 ) -> None:
-    """Rows from `begin` down to `stop` of a series node, stages alone; the last of `needs` is given."""
+    """Rows from `begin` down to `stop` of a series node, stages alone; what comes after `begin` in `needs` is given."""
     end = values.shape[0] - 1
     for i in range(begin, stop - 1, -1):
-        if i + 1 < end:
-            need_above(values[i + 1], extra, sizes, batch, needs[i + 1])
         relax_row(values[i], caps[i, i:end], degrees, needs[i + 1 :])
+        need_above(values[i], extra, sizes, batch, needs[i])
 
 
 def put_beside(left: Any, right: Any, out: Any) -> None:

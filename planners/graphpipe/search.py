@@ -89,11 +89,12 @@ class Search:
         return None if found is None else Answer(self._plan(found), found.target, probes)
 
     def _possible(self, tables: Tables) -> bool:
-        return bool(tables.table(self.root, None)[:, self.menu.devices].min() < NEVER)
+        return bool(tables.table(self.root, tables.nothing)[0, self.menu.devices] < NEVER)
 
     def _plan(self, tables: Tables) -> StageGraphPlan:
-        value = tables.table(self.root, None)[:, self.menu.devices]
-        decisions = Trace(tables).stages(self.root, None, int(value.argmin()), self.menu.devices)
+        # Nothing comes before: whatever a stage there would hold is well.
+        want = ((0, NEVER - 1),)
+        decisions = Trace(tables).stages(self.root, tables.nothing, want, self.menu.devices)
         return plan_of(self.problem, tables.menu, list(decisions))
 
 
