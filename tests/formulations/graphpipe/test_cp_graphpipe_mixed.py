@@ -22,6 +22,8 @@ from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
 from pipeplan.instances.result import Found, Stop
 from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 from pipeplan.planners.backends.client import solve as run_backend
+from pipeplan.planners.graphpipe.configurations import menu
+from pipeplan.planners.graphpipe.search import Search
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.solve import solve
 
@@ -71,6 +73,15 @@ def test_mixed_stages_are_the_best_of_all_plans(seed: int, family: str) -> None:
     schedules = [(b, k_x) for b in (1, 2, 4) for k_x in (1, 2, 4) if k_x <= k and b * k_x <= 4]
     sets = convex_sets(problem) if family == "convex" else tree_sets(problem)
     agrees(exact(problem, family=family, mixed_micro_batches=True, k=k), best_mixed_time(problem, schedules, sets))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_mixed_stages_agree_with_the_dynamic_program(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5, mini_batch=8, tight=rng.random() / 2)
+    k = rng.choice([1, 2, 4])
+    answer = Search(problem, menu(problem, (1, 2, 4, 8), k)).best()
+    agrees(exact(problem, mixed_micro_batches=True, k=k), None if answer is None else answer.value)
 
 
 @pytest.mark.parametrize("seed", range(10))
