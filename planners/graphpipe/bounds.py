@@ -26,12 +26,16 @@ and back, an iteration of T satisfies for all j
 
     (s_1 + c_1) + ... + (s_(j-1) + c_(j-1)) + (B / b_j) s_j <= T   and   (B / b_j) s_j + sync(x_j) <= T.
 
-A dynamic program over (place on the path, devices used) keeps the least sum on the left, for less is never worse, and
-so tells whether any row of stages satisfies this. Moreover, x_j stands idle for that sum of time, so D T, less d_j
-times it for all j, has to hold the work of all operators (without synchronisation, for which x_j need not wait until
-the stages before it are done). The path is one whose operators take longest. (Of a chain
-of D equal operators on D devices without transfers, undivided, this is (B / b + D - 1) (f + g), which 1F1B attains,
-wherever at least D - 1 micro-batches are in the mini-batch.)
+A dynamic program over (place on the path, devices used, stages that come after) keeps the least sum on the left, for
+less is never worse, and so tells whether any row of stages satisfies this. A stage with r stages after it on the path
+holds at least b + r b' samples in flight, b' being the smallest size (or the mini-batch, if that is less), and must
+have the memory for them; r is told apart as far as `MOST_LEVELS` goes. Moreover, x_j stands idle for that sum of
+time, so D T, less d_j times it for all j, has to hold the work of all operators (without synchronisation, for which
+x_j need not wait until the stages before it are done). The path is one whose operators take longest.
+
+How near: for a chain of D equal operators on D devices without transfers, undivided, this is (B / b + D - 1) (f + g),
+which 1F1B attains, wherever the mini-batch has at least D - 1 micro-batches. Where memory is short and in graphs with
+many branches it is up to a third below the plans that are found.
 """
 
 from __future__ import annotations
@@ -51,12 +55,12 @@ from .configurations import allowed_degrees, micro_batches
 Share = tuple[int, int]
 """Samples of a micro-batch, and devices."""
 
-PRECISE = 1e-9
+PRECISE = 1e-8
 """Relative: how close the iteration's bound is to what the argument proves."""
 
 ROUNDING = 1e-12
 
-PLAIN_STEPS = 20_000
+PLAIN_STEPS = 1_000
 """Below so many steps of the dynamic program, compiled loops are not worth their loading."""
 
 MOST_PACKED = 1000
@@ -64,8 +68,11 @@ MOST_PACKED = 1000
 
 MOST_SETS = 64
 
-MOST_STEPS = 100_000_000
-"""Operators of the path squared times shares: longer paths give no more than their length."""
+MOST_STEPS = 2_000_000
+"""Operators of the path squared times shares (and levels): longer paths give no more than their length."""
+
+MOST_LEVELS = 4
+"""One number of stages after a stage is told apart from another up to this."""
 
 
 def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick: bool = False) -> float | None:
@@ -260,7 +267,7 @@ class Argument:
     def iteration(self, enough: float) -> float:
         """The bound, or anything from `enough` up where it is no less than that."""
         low = self.simple
-        if not low or len(self.path) ** 2 * len(self.shares) > MOST_STEPS:
+        if not low or self._steps > MOST_STEPS:
             return low
         if np.isfinite(enough) and not self._possible(enough):
             return enough
@@ -272,9 +279,20 @@ class Argument:
         lost = self._loops(*self._row, devices, time * (1 + ROUNDING))
         return bool(lost + batch * self.spread(time / batch, synchronised=False) <= devices * time * (1 + ROUNDING))
 
+    @property
+    def _steps(self) -> int:
+        return len(self.path) ** 2 * len(self.shares)
+
+    @property
+    def _levels(self) -> int:
+        """Numbers of stages after a stage that are told apart: they matter for memory alone."""
+        if self.room is None or self._steps * MOST_LEVELS > MOST_STEPS:
+            return 1
+        return min(MOST_LEVELS, len(self.path), self.problem.devices)
+
     @cached_property
     def _loops(self) -> Any:
-        if len(self.path) ** 2 * len(self.shares) * self.problem.devices <= PLAIN_STEPS:
+        if self._steps * self._levels * self.problem.devices <= PLAIN_STEPS:
             return kernel.idle_on_path
         from ...instances.compiled import compiled
 
@@ -283,14 +301,25 @@ class Argument:
     @cached_property
     def _row(self) -> tuple[Any, ...]:
         """The path as the loops read it: sums up to each place, [share, place]."""
-        path = self.path
-        fits = np.isfinite(self.passes[path])
-        times = np.where(fits, self.passes[path], 0.0)
+        path, problem = self.path, self.problem
+        times = np.where(np.isfinite(self.passes[path]), self.passes[path], 0.0)
         rates, latencies = self.synchronisation
-        weights = self.weights[path][:, None] * rates
-        sums = [_sums(rows) for rows in (times, weights, ~fits)]
-        counts = self.problem.mini_batch / self.sizes
-        return *sums, latencies, self._transfers(path), counts, self.degrees.astype(np.int64)
+        stashes = np.array([problem.operators[v].stash_bytes for v in path])[:, None] / self.degrees
+        fixed = problem.weight_copies * self.weights[path]
+        return (
+            _sums(times),
+            _sums(self.weights[path][:, None] * rates),
+            latencies,
+            self._transfers(path),
+            problem.mini_batch / self.sizes,
+            self.degrees.astype(np.int64),
+            _sums(fixed[:, None])[0],
+            _sums(stashes),
+            self.sizes,
+            np.inf if self.room is None else self.room,
+            float(problem.mini_batch),
+            self._levels,
+        )
 
     def _transfers(self, path: list[int]) -> Any:
         """After each operator of the path, there and back: sent in the stage's micro-batches, and in the smallest."""

@@ -84,37 +84,55 @@ def no_state(count: int, configurations: int, size: int) -> Any:
 
 def idle_on_path(
     times: Any,
-    weights: Any,
-    barred: Any,
+    syncs: Any,
     latencies: Any,
     after: Any,
     counts: Any,
     degrees: Any,
+    fixed: Any,
+    stashes: Any,
+    sizes: Any,
+    room: float,
+    batch: float,
+    levels: int,
     devices: int,
     longest: float,
-) -> Any:
+) -> float:
     """The least time, over all devices, for which the stages on a path are idle; infinite where no iteration fits.
 
-    Sums over the path are [share, place]; `longest` is the time of the iteration.
+    Sums over the path are [share, place] or [place]; `longest` is the time of the iteration. A state is a number of
+    stages that come after (in the highest of the `levels`: so many or more), a place, and devices used before it.
     """
     end = times.shape[1] - 1
-    before = np.full((end + 1, devices + 1), np.inf)
-    idle = np.full((end + 1, devices + 1), np.inf)
-    before[0, 0] = idle[0, 0] = 0.0
-    for place in range(end):
-        for used in range(devices):
-            start = before[place, used]
-            if start < np.inf:
+    before = np.full((levels, end + 1, devices + 1), np.inf)
+    idle = np.full((levels, end + 1, devices + 1), np.inf)
+    before[:, 0, 0] = idle[:, 0, 0] = 0.0
+    least, smallest = np.inf, sizes.min()
+    for level in range(levels - 1, -1, -1):
+        for place in range(end):
+            for used in range(devices):
+                start = before[level, place, used]
+                if start == np.inf:
+                    continue
                 for s in range(len(degrees)):
                     total = used + degrees[s]
-                    if total <= devices:
-                        lost = idle[place, used] + degrees[s] * start
-                        for stop in range(place + 1, end + 1):
-                            run = times[s, stop] - times[s, place]
-                            busy = counts[s] * run
-                            sync = latencies[s] + weights[s, stop] - weights[s, place]
-                            if barred[s, stop] > barred[s, place] or busy + max(start, sync) > longest:
-                                break
-                            before[stop, total] = min(before[stop, total], start + run + after[s, stop])
-                            idle[stop, total] = min(idle[stop, total], lost)
-    return idle[end].min()
+                    if total > devices:
+                        continue
+                    lost = idle[level, place, used] + degrees[s] * start
+                    held = min(batch, sizes[s] + level * smallest)
+                    for stop in range(place + 1, end + 1):
+                        run = times[s, stop] - times[s, place]
+                        sync = latencies[s] + syncs[s, stop] - syncs[s, place]
+                        memory = fixed[stop] - fixed[place] + (stashes[s, stop] - stashes[s, place]) * held
+                        if counts[s] * run + max(start, sync) > longest or memory > room:
+                            break
+                        if stop == end:
+                            if level == 0:
+                                least = min(least, lost)
+                            continue
+                        following = start + run + after[s, stop]
+                        for lower in range(max(0, level - 1), level + 1):
+                            if lower < level or level == levels - 1:
+                                before[lower, stop, total] = min(before[lower, stop, total], following)
+                                idle[lower, stop, total] = min(idle[lower, stop, total], lost)
+    return least
