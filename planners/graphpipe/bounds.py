@@ -3,39 +3,48 @@
 It holds for every plan that the referee accepts (any convex stages, any edges between them, any k and any samples in
 flight) whose stages take their micro-batches from the sizes that `micro_batch` allows, all the same one unless
 `mixed_micro_batches`, and their numbers of devices from `degrees`. Let B be the mini-batch and D the devices; a
-*share* is a size b with a degree d; f and g are forward and backward time of operators for b / d samples.
+*share* is a size b with a degree d; f and g are forward and backward time of operators for b / d samples. With one
+size for all stages each size has a bound of its own, and the least of them is the bound.
 
-Time per sample. A stage with the share (b, d) takes at least (f(v) + g(v)) / b + sync(v, d) / B for each v of its
+Work. A stage with the share (b, d) takes at least (f(v) + g(v)) / b + sync(v, d) / B per sample for each v of its
 operators, sync being the time to synchronise v's weights; all its operators together take their sum, but for the
-latency of the synchronisation, which is paid once. So if T is the time of the slowest stage, every operator v has a
-share with which it alone takes no longer than T, and the least d ((f(v) + g(v)) / b + sync(v, d) / B) over these
-shares, added up over all operators, is no more than D T. Moreover operators cannot be divided: of any m of them a
-stage with a share takes at most j, as many as of the quickest ones together take no longer than T and of those that
-need least memory fit with one micro-batch in flight, so m is at most D times the largest j / d of a share (tried for
-sets of operators that take longest). The smallest T of which all this is true is the bound. Shares that leave no
-memory for one micro-batch of v are none.
+latency of the synchronisation, which is paid once. So if T is the time per sample of the slowest stage, every
+operator v has a share with which it alone takes no longer than T, and the least d ((f(v) + g(v)) / b + sync(v, d) /
+B) over these shares, added up over all operators, is no more than D T. Moreover operators cannot be divided: of any m
+of them a stage with a share takes at most j, as many as of the quickest ones together take no longer than T and of
+those that need least memory fit with one micro-batch in flight, so m is at most D times the largest j / d of a share
+(tried for sets of operators that take longest). Shares that leave no memory for one micro-batch of v are none. No
+iteration is shorter than B times the least T of which all this is true, for transfers were left out.
 
-Iteration. No stage can be done before B times its time per sample (transfers left out, for they may overlap with
-computation), so B times the bound above holds. Bubbles come from a path of operators. By convexity and since stages
-form no circle, the path runs through a row of stages x_1, x_2, ..., x_p, each taking a run of it, and their devices
-are at most D in all. The first forward pass of x_j begins no sooner than one forward pass of each stage before it, one
-after the other, with the transfers between them, and after the last backward pass of x_j each of them has a backward
-pass to do: both hold with micro-batches of any sizes, for the first samples and for the last ones. Between the two,
-x_j runs all its B / b passes. If s_j is forward and backward time of the run alone, c_i the transfers after x_i there
-and back, an iteration of T satisfies for all j
+Paths. Take a path of operators. Stages form no circle and are convex, so it runs through a row of stages x_1, ...,
+x_p, each with a run of it, and their devices are at most D in all (D, where the path has all operators). A stage with
+r stages after it holds at least b + r b' samples in flight, b' being the smallest size (or B, if that is less), and
+must have the memory for its run; r is told apart up to a few. Let s_j be forward and backward time of the run of x_j
+for one micro-batch.
 
-    (s_1 + c_1) + ... + (s_(j-1) + c_(j-1)) + (B / b_j) s_j <= T   and   (B / b_j) s_j + sync(x_j) <= T.
+For the time per sample let t_j be the transfers of x_j for the tensors at the two places where the path is cut. Then
 
-A dynamic program over (place on the path, devices used, stages that come after) keeps the least sum on the left, for
-less is never worse, and so tells whether any row of stages satisfies this. A stage with r stages after it on the path
-holds at least b + r b' samples in flight, b' being the smallest size (or the mini-batch, if that is less), and must
-have the memory for them; r is told apart as far as `MOST_LEVELS` goes. Moreover, x_j stands idle for that sum of
-time, so D T, less d_j times it for all j, has to hold the work of all operators (without synchronisation, for which
-x_j need not wait until the stages before it are done). The path is one whose operators take longest.
+    (B / b_j) (s_j + t_j) + sync(x_j) <= B T.
 
-How near: for a chain of D equal operators on D devices without transfers, undivided, this is (B / b + D - 1) (f + g),
-which 1F1B attains, wherever the mini-batch has at least D - 1 micro-batches. Where memory is short and in graphs with
-many branches it is up to a third below the plans that are found.
+For an iteration of T let c_j be the delay from x_j to x_(j+1) and back. The first forward pass of x_j begins no
+sooner than one forward pass of each stage before it, one after the other, with the delays between them, and after the
+last backward pass of x_j each of them has a backward pass to do: both hold with micro-batches of any sizes, for the
+first samples and for the last ones. Between the two, x_j runs all its passes. So with w_j = (s_1 + c_1) + ... +
+(s_(j-1) + c_(j-1))
+
+    (B / b_j) s_j + max(w_j, sync(x_j)) <= T.
+
+The left side, times d_j, is time of the devices of x_j in which they do nothing for operators apart from the path.
+Summed up over j, with the least work of all other operators added, it is at most D times the right side. A dynamic
+program over (place on the path, devices used, stages that come after) keeps the least w_j and, apart from it, the
+least such sum. All operators are covered by paths that have none in common. The first and longest of them counts as
+above; of the others the bare passes count, with their transfers and without latencies and w_j, for a stage of several
+paths waits but once.
+
+How near: the time per sample of a chain without a limit of memory is the optimum. The iteration of a chain of D equal
+operators on D devices without transfers, undivided, is (B / b + D - 1) (f + g), which 1F1B attains, wherever the
+mini-batch has at least D - 1 micro-batches. Where memory is short and in graphs with many branches the bound is up to
+a third below the plans that are found.
 """
 
 from __future__ import annotations
@@ -48,9 +57,8 @@ from typing import Any
 import numpy as np
 
 from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.referee.verify import MEMORY_TOLERANCE
-from . import kernel
 from .configurations import allowed_degrees, micro_batches
+from .paths import Path, Shares, disjoint_paths, room_of
 
 Share = tuple[int, int]
 """Samples of a micro-batch, and devices."""
@@ -60,19 +68,10 @@ PRECISE = 1e-8
 
 ROUNDING = 1e-12
 
-PLAIN_STEPS = 1_000
-"""Below so many steps of the dynamic program, compiled loops are not worth their loading."""
-
 MOST_PACKED = 1000
 """Operators in a set whose packing is looked at."""
 
 MOST_SETS = 64
-
-MOST_STEPS = 2_000_000
-"""Operators of the path squared times shares (and levels): longer paths give no more than their length."""
-
-MOST_LEVELS = 4
-"""One number of stages after a stage is told apart from another up to this."""
 
 
 def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick: bool = False) -> float | None:
@@ -81,14 +80,14 @@ def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick
     arguments = [argument for argument in _arguments(problem, options) if argument.possible]
     if not arguments:
         return None
-    if objective == "time-per-sample":
-        return min(argument.time_per_sample for argument in arguments) * (1 - ROUNDING)
-    arguments.sort(key=lambda argument: argument.simple)
+    steady = objective == "time-per-sample"
+    arguments.sort(key=lambda argument: argument.simple(steady))
     best = np.inf
     for argument in arguments:
-        if argument.simple < best:
-            best = min(best, argument.simple if quick else argument.iteration(best))
-    return float(best) * (1 - ROUNDING)
+        low = argument.simple(steady)
+        if low < best:
+            best = min(best, low if quick else argument.by_paths(steady, best))
+    return float(best) * (1 - ROUNDING) if best < np.inf else None
 
 
 def _arguments(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> list[Argument]:
@@ -127,15 +126,7 @@ class Argument:
         return np.where(self._fits(), times, np.inf)
 
     def _fits(self) -> Any:
-        return np.True_ if self.room is None else self.bytes <= self.room
-
-    @property
-    def room(self) -> float | None:
-        """Memory of a device for operators."""
-        problem = self.problem
-        if problem.memory_bytes is None:
-            return None
-        return problem.memory_bytes * (1 + MEMORY_TOLERANCE) - problem.workspace_bytes
+        return self.bytes <= room_of(self.problem)
 
     @property
     def bytes(self) -> Any:
@@ -174,14 +165,14 @@ class Argument:
         """Where it is all of a stage."""
         return self._together + self.synchronisation[1] / self.problem.mini_batch
 
-    def spread(self, time: float, synchronised: bool = True) -> float:
-        """The work of all devices per sample, where no operator takes longer than `time`."""
-        work = (self._together if synchronised else self.passes / self.sizes) * self.degrees
-        return float(np.where(self._alone <= time * (1 + ROUNDING), work, np.inf).min(axis=1).sum())
+    def spread(self, time: float, synchronised: bool = True, over: Any = slice(None)) -> float:
+        """The work of all devices per sample, where no operator takes longer than `time`; `over`: for these alone."""
+        work = (self._together if synchronised else self.passes / self.sizes)[over] * self.degrees
+        return float(np.where(self._alone[over] <= time * (1 + ROUNDING), work, np.inf).min(axis=1).sum())
 
     @cached_property
-    def time_per_sample(self) -> float:
-        """The smallest T of which all that is said of it is true."""
+    def _work(self) -> float:
+        """The bound on the time per sample without paths."""
         low = self._evenly_spread
         return low if not low else self._smallest(low, np.inf, self._packs)
 
@@ -226,7 +217,7 @@ class Argument:
         for m in numbers:
             times = np.cumsum(np.sort(together[order[:m]], axis=0), axis=0)
             memory = np.cumsum(np.sort(self.bytes[order[:m]], axis=0), axis=0)
-            fitting = (memory <= (np.inf if self.room is None else self.room)).sum(axis=0)
+            fitting = (memory <= room_of(self.problem)).sum(axis=0)
             found.append((m, times + self.synchronisation[1] / self.problem.mini_batch, fitting))
         return found
 
@@ -239,101 +230,48 @@ class Argument:
                 return False
         return True
 
-    # ---- iterations --------------------------------------------------------------------------------------
+    # ---- paths -------------------------------------------------------------------------------------------
 
     @cached_property
-    def simple(self) -> float:
+    def _paths(self) -> list[Path]:
+        least = self.passes.min(axis=1).tolist()
+        shares = Shares(self.sizes, self.degrees.astype(np.int64), *self.synchronisation)
+        return [Path(self.problem, shares, some, self.passes[some]) for some in disjoint_paths(self.problem, least)]
+
+    @cached_property
+    def _looked_at(self) -> tuple[list[Path], list[int]]:
+        """The paths whose stages are looked at, and all other operators."""
+        alone = len(self.passes) == 1
+        paths = [path for path in self._paths if path.short_enough and (alone or len(path.operators) > 1)]
+        seen = {v for path in paths for v in path.operators}
+        return paths, [v for v in range(len(self.passes)) if v not in seen]
+
+    def simple(self, steady: bool) -> float:
         """All work, and the longest path of one micro-batch."""
-        least = self.passes.min(axis=1)
-        return max(self.problem.mini_batch * self.time_per_sample, float(sum(least[v] for v in self.path)))
+        if steady:
+            return self._work
+        longest = self._paths[0].passes.min(axis=1).sum()
+        return max(self.problem.mini_batch * self._work, float(longest))
 
-    @cached_property
-    def path(self) -> list[int]:
-        """The operators of a longest path, each with its fastest share."""
-        least = self.passes.min(axis=1)
-        problem = self.problem
-        length, following = [0.0] * len(least), [-1] * len(least)
-        for v in reversed(problem.topological_order):
-            after = max(problem.successors[v], key=lambda w: length[w], default=-1)
-            following[v] = after
-            length[v] = float(least[v]) + (length[after] if after >= 0 else 0.0)
-        v = max(range(len(least)), key=lambda v: length[v])
-        path = []
-        while v >= 0:
-            path.append(v)
-            v = following[v]
-        return path
+    def by_paths(self, steady: bool, enough: float) -> float:
+        """The bound, or anything from `enough` up where it is no less than that; infinite: there are no plans."""
 
-    def iteration(self, enough: float) -> float:
-        """The bound, or anything from `enough` up where it is no less than that."""
-        low = self.simple
-        if not low or self._steps > MOST_STEPS:
+        def possible(time: float) -> bool:
+            return self._possible(time, steady)
+
+        low = self.simple(steady)
+        if not low:
             return low
-        if np.isfinite(enough) and not self._possible(enough):
+        if not possible(enough):
             return enough
-        return self._smallest(low, enough, self._possible)
+        return self._smallest(low, enough, possible)
 
-    def _possible(self, time: float) -> bool:
-        """May there be a plan whose iteration takes no longer than `time`?"""
+    def _possible(self, time: float, steady: bool) -> bool:
+        """May there be a plan whose slowest stage, or iteration, takes no longer than `time`?"""
         devices, batch = self.problem.devices, self.problem.mini_batch
-        lost = self._loops(*self._row, devices, time * (1 + ROUNDING))
-        return bool(lost + batch * self.spread(time / batch, synchronised=False) <= devices * time * (1 + ROUNDING))
-
-    @property
-    def _steps(self) -> int:
-        return len(self.path) ** 2 * len(self.shares)
-
-    @property
-    def _levels(self) -> int:
-        """Numbers of stages after a stage that are told apart: they matter for memory alone."""
-        if self.room is None or self._steps * MOST_LEVELS > MOST_STEPS:
-            return 1
-        return min(MOST_LEVELS, len(self.path), self.problem.devices)
-
-    @cached_property
-    def _loops(self) -> Any:
-        if self._steps * self._levels * self.problem.devices <= PLAIN_STEPS:
-            return kernel.idle_on_path
-        from ...instances.compiled import compiled
-
-        return compiled(kernel, "idle_on_path")
-
-    @cached_property
-    def _row(self) -> tuple[Any, ...]:
-        """The path as the loops read it: sums up to each place, [share, place]."""
-        path, problem = self.path, self.problem
-        times = np.where(np.isfinite(self.passes[path]), self.passes[path], 0.0)
-        rates, latencies = self.synchronisation
-        stashes = np.array([problem.operators[v].stash_bytes for v in path])[:, None] / self.degrees
-        fixed = problem.weight_copies * self.weights[path]
-        return (
-            _sums(times),
-            _sums(self.weights[path][:, None] * rates),
-            latencies,
-            self._transfers(path),
-            problem.mini_batch / self.sizes,
-            self.degrees.astype(np.int64),
-            _sums(fixed[:, None])[0],
-            _sums(stashes),
-            self.sizes,
-            np.inf if self.room is None else self.room,
-            float(problem.mini_batch),
-            self._levels,
-        )
-
-    def _transfers(self, path: list[int]) -> Any:
-        """After each operator of the path, there and back: sent in the stage's micro-batches, and in the smallest."""
-        link = self.problem.boundary_link
-        rate = 0.0 if link.bandwidth is None else 1 / link.bandwidth
-        outputs = np.array([self.problem.operators[v].output_bytes for v in path])
-        samples = (self.sizes + self.sizes.min()) / self.degrees
-        after = 2 * link.latency_s + rate * samples[:, None] * outputs
-        after[:, -1] = 0.0
-        return np.concatenate([np.zeros((len(self.shares), 1)), after], axis=1)
-
-
-def _sums(rows: Any) -> Any:
-    """[operator, share] to [share, operators before]."""
-    sums = np.zeros((rows.shape[1], len(rows) + 1))
-    np.cumsum(rows.T, axis=1, out=sums[:, 1:])
-    return sums
+        longest = time * batch if steady else time
+        paths, others = self._looked_at
+        work = batch * self.spread(longest / batch, steady, others)
+        for n, path in enumerate(paths):
+            work += path.steady(longest, n == 0) if steady else path.iteration(longest, n == 0)
+        return work <= devices * longest * (1 + ROUNDING) and work < np.inf

@@ -82,31 +82,37 @@ def no_state(count: int, configurations: int, size: int) -> Any:
     return np.full((count, configurations, size), NEVER, np.int64)
 
 
-def idle_on_path(
+def least_on_path(
+    cross: Any,
+    after: Any,
     times: Any,
     syncs: Any,
-    latencies: Any,
-    after: Any,
-    counts: Any,
-    degrees: Any,
     fixed: Any,
     stashes: Any,
+    latencies: Any,
+    counts: Any,
+    degrees: Any,
     sizes: Any,
     room: float,
     batch: float,
     levels: int,
     devices: int,
+    fewest: int,
     longest: float,
+    fill: float,
+    charge: int,
 ) -> float:
-    """The least time, over all devices, for which the stages on a path are idle; infinite where no iteration fits.
+    """The least time of all devices that the stages on a path take; infinite where none takes at most `longest`.
 
-    Sums over the path are [share, place] or [place]; `longest` is the time of the iteration. A state is a number of
-    stages that come after (in the highest of the `levels`: so many or more), a place, and devices used before it.
+    Sums over the path are [share, place] or [place], and so are transfers between the operators before a place and
+    those from it on. A state is a number of stages that come after (in the highest of the `levels`: so many or more), a
+    place, and devices used before it; in the end at least the `fewest`. `charge`: 0 for passes, 1 with synchronisation,
+    2 with its latency and waiting.
     """
     end = times.shape[1] - 1
     before = np.full((levels, end + 1, devices + 1), np.inf)
-    idle = np.full((levels, end + 1, devices + 1), np.inf)
-    before[:, 0, 0] = idle[:, 0, 0] = 0.0
+    spent = np.full((levels, end + 1, devices + 1), np.inf)
+    before[:, 0, 0] = spent[:, 0, 0] = 0.0
     least, smallest = np.inf, sizes.min()
     for level in range(levels - 1, -1, -1):
         for place in range(end):
@@ -118,21 +124,27 @@ def idle_on_path(
                     total = used + degrees[s]
                     if total > devices:
                         continue
-                    lost = idle[level, place, used] + degrees[s] * start
                     held = min(batch, sizes[s] + level * smallest)
                     for stop in range(place + 1, end + 1):
                         run = times[s, stop] - times[s, place]
-                        sync = latencies[s] + syncs[s, stop] - syncs[s, place]
+                        sync = syncs[s, stop] - syncs[s, place]
+                        rest = max(start, sync + latencies[s])
                         memory = fixed[stop] - fixed[place] + (stashes[s, stop] - stashes[s, place]) * held
-                        if counts[s] * run + max(start, sync) > longest or memory > room:
+                        busy = counts[s] * (run + cross[s, place])
+                        if busy + rest > longest or memory > room:
                             break
-                        if stop == end:
-                            if level == 0:
-                                least = min(least, lost)
+                        busy += counts[s] * cross[s, stop]
+                        if busy + rest > longest or (stop == end and (level > 0 or total < fewest)):
                             continue
-                        following = start + run + after[s, stop]
+                        work = spent[level, place, used] + degrees[s] * busy
+                        if charge:
+                            work += degrees[s] * (rest if charge == 2 else sync)
+                        if stop == end:
+                            least = min(least, work)
+                            continue
+                        following = start + fill * (run + after[s, stop])
                         for lower in range(max(0, level - 1), level + 1):
                             if lower < level or level == levels - 1:
                                 before[lower, stop, total] = min(before[lower, stop, total], following)
-                                idle[lower, stop, total] = min(idle[lower, stop, total], lost)
+                                spent[lower, stop, total] = min(spent[lower, stop, total], work)
     return least

@@ -14,8 +14,9 @@ from pipeplan.instances.graph_models import case_study
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
 from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.planners.graphpipe import bounds
+from pipeplan.planners.graphpipe import paths
 from pipeplan.planners.graphpipe.bounds import lower_bound
+from pipeplan.planners.graphpipe.paths import disjoint_paths
 from pipeplan.planners.solve import solve
 
 OBJECTIVES = ("time-per-sample", "iteration")
@@ -151,6 +152,21 @@ def test_even_work_is_proven_by_the_work_alone() -> None:
     assert result.stop == Stop.PROVEN
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_time_per_sample_of_a_chain_is_proven(seed: int) -> None:
+    """Transfers, synchronisation and all: a path is all there is."""
+    rng = random.Random(seed)
+    problem = random_graph_pipeline(rng, most_operators=8, most_devices=5)
+    row = [operator.id for operator in problem.operators]
+    problem = problem.replace(edges=tuple(pairwise(row)), link=Link(rng.choice([None, 3.0]), rng.choice([0.0, 0.2])))
+    options = {"objective": "time-per-sample"}
+    result = solve(problem, planner="graphpipe", options=options)
+    if result.objective is None:
+        assert lower_bound(problem, options) is None  # a few operators that cannot use all devices
+    else:
+        assert result.stop == Stop.PROVEN
+
+
 def test_operators_cannot_be_divided() -> None:
     """Five equal operators on four devices: one has two of them, although the work alone is a quarter of five."""
     result = planned(chain(5, 4), degrees="none", objective="time-per-sample")
@@ -177,8 +193,29 @@ def test_stages_early_on_the_path_need_more_memory(monkeypatch: pytest.MonkeyPat
     result = planned(problem, degrees="none")
     assert result.objective == pytest.approx((8 / 2 + 2) * 4.0)
     assert result.stop == Stop.PROVEN
-    monkeypatch.setattr(bounds, "MOST_LEVELS", 1)
+    monkeypatch.setattr(paths, "MOST_LEVELS", 1)
     assert (lower_bound(problem, {"degrees": "none"}) or 0.0) < 0.8 * result.objective
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_paths_share_no_operators_and_cover_them_all(seed: int) -> None:
+    problem = random_graph_pipeline(random.Random(seed), most_operators=9, series_parallel=seed % 2 == 0)
+    times = [operator.forward(1.0) for operator in problem.operators]
+    found = disjoint_paths(problem, times)
+    assert sorted(v for path in found for v in path) == list(range(len(times)))
+    assert all(pair in problem.arcs for path in found for pair in pairwise(path))
+    lengths = [sum(times[v] for v in path) for path in found]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_a_memory_that_no_row_of_stages_fits_has_no_bound() -> None:
+    """Each operator fits a device with one sample in flight; three in a row need 3, 2 and 1."""
+    curve = TimeCurve((1.0,), (1.0,))
+    operators = tuple(Operator(n, curve, curve, weight_bytes=2.0, stash_bytes=1.0) for n in range(3))
+    problem = GraphPipelineProblem(operators, ((0, 1), (1, 2)), 8, 3, memory_bytes=6.9)
+    for objective in OBJECTIVES:
+        assert lower_bound(problem, {"objective": objective}) is None
+        assert lower_bound(problem.replace(memory_bytes=7.0), {"objective": objective}) is not None
 
 
 def test_a_gap_that_is_open_is_not_called_proven() -> None:
@@ -194,7 +231,7 @@ def test_a_gap_that_is_open_is_not_called_proven() -> None:
 def test_compiled_and_plain_loops_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(random.Random(4))
     plain = lower_bound(problem, {})
-    monkeypatch.setattr(bounds, "PLAIN_STEPS", 0)
+    monkeypatch.setattr(paths, "PLAIN_STEPS", 0)
     assert lower_bound(problem, {}) == pytest.approx(plain, rel=1e-12)
 
 
