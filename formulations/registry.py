@@ -125,9 +125,23 @@ GRAPHPIPE_FAMILY = OptionSpec(
     "series-parallel: stages of the decomposition, as graphpipe has them; convex: all convex sets of operators.",
     ("series-parallel", "convex"),
 )
+MIXED_MICRO_BATCHES = OptionSpec(
+    "mixed_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
+)
+LARGEST_K = OptionSpec(
+    "k", "int", 1, "Stages may run 1, 2, 4, ... forward passes in a row, then as many backward ones."
+)
+DEGREES = OptionSpec(
+    "degrees",
+    "choice",
+    "divisors",
+    "Devices of a stage: any that divide its micro-batch, powers of two among them, or none but one.",
+    ("divisors", "pow2", "none"),
+)
 TIME_PER_SAMPLE = OptionSpec(
     "objective", "choice", "time-per-sample", "Of the slowest stage, bubbles left out.", ("time-per-sample",)
 )
+GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
 _TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
 
 _PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
@@ -192,10 +206,10 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "cp-graphpipe",
-            "Stages that form a graph, one micro-batch size, as a CP-SAT model",
+            "Stages that form a graph, as a CP-SAT model",
             "graph-pipeline",
             "pipeplan.formulations.graphpipe.formulation:FORMULATION",
-            (GRAPHPIPE_FAMILY, MICRO_BATCH, TIME_PER_SAMPLE),
+            GRAPHPIPE_OPTIONS,
             paper=_GRAPHPIPE,
             takes_start=True,
         ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem
 from pipeplan.instances.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
+from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 
 Stage = frozenset[int]
 
@@ -134,3 +135,83 @@ def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> floa
             worst = max(stage_time(problem, stage, b, d) for stage, d in zip(stages, shares, strict=True))
             best = min(best, worst)
     return None if best == math.inf else best
+
+
+# ---- stages that differ in micro-batch size and k ------------------------------------------------------
+
+
+def more_in_flight(b_x: int, k_x: int, b_y: int, k_y: int) -> int:
+    """What x holds beyond what y after it holds: the first of the published rows that applies."""
+    x, y, m = k_x * b_x, k_y * b_y, max(b_x, b_y)
+    rows = (
+        (m < x < y, 2 * m),
+        (m == x < y, m),
+        (b_x <= b_y < y < x, x - y + 2 * b_y),
+        (b_x <= b_y == y < x, x),
+        (b_y <= b_x < y < x, x - y + 2 * b_x),
+        (b_y <= b_x == y < x, x),
+        (m == y == x, y),
+        (m < y == x, 2 * m),
+        (b_x <= x < b_y <= y, b_y),
+        (b_y <= y < b_x <= x, x - y + b_x),
+    )
+    return next(more for applies, more in rows if applies)
+
+
+def samples_held(
+    problem: GraphPipelineProblem, stages: list[Stage], height: list[int], schedules: tuple[tuple[int, int], ...]
+) -> list[int]:
+    """In flight of each stage with schedules (b, k), the last stages first."""
+    owner = {v: n for n, stage in enumerate(stages) for v in stage}
+    held = [0] * len(stages)
+    for n in sorted(range(len(stages)), key=lambda n: height[n]):
+        b, k = schedules[n]
+        after = {owner[v] for u, v in problem.arcs if u in stages[n]} - {n}
+        need = max([held[m] + more_in_flight(b, k, *schedules[m]) for m in after], default=b * k)
+        held[n] = min(problem.mini_batch, math.ceil(need / b) * b)
+    return held
+
+
+def all_plans(
+    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage], mixed: bool = True
+) -> Iterator[StageGraphPlan]:
+    """Every stage graph with these schedules (b, k) that fits the memory; `mixed`: stages may differ in b."""
+    for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
+        height = heights(problem, stages) if len(stages) <= problem.devices else None
+        if height is None:
+            continue
+        for chosen in product(schedules, repeat=len(stages)):
+            if not mixed and len({b for b, _ in chosen}) > 1:
+                continue
+            held = samples_held(problem, stages, height, chosen)
+            for shares in compositions(problem.devices, len(stages)):
+                facts = list(zip(stages, chosen, held, shares, strict=True))
+                if not any(b % d for _, (b, _), _, d in facts) and all(
+                    problem.memory_bytes is None
+                    or stage_memory(problem, stage, samples, d) <= problem.memory_bytes * (1 + 1e-12)
+                    for stage, _, samples, d in facts
+                ):
+                    yield _plan(problem, facts)
+
+
+def _plan(problem: GraphPipelineProblem, facts: list[tuple[Stage, tuple[int, int], int, int]]) -> StageGraphPlan:
+    owner = {v: n for n, (stage, *_) in enumerate(facts) for v in stage}
+    edges = {(owner[u], owner[v]) for u, v in problem.arcs if owner[u] != owner[v]}
+    stages = [
+        GraphStage(tuple(problem.operators[v].id for v in sorted(stage)), d, *schedule, held)
+        for stage, schedule, held, d in facts
+    ]
+    return StageGraphPlan(tuple(stages), tuple(sorted(edges)))
+
+
+def slowest_stage(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
+    """The largest time per sample."""
+    sets = [frozenset(problem.index_of[node] for node in stage.nodes) for stage in plan.stages]
+    return max(stage_time(problem, s, x.micro_batch, x.devices) for s, x in zip(sets, plan.stages, strict=True))
+
+
+def best_mixed_time(
+    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage]
+) -> float | None:
+    """As `best_time`, with any of the schedules (b, k) for each stage."""
+    return min((slowest_stage(problem, plan) for plan in all_plans(problem, schedules, family)), default=None)

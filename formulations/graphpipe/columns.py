@@ -1,4 +1,4 @@
-"""Columns of the exact model: a set of operators on so many devices with one micro-batch size, and its price.
+"""Columns of the exact model: a set of operators on so many devices with a schedule, and its price.
 
 Written from the definition of the problem; shares no code with the planner that it checks.
 """
@@ -6,13 +6,18 @@ Written from the definition of the problem; shares no code with the planner that
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
+from .schedules import degrees
 
 FULL = 1e-12
 """Relative: a stage that fills the memory to the last bit fits."""
+
+MOST_COLUMNS = 400_000
+"""Each is a literal of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +28,51 @@ class Column:
     micro_batch: int
     time: float
     """Per sample."""
-    highest: int
-    """The most stages on a way to the end of the pipeline, this one included, for which the memory suffices."""
+    most: int
+    """Samples in flight, in whole micro-batches, for which the memory suffices; the mini-batch at most."""
+    k: int = 1
+
+    def highest(self, problem: GraphPipelineProblem) -> int:
+        """Where all stages run micro-batches of this size in turn: the most stages on a way to the end of the pipeline.
+
+        Height h holds h micro-batches in flight, the mini-batch at most.
+        """
+        return (
+            problem.devices if self.most >= problem.mini_batch else min(problem.devices, self.most // self.micro_batch)
+        )
 
 
 def find_columns(
-    problem: GraphPipelineProblem, sets: Iterable[int], sizes: Iterable[int], cutoff: float | None
+    problem: GraphPipelineProblem,
+    sets: Iterable[int],
+    sizes: Iterable[int],
+    cutoff: float | None,
+    which_degrees: str = "divisors",
+    groups: Mapping[int, tuple[int, ...]] | None = None,
 ) -> list[Column]:
-    """All that fit the memory and are no slower than the cut-off."""
+    """All that fit the memory and are no slower than the cut-off; `groups`: the k of each size, if not only 1."""
     facts = [(members, *_facts(problem, members)) for members in sets]
-    columns = []
+    columns, batch = list[Column](), problem.mini_batch
     for b in sizes:
-        for d in (d for d in range(1, min(b, problem.devices) + 1) if b % d == 0):
+        ks = (1,) if groups is None else groups[b]
+        for d in degrees(problem, b, which_degrees):
             times = [x.forward(b / d) + x.backward(b / d) for x in problem.operators]
             for members, inside, weight, stash, crossing in facts:
-                highest = _highest(problem, weight, stash, b, d)
+                most = _most(problem, weight, stash, b, d)
                 time = _time(problem, math.fsum(times[v] for v in inside), weight, crossing, b, d)
-                if highest > 0 and (cutoff is None or time <= cutoff):
-                    columns.append(Column(members, d, b, time, highest))
+                if cutoff is None or time <= cutoff:
+                    columns += [Column(members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
+            _check_number(columns)
     return columns
+
+
+def _check_number(columns: list[Column]) -> None:
+    if len(columns) > MOST_COLUMNS:
+        raise InputError(
+            "operators",
+            f"form more than {MOST_COLUMNS} stages with devices and schedules",
+            "give --micro-batch, --degrees none or a smaller --k, or choose --planner graphpipe",
+        )
 
 
 def _facts(problem: GraphPipelineProblem, members: int) -> tuple[list[int], float, float, list[float]]:
@@ -59,14 +90,13 @@ def _time(problem: GraphPipelineProblem, work: float, weight: float, crossing: l
     return (work + transfers) / b + synchronised / problem.mini_batch
 
 
-def _highest(problem: GraphPipelineProblem, weight: float, stash: float, b: int, d: int) -> int:
-    """Height h holds h micro-batches in flight, the mini-batch at most."""
-    tall = problem.devices
+def _most(problem: GraphPipelineProblem, weight: float, stash: float, b: int, d: int) -> int:
+    batch = problem.mini_batch
     if problem.memory_bytes is None:
-        return tall
+        return batch
     room = problem.memory_bytes * (1 + FULL) - problem.workspace_bytes - problem.weight_copies * weight
     if room < 0:
         return 0
-    if stash <= 0 or problem.mini_batch * stash / d <= room:
-        return tall
-    return min(tall, math.floor(room * d / (stash * b)))
+    if stash <= 0 or batch * stash / d <= room:
+        return batch
+    return b * math.floor(room * d / (stash * b))

@@ -83,12 +83,30 @@ class StageModel:
         for u, v in self.arcs:
             together = sum(self.x[n] for n in self.of[u] if self.columns[n][0] >> v & 1)
             self.model.add(self.h[u] >= self.h[v] + 1 - together)
-        for n, (members, _, _, _, highest) in enumerate(self.columns):
-            inside = [v for v in range(self.count) if members >> v & 1]
-            if highest < self.devices:
-                self.model.add(self.h[inside[0]] <= highest).only_enforce_if(self.x[n])
-            for v in inside[1:]:
-                self.model.add(self.h[v] == self.h[inside[0]]).only_enforce_if(self.x[n])
+        for v in range(self.count):
+            self.model.add(self.h[v] <= sum(self.columns[n][4] * self.x[n] for n in self.of[v]))
+        self.equal_within_stages(self.h)
+
+    def equal_within_stages(self, *rows: list[Any]) -> None:
+        """Each row has one entry for each operator."""
+        of_set: dict[int, list[Any]] = {}
+        for column, x in zip(self.columns, self.x, strict=True):
+            of_set.setdefault(column[0], []).append(x)
+        for members, literals in of_set.items():
+            first, *others = [v for v in range(self.count) if members >> v & 1]
+            if others:
+                chosen = self.any_of(literals)
+                for v in others:
+                    for row in rows:
+                        self.model.add(row[v] == row[first]).only_enforce_if(chosen)
+
+    def any_of(self, literals: list[Any]) -> Any:
+        """A literal for: one of them, of which two never hold together."""
+        if len(literals) == 1:
+            return literals[0]
+        either = self.model.new_bool_var("")
+        self.model.add(sum(literals) == either)
+        return either
 
     def bottleneck(self) -> None:
         top = max((column[3] for column in self.columns), default=0)

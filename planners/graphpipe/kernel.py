@@ -1,6 +1,7 @@
-"""The inner loops of the tables, in the subset of Python that numba compiles.
+"""The inner loops of the tables and of the bound, in the subset of Python that numba compiles.
 
-Tables are arrays [configuration, devices used exactly] of samples in flight; `NEVER` marks what is impossible.
+Tables are arrays [configuration, devices used exactly] of samples in flight; `NEVER` marks what is impossible. The
+configuration is that of the stage itself in `values`, that of a stage right before in `needs`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ NEVER = 1 << 40
 
 
 def need_above(row: Any, extra: Any, sizes: Any, batch: int, out: Any) -> None:
-    """What a stage right before has to hold, whichever configuration the row's stages have."""
+    """What a stage right before has to hold, whichever configuration the row's stages have, if less than `out`."""
     for own in range(len(sizes)):
         for d in range(row.shape[1]):
-            least = NEVER
+            least = out[own, d]
             for lower in range(len(sizes)):
                 held = row[lower, d]
                 if held < NEVER:
@@ -51,12 +52,11 @@ def relax_rows(rows: Any, caps: Any, degrees: Any, needs: Any) -> None:
 def fill_rows(
     values: Any, needs: Any, caps: Any, degrees: Any, extra: Any, sizes: Any, batch: int, begin: int, stop: int
 ) -> None:
-    """Rows from `begin` down to `stop` of a series node, stages alone; the last of `needs` is given."""
+    """Rows from `begin` down to `stop` of a series node, stages alone; what comes after `begin` in `needs` is given."""
     end = values.shape[0] - 1
     for i in range(begin, stop - 1, -1):
-        if i + 1 < end:
-            need_above(values[i + 1], extra, sizes, batch, needs[i + 1])
         relax_row(values[i], caps[i, i:end], degrees, needs[i + 1 :])
+        need_above(values[i], extra, sizes, batch, needs[i])
 
 
 def put_beside(left: Any, right: Any, out: Any) -> None:
@@ -86,3 +86,71 @@ def branch_states(moves: Any, blocks: Any, states: Any) -> None:
 
 def no_state(count: int, configurations: int, size: int) -> Any:
     return np.full((count, configurations, size), NEVER, np.int64)
+
+
+def least_on_path(
+    cross: Any,
+    after: Any,
+    times: Any,
+    syncs: Any,
+    fixed: Any,
+    stashes: Any,
+    latencies: Any,
+    counts: Any,
+    degrees: Any,
+    sizes: Any,
+    room: float,
+    batch: float,
+    levels: int,
+    devices: int,
+    fewest: int,
+    longest: float,
+    fill: float,
+    charge: int,
+) -> float:
+    """The least time of all devices that the stages on a path take; infinite where none takes at most `longest`.
+
+    Sums over the path are [share, place] or [place], and so are transfers between the operators before a place and
+    those from it on. A state is a number of stages that come after (in the highest of the `levels`: so many or more), a
+    place, and devices used before it; in the end at least the `fewest`. `charge`: 0 for passes, 1 with synchronisation,
+    2 with its latency and waiting.
+    """
+    end = times.shape[1] - 1
+    before = np.full((levels, end + 1, devices + 1), np.inf)
+    spent = np.full((levels, end + 1, devices + 1), np.inf)
+    before[:, 0, 0] = spent[:, 0, 0] = 0.0
+    least, smallest = np.inf, sizes.min()
+    for level in range(levels - 1, -1, -1):
+        for place in range(end):
+            for used in range(devices):
+                start = before[level, place, used]
+                if start == np.inf:
+                    continue
+                for s in range(len(degrees)):
+                    total = used + degrees[s]
+                    if total > devices:
+                        continue
+                    held = min(batch, sizes[s] + level * smallest)
+                    for stop in range(place + 1, end + 1):
+                        run = times[s, stop] - times[s, place]
+                        sync = syncs[s, stop] - syncs[s, place]
+                        rest = max(start, sync + latencies[s])
+                        memory = fixed[stop] - fixed[place] + (stashes[s, stop] - stashes[s, place]) * held
+                        busy = counts[s] * (run + cross[s, place])
+                        if busy + rest > longest or memory > room:
+                            break
+                        busy += counts[s] * cross[s, stop]
+                        if busy + rest > longest or (stop == end and (level > 0 or total < fewest)):
+                            continue
+                        work = spent[level, place, used] + degrees[s] * busy
+                        if charge:
+                            work += degrees[s] * (rest if charge == 2 else sync)
+                        if stop == end:
+                            least = min(least, work)
+                            continue
+                        following = start + fill * (run + after[s, stop])
+                        for lower in range(max(0, level - 1), level + 1):
+                            if lower < level or level == levels - 1:
+                                before[lower, stop, total] = min(before[lower, stop, total], following)
+                                spent[lower, stop, total] = min(spent[lower, stop, total], work)
+    return least

@@ -232,6 +232,10 @@ def minus(vector: Vector, other: Vector) -> Vector:
     return tuple(a - b for a, b in zip(vector, other, strict=True))
 
 
+def drop_one(vector: Vector, kind: int) -> Vector:
+    return tuple(n - (place == kind) for place, n in enumerate(vector))
+
+
 def _shape(tree: Tree) -> Any:
     if isinstance(tree, Leaf):
         return len(tree.operators)

@@ -3,7 +3,8 @@
 For each micro-batch size the search finds the least time per sample of the slowest stage, exactly within its family of
 stages; the simulator then says which size makes the shortest iteration. Time per sample knows nothing of filling and
 draining, so plans that are slower but hold fewer samples in flight are simulated as well (unless `depth` is "fastest").
-No bound is reported: the optimum over a family of stages is none for all plans.
+The optimum over a family of stages is no bound for other plans; the bound that is reported holds for all of them, and
+is proven apart from the search.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ...instances.result import Stop
 from ...instances.series_parallel import contracted
 from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
+from .bounds import lower_bound
 from .configurations import menu, micro_batches
 from .options import GRAPHPIPE_OPTIONS, SEQUENTIAL_OPTIONS
 from .search import Answer, Search, chain_tree
@@ -103,7 +105,7 @@ class GraphPipePlanner:
 
     def plan(self, request: Request) -> Outcome:
         sizes = micro_batches(request.problem, request.options.get("micro_batch"))
-        return run(self.name, request, self.family, sizes)
+        return bounded(request, run(self.name, request, self.family, sizes))
 
 
 PLANNER = GraphPipePlanner("graphpipe", "stage graphs by the series-parallel decomposition", "graph", GRAPHPIPE_OPTIONS)
@@ -169,6 +171,13 @@ class _Choice:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value
 
 
+def bounded(request: Request, outcome: Outcome) -> Outcome:
+    """With the bound for all plans, of other families and planners as well."""
+    bound = lower_bound(request.problem, request.options, quick=request.out_of_time())
+    request.board.post(bound=bound)
+    return replace(outcome, bound=bound)
+
+
 def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
     """What was kept whole because it is not series-parallel, and where branches were not merged."""
     notes = []
@@ -200,8 +209,8 @@ class ParallelAblation:
         # A board of its own: the sequential plan is not this planner's.
         sequential = run(SEQUENTIAL.name, replace(own, board=replace(request.board, watcher=None)), "sequential", sizes)
         if not isinstance(sequential.plan, StageGraphPlan):
-            return Outcome(sequential.stop, messages=sequential.messages)
-        return run(self.name, own, "graph", (sequential.plan.stages[0].micro_batch,))
+            return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
+        return bounded(request, run(self.name, own, "graph", (sequential.plan.stages[0].micro_batch,)))
 
 
 PARALLEL = ParallelAblation()

@@ -14,6 +14,7 @@ from ...instances.series_parallel import Leaf, Series, Tree, decompose, depth
 from ...instances.stage_graph import GraphStage, StageGraphPlan
 from .configurations import Menu
 from .costs import ROUNDING, Costs
+from .kernel import NEVER
 from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
 from .tables import Kernel, Tables
 from .trace import Decision, Trace
@@ -35,11 +36,14 @@ class Answer:
 
     plan: StageGraphPlan
     value: float
-    held: int
-    """Samples in flight of its first stages, the most of them: the deeper the pipeline, the more."""
     chosen: slice
     """The configurations that it was chosen from."""
     probes: int
+
+    @property
+    def held(self) -> int:
+        """Samples in flight of its first stages, the most of them: the deeper the pipeline, the more."""
+        return max(stage.in_flight for stage in self.plan.stages)
 
 
 class Search:
@@ -79,7 +83,7 @@ class Search:
     def best(self, chosen: slice = slice(None), most_held: int | None = None) -> Answer | None:
         """Exact within the family of stages; None where no plan fits the memory.
 
-        `most_held`: of the plans whose first stages hold no more samples in flight.
+        `most_held`: of the plans whose stages hold no more samples in flight.
         """
         menu = replace(self.menu, configurations=self.menu.configurations[chosen])
         times = self._times(chosen)
@@ -90,8 +94,8 @@ class Search:
             self.tick()
             # Upwards in growing steps until the first success: large targets leave many choices and take long.
             middle = (low + high) // 2 if found is not None else min(high, len(times) - 1)
-            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops), probes + 1
-            if self._held(tables) <= (self.menu.mini_batch if most_held is None else most_held):
+            tables, probes = Tables(menu, float(times[middle]), chosen, self.loops, most_held), probes + 1
+            if self._possible(tables):
                 found, high = tables, middle - 1
             else:
                 low = middle + 1
@@ -99,10 +103,10 @@ class Search:
                     high, step = middle + step, 2 * step
         if found is None:
             return None
-        return Answer(self._plan(found), found.target, self._held(found), chosen, probes)
+        return Answer(self._plan(found), found.target, chosen, probes)
 
     def shallower(self, answer: Answer) -> Iterator[Answer]:
-        """Plans that are slower per sample, and whose first stages hold fewer samples: the front of both, step by step.
+        """Plans whose stages hold fewer and fewer samples, each the fastest of these: the front of both, step by step.
 
         Fewer samples in flight are fewer stages in a row, so the pipeline fills and drains sooner.
         """
@@ -119,13 +123,13 @@ class Search:
             self._known_times[chosen.start, chosen.stop] = times
         return self._known_times[chosen.start, chosen.stop]
 
-    def _held(self, tables: Tables) -> int:
-        """The fewest samples that the first stages can hold; beyond the mini-batch where the target is out of reach."""
-        return int(tables.table(self.root, None)[:, self.menu.devices].min())
+    def _possible(self, tables: Tables) -> bool:
+        return bool(tables.table(self.root, tables.nothing)[0, self.menu.devices] < NEVER)
 
     def _plan(self, tables: Tables) -> StageGraphPlan:
-        value = tables.table(self.root, None)[:, self.menu.devices]
-        decisions = Trace(tables).stages(self.root, None, int(value.argmin()), self.menu.devices)
+        # Nothing comes before: whatever a stage there would hold is well.
+        want = ((0, NEVER - 1),)
+        decisions = Trace(tables).stages(self.root, tables.nothing, want, self.menu.devices)
         return plan_of(self.problem, tables.menu, list(decisions))
 
 

@@ -1,9 +1,11 @@
-"""One question of the search: can all stages keep below a target, and what must the first ones hold in flight?
+"""One question of the search: can all stages keep below a target, and what must a stage before them hold in flight?
 
-The state of the dynamic program is a part of the decomposition together with what comes right after it (the
-configuration of those stages and their in-flight samples); its value, for each configuration of the part's own first
-stages and each number of devices, is the least number of samples that those must hold. Fewer are never worse for what
-comes before, so this is all that has to be kept.
+The state of the dynamic program is a part of the decomposition together with what comes right after it, of which only
+this matters: how many samples a stage of each configuration right before it would hold. Its value, for each
+configuration of a stage right before the part and each number of devices, is the least number of samples that this
+stage must hold. Fewer are never worse, so this is all that has to be kept: a part is followed upwards either by one
+stage, or by branches of which several end right there. These see one and the same plan of the part, so before them all
+combinations of needs that a plan can have are told apart (see `offers`).
 """
 
 from __future__ import annotations
@@ -17,14 +19,8 @@ import numpy as np
 from . import kernel
 from .configurations import Menu
 from .kernel import NEVER
-from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector
-
-Entry = tuple[int, int] | None
-"""What comes after: number of its configuration and its samples in flight; None: nothing."""
-
-
-def drop_one(vector: Vector, kind: int) -> Vector:
-    return tuple(n - (place == kind) for place, n in enumerate(vector))
+from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one
+from .offers import Entry, Offers, after_child
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +42,59 @@ class Kernel:
 class Tables:
     """All states at one target, each computed when it is first asked for."""
 
-    def __init__(self, menu: Menu, target: float, chosen: slice = slice(None), loops: Kernel = Kernel()) -> None:
-        """`chosen`: which of the priced configurations are those of the menu."""
+    def __init__(
+        self,
+        menu: Menu,
+        target: float,
+        chosen: slice = slice(None),
+        loops: Kernel = Kernel(),
+        most_held: int | None = None,
+    ) -> None:
+        """`chosen`: which of the priced configurations are those of the menu; `most_held`: by any stage."""
         self.menu, self.target, self.chosen, self.loops = menu, target, chosen, loops
+        self.most_held = menu.mini_batch if most_held is None else most_held
         self.size = menu.devices + 1
+        self.nothing: Entry = tuple(menu.alone.tolist())
         self._caps: dict[int, Any] = {}
         self._rows: dict[Any, tuple[Any, Any]] = {}
         self._states: dict[Any, tuple[Any, Any]] = {}
         self._beside: dict[Any, Any] = {}
+        # Kept for the module `offers`.
+        self.offers: dict[Any, Offers] = {}
+        self.block_offers: dict[Any, list[Offers]] = {}
+        self._entries: dict[tuple[int, int], Entry] = {}
 
     def caps(self, owner: PricedNode | Absorption) -> Any:
         """The most samples that each stage may hold; 0 where it is too slow or does not fit."""
         key = id(owner.prices)
         if key not in self._caps:
-            self._caps[key] = owner.prices.within(self.target, self.chosen)
+            self._caps[key] = np.minimum(owner.prices.within(self.target, self.chosen), self.most_held)
         return self._caps[key]
 
-    def own_need(self, entry: Entry) -> Any:
-        """Samples in flight of a stage of each configuration right before `entry`."""
-        return self.menu.alone if entry is None else self.menu.above(*entry)
+    def entry(self, configuration: int, held: int) -> Entry:
+        """How a stage looks from above."""
+        key = configuration, held
+        if key not in self._entries:
+            self._entries[key] = tuple(self.menu.above(configuration, held).tolist())
+        return self._entries[key]
 
     def never(self) -> Any:
         return np.full((len(self.menu.configurations), self.size), NEVER)
 
     def table(self, node: PricedNode, entry: Entry) -> Any:
-        """[own configuration, devices used exactly] -> samples in flight of the first stages."""
+        """[configuration of a stage right before the node, devices of the node exactly] -> its samples in flight."""
         if isinstance(node, ParallelNode):
             return self.branches(node, entry, node.total)
         count = len(node.children) if isinstance(node, SeriesNode) else 1
-        return self.rows(node, entry, count)[0][0]
+        return self.rows(node, entry, count)[1][0]
 
     # ---- series ------------------------------------------------------------------------------------------
 
     def rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]:
-        """For the children before `end`: values [first child, configuration, devices], and needs.
+        """For the children before `end`: values and needs, [first child, configuration, devices].
 
-        needs[i] is what a stage that ends right before child i has to hold. [end] stands for `entry` itself.
+        values[i] is what one first stage of that configuration has to hold, where child i begins a run; needs[i] is
+        what a stage of that configuration that ends right before child i has to hold. [end] stands for `entry` itself.
         """
         key = id(node.prices), entry, end
         if key not in self._rows:
@@ -91,7 +104,7 @@ class Tables:
     def _fill_rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]:
         values = kernel.no_state(end + 1, len(self.menu.configurations), self.size)
         needs = values.copy()
-        needs[end, :, 0] = self.own_need(entry)
+        needs[end, :, 0] = entry
         if isinstance(node, LeafNode):
             self._fill(values, needs, self.caps(node)[None, None], 0, 0)
         elif all(isinstance(child, LeafNode) for child in node.children):
@@ -111,22 +124,18 @@ class Tables:
         caps = self.caps(node)
         for i in range(end - 1, -1, -1):
             self._fill(values, needs, caps, i, i)
-            self._split_child(values[i], node.children[i], entry, None if i == end - 1 else values[i + 1])
+            child = node.children[i]
+            if isinstance(child, LeafNode):
+                continue
+            for below, used in after_child(self, node, entry, values, needs, i).items():
+                self._put_before(needs[i], self.start(used), self.table(child, below))
             for absorption in node.absorbed:
                 if absorption.position == i:
-                    self._absorb(values[i], node, absorption, needs, end)
+                    self._absorb(needs[i], node, absorption, needs, end)
 
-    def _split_child(self, row: Any, child: PricedNode, entry: Entry, below: Any) -> None:
-        """The child is divided within itself; `below` is the row after it, None where `entry` comes next."""
-        if isinstance(child, LeafNode):
-            return
-        if below is None:
-            np.minimum(row, self.table(child, entry), out=row)
-            return
-        for lower in range(len(below)):
-            for held in np.unique(below[lower][below[lower] < NEVER]).tolist():
-                start = np.where(below[lower] == held, 0, NEVER)
-                self._put_before(row, start, self.table(child, (lower, held)))
+    def start(self, used: int) -> Any:
+        """0 at the numbers of devices in a bit set."""
+        return np.array([0 if used >> d & 1 else NEVER for d in range(self.size)])
 
     def _put_before(self, row: Any, start: Any, part: Any) -> None:
         """The part's value counts, at the part's devices and any number where `start` is 0."""
@@ -136,7 +145,7 @@ class Tables:
         """The first stage below the branches takes the end of one of them as well."""
         starts = self.absorbing_stages(absorption, needs, end)
         for (cut, own, held), start in starts.items():
-            rest = self.beside(node, absorption, cut, (own, held))
+            rest = self.beside(node, absorption, cut, self.entry(own, held))
             self._put_before(row, start, rest)
 
     def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]:
@@ -168,7 +177,7 @@ class Tables:
         key = id(branch.prices), id(parallel.prices), entry, cut
         if key not in self._beside:
             both = self.never()
-            self.loops.put_beside(others, self.rows(branch, entry, cut)[0][0], both)
+            self.loops.put_beside(others, self.rows(branch, entry, cut)[1][0], both)
             self._beside[key] = both
         return self._beside[key]
 
@@ -193,9 +202,16 @@ class Tables:
 
     def _groups(self, node: ParallelNode, entry: Entry) -> Any:
         """Stages of several branches."""
-        caps, need = self.caps(node), self.own_need(entry)
-        values = kernel.no_state(len(caps), *self.never().shape)
-        for g, d in enumerate(self.menu.degrees):
-            if d < self.size:
-                values[:, :, d] = np.where(need <= caps[:, :, g], need, NEVER)
+        usable = self.usable_groups(node, entry)
+        values = kernel.no_state(len(usable), *self.never().shape)
+        for own in range(len(self.menu.configurations)):
+            above = np.array(self.entry(own, entry[own]))[:, None]
+            for g, d in enumerate(self.menu.degrees):
+                if d < self.size:
+                    better = np.minimum(values[:, :, d], above.T)
+                    values[:, :, d] = np.where(usable[:, own, g, None], better, values[:, :, d])
         return values
+
+    def usable_groups(self, node: ParallelNode, entry: Entry) -> Any:
+        """[group, configuration, degree]: may it be a stage right before `entry`?"""
+        return np.array(entry)[:, None] <= self.caps(node)

@@ -21,7 +21,7 @@ from ..contract import Outcome, Request
 from .configurations import Menu, menu, micro_batches
 from .costs import Costs
 from .options import PIPER_OPTIONS
-from .planner import OutOfTimeError, in_a_row, value_of
+from .planner import OutOfTimeError, bounded, in_a_row, value_of
 from .search import plan_of
 from .trace import Decision
 
@@ -158,7 +158,8 @@ class PiperDownsets:
         except OutOfTimeError:
             stop = Stop.TIME
         size = {"downsets": len(sets)}
-        return Outcome(stop, model_size=size) if best is None else Outcome(stop, best[1], best[0], model_size=size)
+        plan, value = (None, None) if best is None else (best[1], best[0])
+        return bounded(request, Outcome(stop, plan, value, model_size=size))
 
     def _best(
         self, request: Request, sets: list[int], b: int, known: float | None

@@ -6,9 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .kernel import NEVER
-from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, minus, series_children
-from .tables import Entry, Tables, drop_one
+from .nodes import (
+    Absorption,
+    LeafNode,
+    ParallelNode,
+    PricedNode,
+    SeriesNode,
+    Vector,
+    drop_one,
+    series_children,
+)
+from .offers import Entry, Offers, after_child, block_offers, of_branches, of_row, offers_at
+from .tables import Tables
+
+Want = tuple[tuple[int, int], ...]
+"""What stages right before a part have: configurations, each with the samples that suffice for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,106 +36,133 @@ class Decision:
     in_flight: int
 
 
+def suits(needs: Entry, want: Want) -> bool:
+    return all(needs[own] <= held for own, held in want)
+
+
+def _offered(offers: Offers, devices: int, want: Want) -> bool:
+    return any(suits(needs, want) for needs in offers_at(offers, devices))
+
+
 class Trace:
-    """Reads plans out of tables that hold them."""
+    """Reads plans out of tables that hold them.
+
+    Each method is asked for what is possible: a part with exactly so many devices, before `entry` and after `want`.
+    """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.degrees = tables.menu.degrees
 
-    def stages(self, node: PricedNode, entry: Entry, own: int, devices: int) -> Iterator[Decision]:
-        """Stages of the state's value; the state is possible."""
+    def stages(self, node: PricedNode, entry: Entry, want: Want, devices: int) -> Iterator[Decision]:
+        """The stages of a part."""
         if isinstance(node, ParallelNode):
-            yield from self._parallel(node, entry, own, devices, node.total, [list(group) for group in node.members])
+            yield from self._parallel(node, entry, want, devices, node.total, [list(group) for group in node.members])
         else:
-            yield from self._row(node, entry, len(series_children(node)), 0, own, devices)
+            yield from self._row(node, entry, len(series_children(node)), 0, want, devices)
+
+    # ---- what is possible --------------------------------------------------------------------------------
+
+    def _can_row(self, node: PricedNode, entry: Entry, end: int, want: Want, devices: int) -> bool:
+        assert not isinstance(node, ParallelNode)
+        if len(want) == 1:
+            ((own, held),) = want
+            return bool(self.tables.rows(node, entry, end)[1][0, own, devices] <= held)
+        return _offered(of_row(self.tables, node, entry, end, 0), devices, want)
+
+    def _can_branches(self, node: ParallelNode, entry: Entry, vector: Vector, want: Want, devices: int) -> bool:
+        if len(want) == 1:
+            ((own, held),) = want
+            return bool(self.tables.branches(node, entry, vector)[own, devices] <= held)
+        return _offered(of_branches(self.tables, node, entry, vector), devices, want)
+
+    def _can_block(self, node: ParallelNode, entry: Entry, block: int, want: Want, devices: int) -> bool:
+        if len(want) == 1:
+            ((own, held),) = want
+            return bool(self.tables.branch_tables(node, entry)[0][block, own, devices] <= held)
+        return _offered(block_offers(self.tables, node, entry)[block], devices, want)
 
     # ---- series ------------------------------------------------------------------------------------------
 
     def _row(
-        self, node: LeafNode | SeriesNode, entry: Entry, end: int, i: int, own: int, devices: int
+        self, node: LeafNode | SeriesNode, entry: Entry, end: int, i: int, want: Want, devices: int
     ) -> Iterator[Decision]:
         """Children i to end - 1."""
         if i == end:
             return
         values, needs = self.tables.rows(node, entry, end)
-        goal = int(values[i, own, devices])
-        found = self._run(node, end, i, own, devices, goal, needs)
-        if found is not None:
-            last, d = found
-            members = tuple(v for child in series_children(node)[i : last + 1] for v in child.operators)
-            yield Decision(members, own, d, goal)
-            yield from self._below(node, entry, end, last + 1, own, goal, devices - d)
-            return
+        for own, held in enumerate(values[i, :, devices].tolist()):
+            if held < NEVER and suits(self.tables.entry(own, held), want):
+                last, d = self._run(node, end, i, own, devices, held, needs)
+                members = tuple(v for child in series_children(node)[i : last + 1] for v in child.operators)
+                yield Decision(members, own, d, held)
+                yield from self._row(node, entry, end, last + 1, ((own, held),), devices - d)
+                return
         assert isinstance(node, SeriesNode), "a leaf is one stage"
-        yield from self._divided(node, entry, end, i, own, devices, goal)
+        yield from self._divided(node, entry, end, i, want, devices)
 
     def _run(
-        self, node: LeafNode | SeriesNode, end: int, i: int, own: int, devices: int, goal: int, needs: Any
-    ) -> tuple[int, int] | None:
-        """The last child and the devices of a first stage that holds `goal` samples."""
+        self, node: LeafNode | SeriesNode, end: int, i: int, own: int, devices: int, held: int, needs: Any
+    ) -> tuple[int, int]:
+        """The last child and the devices of a first stage that holds so many samples."""
         caps = self.tables.caps(node) if isinstance(node, SeriesNode) else self.tables.caps(node)[None, None]
         for last in range(end - 1, i - 1, -1):
             for g, d in enumerate(self.degrees):
-                if d <= devices and needs[last + 1, own, devices - d] == goal <= caps[i, last, own, g]:
+                if d <= devices and needs[last + 1, own, devices - d] == held <= caps[i, last, own, g]:
                     return last, d
-        return None
-
-    def _below(
-        self, node: LeafNode | SeriesNode, entry: Entry, end: int, i: int, own: int, held: int, devices: int
-    ) -> Iterator[Decision]:
-        """What comes after a stage that holds `held` samples in configuration `own`."""
-        if i == end:
-            return
-        values, _ = self.tables.rows(node, entry, end)
-        for lower in range(len(values[i])):
-            below = int(values[i, lower, devices])
-            if below < NEVER and self.tables.menu.above(lower, below)[own] == held:
-                yield from self._row(node, entry, end, i, lower, devices)
-                return
-        raise AssertionError("a need comes from a row")
+        raise AssertionError("a value comes from a run")
 
     def _divided(
-        self, node: SeriesNode, entry: Entry, end: int, i: int, own: int, devices: int, goal: int
+        self, node: SeriesNode, entry: Entry, end: int, i: int, want: Want, devices: int
     ) -> Iterator[Decision]:
         """Child i is divided within itself, or its branches end in a stage that goes on after them."""
-        for used, lower, after in self._successors(node, entry, end, i + 1):
-            child = node.children[i]
-            if isinstance(child, LeafNode) or used > devices:
-                continue
-            if self.tables.table(child, after)[own, devices - used] == goal:
-                yield from self.stages(child, after, own, devices - used)
-                yield from self._row(node, entry, end, i + 1, lower, used)
-                return
+        child = node.children[i]
+        assert isinstance(child, ParallelNode), "a leaf begins a run"
+        values, needs = self.tables.rows(node, entry, end)
+        below_child = after_child(self.tables, node, entry, values, needs, i)
+        for below, counts in below_child.items():
+            for used in (d for d in range(devices + 1) if counts >> d & 1):
+                if self._can_branches(child, below, child.total, want, devices - used):
+                    yield from self.stages(child, below, want, devices - used)
+                    yield from self._row(node, entry, end, i + 1, tuple(enumerate(below)), used)
+                    return
         for absorption in node.absorbed:
             if absorption.position == i:
-                found = self._absorbing(node, absorption, entry, end, own, devices, goal)
+                found = self._absorbing(node, absorption, entry, end, want, devices)
                 if found is not None:
                     yield from found
                     return
         raise AssertionError("a value comes from a decision")
 
-    def _successors(self, node: SeriesNode, entry: Entry, end: int, i: int) -> Iterator[tuple[int, int, Entry]]:
-        """Devices of children i to end - 1, their first configuration, and how they look from above."""
-        if i == end:
-            yield 0, 0, entry
-            return
-        values, _ = self.tables.rows(node, entry, end)
-        for lower, row in enumerate(values[i]):
-            for used, held in enumerate(row.tolist()):
-                if held < NEVER:
-                    yield used, lower, (lower, held)
+    # ---- joins -------------------------------------------------------------------------------------------
 
     def _absorbing(
-        self, node: SeriesNode, absorption: Absorption, entry: Entry, end: int, own: int, devices: int, goal: int
+        self, node: SeriesNode, absorption: Absorption, entry: Entry, end: int, want: Want, devices: int
     ) -> Iterator[Decision] | None:
         _, needs = self.tables.rows(node, entry, end)
         starts = self.tables.absorbing_stages(absorption, needs, end)
         for (cut, stage, held), start in starts.items():
-            rest = self.tables.beside(node, absorption, cut, (stage, held))
-            for used in range(devices + 1):
-                if start[used] == 0 and rest[own, devices - used] == goal:
-                    return self._absorbed(node, absorption, entry, end, (cut, stage, held), own, used, devices - used)
+            below = self.tables.entry(stage, held)
+            for used in np.flatnonzero(start[: devices + 1] == 0).tolist():
+                others = self._share(node, absorption, cut, below, want, devices - used)
+                if others is not None:
+                    chosen = cut, stage, held
+                    return self._absorbed(node, absorption, entry, end, chosen, want, used, others, devices)
+        return None
+
+    def _share(
+        self, node: SeriesNode, absorption: Absorption, cut: int, below: Entry, want: Want, devices: int
+    ) -> int | None:
+        """Devices of the other branches beside what is left of the absorbed one; None: there are none that will do."""
+        parallel = node.children[absorption.position]
+        assert isinstance(parallel, ParallelNode)
+        count = drop_one(parallel.total, absorption.kind)
+        branch = parallel.kinds[absorption.kind]
+        for others in range(devices + 1) if cut else (devices,):
+            if self._can_branches(parallel, below, count, want, others) and (
+                not cut or self._can_row(branch, below, cut, want, devices - others)
+            ):
+                return others
         return None
 
     def _absorbed(
@@ -130,23 +172,24 @@ class Trace:
         entry: Entry,
         end: int,
         chosen: tuple[int, int, int],
-        own: int,
+        want: Want,
         used: int,
+        others: int,
         devices: int,
     ) -> Iterator[Decision]:
-        """`used` devices for the absorbing stage and what follows, `devices` for what stands beside and above it."""
+        """`used` devices for the absorbing stage and what follows, `others` for the other branches."""
         cut, stage, held = chosen
         parallel = node.children[absorption.position]
         assert isinstance(parallel, ParallelNode)
         pools = [list(group) for group in parallel.members]
         branch = pools[absorption.kind].pop()
-        inner: Entry = (stage, held)
+        below = self.tables.entry(stage, held)
         yield from self._absorbing_stage(node, absorption, entry, end, chosen, used, branch)
-        others, count = self._share(parallel, absorption, cut, inner, own, devices)
-        yield from self._parallel(parallel, inner, own, others, count, pools)
+        count = drop_one(parallel.total, absorption.kind)
+        yield from self._parallel(parallel, below, want, others, count, pools)
         if cut:
             assert isinstance(branch, SeriesNode)
-            yield from self._row(branch, inner, cut, 0, own, devices - others)
+            yield from self._row(branch, below, cut, 0, want, devices - used - others)
 
     def _absorbing_stage(
         self,
@@ -167,48 +210,43 @@ class Trace:
                 if d <= used and needs[first + run + 1, stage, used - d] == held <= caps[cut, run, stage, g]:
                     parts = (*series_children(branch)[cut:], *node.children[first : first + run + 1])
                     yield Decision(tuple(v for part in parts for v in part.operators), stage, d, held)
-                    yield from self._below(node, entry, end, first + run + 1, stage, held, used - d)
+                    yield from self._row(node, entry, end, first + run + 1, ((stage, held),), used - d)
                     return
         raise AssertionError("a start comes from a stage")
-
-    def _share(
-        self, parallel: ParallelNode, absorption: Absorption, cut: int, entry: Entry, own: int, devices: int
-    ) -> tuple[int, Vector]:
-        """Devices of the other branches beside what is left of the absorbed one."""
-        count = drop_one(parallel.total, absorption.kind)
-        if not cut:
-            return devices, count
-        branch = parallel.kinds[absorption.kind]
-        assert isinstance(branch, SeriesNode)
-        left = self.tables.rows(branch, entry, cut)[0][0][own]
-        others = self.tables.branches(parallel, entry, count)[own]
-        return min(range(devices + 1), key=lambda n: max(others[n], left[devices - n])), count
 
     # ---- parallel ----------------------------------------------------------------------------------------
 
     def _parallel(
-        self, node: ParallelNode, entry: Entry, own: int, devices: int, vector: Vector, pools: list[list[PricedNode]]
+        self, node: ParallelNode, entry: Entry, want: Want, devices: int, vector: Vector, pools: list[list[PricedNode]]
     ) -> Iterator[Decision]:
         """So many branches of each kind, taken from the pools."""
         while any(vector):
-            block, count = self._first_block(node, entry, own, devices, vector)
-            taken = [pool.pop() for pool, number in zip(pools, block, strict=True) for _ in range(number)]
+            number, count, vector = self._first_block(node, entry, want, devices, vector)
+            block = node.choices.blocks[number]
+            taken = [pool.pop() for pool, n in zip(pools, block, strict=True) for _ in range(n)]
             if len(taken) == 1:
-                yield from self.stages(taken[0], entry, own, count)
+                yield from self.stages(taken[0], entry, want, count)
             else:
-                held = int(self.tables.own_need(entry)[own])
-                yield Decision(tuple(v for branch in taken for v in branch.operators), own, count, held)
-            vector, devices = minus(vector, block), devices - count
+                own = self._group(node, entry, want, number - len(node.kinds), count)
+                yield Decision(tuple(v for branch in taken for v in branch.operators), own, count, entry[own])
+            devices -= count
 
     def _first_block(
-        self, node: ParallelNode, entry: Entry, own: int, devices: int, vector: Vector
-    ) -> tuple[Vector, int]:
+        self, node: ParallelNode, entry: Entry, want: Want, devices: int, vector: Vector
+    ) -> tuple[int, int, Vector]:
+        """Its number, its devices, and the branches that are left."""
         choices = node.choices
-        blocks, states = self.tables.branch_tables(node, entry)
         here = choices.states.index(vector)
-        goal = states[here, own, devices]
         for _, block, rest in choices.moves[choices.moves[:, 0] == here].tolist():
+            left = choices.states[rest]
             for count in range(devices + 1):
-                if max(blocks[block, own, count], states[rest, own, devices - count]) <= goal:
-                    return choices.blocks[block], count
+                if self._can_block(node, entry, block, want, count) and self._can_branches(
+                    node, entry, left, want, devices - count
+                ):
+                    return block, count, left
         raise AssertionError("a value comes from a block")
+
+    def _group(self, node: ParallelNode, entry: Entry, want: Want, group: int, devices: int) -> int:
+        """The configuration of a stage of several branches."""
+        usable = self.tables.usable_groups(node, entry)[group, :, self.degrees.index(devices)]
+        return next(own for own in np.flatnonzero(usable).tolist() if suits(self.tables.entry(own, entry[own]), want))

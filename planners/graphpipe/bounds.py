@@ -1,0 +1,277 @@
+"""What no plan can beat, proven without a search.
+
+It holds for every plan that the referee accepts (any convex stages, any edges between them, any k and any samples in
+flight) whose stages take their micro-batches from the sizes that `micro_batch` allows, all the same one unless
+`mixed_micro_batches`, and their numbers of devices from `degrees`. Let B be the mini-batch and D the devices; a
+*share* is a size b with a degree d; f and g are forward and backward time of operators for b / d samples. With one
+size for all stages each size has a bound of its own, and the least of them is the bound.
+
+Work. A stage with the share (b, d) takes at least (f(v) + g(v)) / b + sync(v, d) / B per sample for each v of its
+operators, sync being the time to synchronise v's weights; all its operators together take their sum, but for the
+latency of the synchronisation, which is paid once. So if T is the time per sample of the slowest stage, every
+operator v has a share with which it alone takes no longer than T, and the least d ((f(v) + g(v)) / b + sync(v, d) /
+B) over these shares, added up over all operators, is no more than D T. Moreover operators cannot be divided: of any m
+of them a stage with a share takes at most j, as many as of the quickest ones together take no longer than T and of
+those that need least memory fit with one micro-batch in flight, so m is at most D times the largest j / d of a share
+(tried for sets of operators that take longest). Shares that leave no memory for one micro-batch of v are none. No
+iteration is shorter than B times the least T of which all this is true, for transfers were left out.
+
+Paths. Take a path of operators. Stages form no circle and are convex, so it runs through a row of stages x_1, ...,
+x_p, each with a run of it, and their devices are at most D in all (D, where the path has all operators). A stage with
+r stages after it holds at least b + r b' samples in flight, b' being the smallest size (or B, if that is less), and
+must have the memory for its run; r is told apart up to a few. Let s_j be forward and backward time of the run of x_j
+for one micro-batch.
+
+For the time per sample let t_j be the transfers of x_j for the tensors at the two places where the path is cut. Then
+
+    (B / b_j) (s_j + t_j) + sync(x_j) <= B T.
+
+For an iteration of T let c_j be the delay from x_j to x_(j+1) and back. The first forward pass of x_j begins no
+sooner than one forward pass of each stage before it, one after the other, with the delays between them, and after the
+last backward pass of x_j each of them has a backward pass to do: both hold with micro-batches of any sizes, for the
+first samples and for the last ones. Between the two, x_j runs all its passes. So with w_j = (s_1 + c_1) + ... +
+(s_(j-1) + c_(j-1))
+
+    (B / b_j) s_j + max(w_j, sync(x_j)) <= T.
+
+The left side, times d_j, is time of the devices of x_j in which they do nothing for operators apart from the path.
+Summed up over j, with the least work of all other operators added, it is at most D times the right side. A dynamic
+program over (place on the path, devices used, stages that come after) keeps the least w_j and, apart from it, the
+least such sum. All operators are covered by paths that have none in common. The first and longest of them counts as
+above; of the others the bare passes count, with their transfers and without latencies and w_j, for a stage of several
+paths waits but once.
+
+How near: the time per sample of a chain without a limit of memory is the optimum. The iteration of a chain of D equal
+operators on D devices without transfers, undivided, is (B / b + D - 1) (f + g), which 1F1B attains, wherever the
+mini-batch has at least D - 1 micro-batches. Where memory is short and in graphs with many branches the bound is up to
+a third below the plans that are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...instances.graph_pipeline import GraphPipelineProblem
+from .configurations import allowed_degrees, micro_batches
+from .paths import Path, Shares, disjoint_paths, room_of
+
+Share = tuple[int, int]
+"""Samples of a micro-batch, and devices."""
+
+PRECISE = 1e-8
+"""Relative: how close the iteration's bound is to what the argument proves."""
+
+ROUNDING = 1e-12
+
+MOST_PACKED = 1000
+"""Operators in a set whose packing is looked at."""
+
+MOST_SETS = 64
+
+
+def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick: bool = False) -> float | None:
+    """For the options of a planner and its objective; None where no operator fits the memory. `quick`: no paths."""
+    objective = options.get("objective", "iteration")
+    arguments = [argument for argument in _arguments(problem, options) if argument.possible]
+    if not arguments:
+        return None
+    steady = objective == "time-per-sample"
+    arguments.sort(key=lambda argument: argument.simple(steady))
+    best = np.inf
+    for argument in arguments:
+        low = argument.simple(steady)
+        if low < best:
+            best = min(best, low if quick else argument.by_paths(steady, best))
+    return float(best) * (1 - ROUNDING) if best < np.inf else None
+
+
+def _arguments(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> list[Argument]:
+    """One for each micro-batch size, or one for all together."""
+    sizes = micro_batches(problem, options.get("micro_batch"))
+    which = options.get("degrees", "divisors")
+    shares = [tuple((b, d) for d in allowed_degrees([b], problem.devices, which)) for b in sizes]
+    if options.get("mixed_micro_batches"):
+        shares = [tuple(share for some in shares for share in some)]
+    return [Argument(problem, some) for some in shares]
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """The bounds for plans whose stages have these shares. Arrays are [operator, share]."""
+
+    problem: GraphPipelineProblem
+    shares: tuple[Share, ...]
+
+    @cached_property
+    def sizes(self) -> Any:
+        return np.array([float(b) for b, _ in self.shares])
+
+    @cached_property
+    def degrees(self) -> Any:
+        return np.array([d for _, d in self.shares])
+
+    @cached_property
+    def passes(self) -> Any:
+        """Forward and backward time of one micro-batch; infinite where it does not fit the memory."""
+        curves: dict[Any, list[float]] = {}
+        for x in self.problem.operators:
+            if (x.forward, x.backward) not in curves:
+                curves[x.forward, x.backward] = [x.forward(b / d) + x.backward(b / d) for b, d in self.shares]
+        times = np.array([curves[x.forward, x.backward] for x in self.problem.operators])
+        return np.where(self._fits(), times, np.inf)
+
+    def _fits(self) -> Any:
+        return self.bytes <= room_of(self.problem)
+
+    @property
+    def bytes(self) -> Any:
+        """Of a device, with one micro-batch in flight."""
+        stash = np.array([x.stash_bytes for x in self.problem.operators])[:, None]
+        return self.problem.weight_copies * self.weights[:, None] + stash * (self.sizes / self.degrees)
+
+    @cached_property
+    def weights(self) -> Any:
+        return np.array([x.weight_bytes for x in self.problem.operators])
+
+    @cached_property
+    def synchronisation(self) -> tuple[Any, Any]:
+        """For each share: seconds per byte of weights, and latency."""
+        links = [self.problem.inner_link(d) for _, d in self.shares]
+        rates = [
+            0.0 if d == 1 or link.bandwidth is None else 2 * (d - 1) / d / link.bandwidth
+            for (_, d), link in zip(self.shares, links, strict=True)
+        ]
+        latencies = [0.0 if d == 1 else link.latency_s for (_, d), link in zip(self.shares, links, strict=True)]
+        return np.array(rates), np.array(latencies)
+
+    @property
+    def possible(self) -> bool:
+        return bool(np.isfinite(self.passes).any(axis=1).all()) and self._packs(np.inf)
+
+    # ---- work --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _together(self) -> Any:
+        """Time of each operator per sample, without the latency of synchronisation."""
+        return self.passes / self.sizes + self.weights[:, None] * self.synchronisation[0] / self.problem.mini_batch
+
+    @cached_property
+    def _alone(self) -> Any:
+        """Where it is all of a stage."""
+        return self._together + self.synchronisation[1] / self.problem.mini_batch
+
+    def spread(self, time: float, synchronised: bool = True, over: Any = slice(None)) -> float:
+        """The work of all devices per sample, where no operator takes longer than `time`; `over`: for these alone."""
+        work = (self._together if synchronised else self.passes / self.sizes)[over] * self.degrees
+        return float(np.where(self._alone[over] <= time * (1 + ROUNDING), work, np.inf).min(axis=1).sum())
+
+    @cached_property
+    def _work(self) -> float:
+        """The bound on the time per sample without paths."""
+        low = self._evenly_spread
+        return low if not low else self._smallest(low, np.inf, self._packs)
+
+    def _smallest(self, low: float, high: float, possible: Callable[[float], bool]) -> float:
+        """What is possible at some time is so from there on; just below the first such time, or `low` if it is one."""
+        if possible(low):
+            return low
+        if not np.isfinite(high):
+            high = 2 * low
+            while not possible(high):
+                low, high = high, 2 * high
+        while high - low > PRECISE * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if possible(middle) else (middle, high)
+        return low
+
+    @cached_property
+    def _evenly_spread(self) -> float:
+        """All operators keep below T, and all work below D T."""
+        times = np.unique(self._alone[np.isfinite(self._alone)])
+        devices = self.problem.devices
+        low, high = int(np.searchsorted(times, self._alone.min(axis=1).max())), len(times) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.spread(float(times[middle])) <= devices * times[middle]:
+                high = middle
+            else:
+                low = middle + 1
+        # Before times[low] the work is that of the step before, which may still be the smaller T.
+        candidates = [max(float(times[low]), self.spread(float(times[low])) / devices)]
+        if low and np.isfinite(before := self.spread(float(times[low - 1])) / devices):
+            candidates.append(max(float(times[low - 1]), before))
+        return min(candidates)
+
+    @cached_property
+    def _packing(self) -> list[tuple[int, Any, Any]]:
+        """(m, times of the j quickest of m operators, how many of them fit the memory): [j, share], [share]."""
+        together = self._together
+        order = np.argsort(-self._alone.min(axis=1), kind="stable")[:MOST_PACKED]
+        numbers = np.unique(np.linspace(1, len(order), min(len(order), MOST_SETS)).round().astype(int)).tolist()
+        found = []
+        for m in numbers:
+            times = np.cumsum(np.sort(together[order[:m]], axis=0), axis=0)
+            memory = np.cumsum(np.sort(self.bytes[order[:m]], axis=0), axis=0)
+            fitting = (memory <= room_of(self.problem)).sum(axis=0)
+            found.append((m, times + self.synchronisation[1] / self.problem.mini_batch, fitting))
+        return found
+
+    def _packs(self, time: float) -> bool:
+        """Are there devices enough for the indivisible operators?"""
+        most = time * (1 + ROUNDING)
+        for m, times, fitting in self._packing:
+            taken = np.minimum(((times <= most) & np.isfinite(times)).sum(axis=0), fitting)
+            if self.problem.devices * (taken / self.degrees).max() * (1 + ROUNDING) < m:
+                return False
+        return True
+
+    # ---- paths -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _paths(self) -> list[Path]:
+        least = self.passes.min(axis=1).tolist()
+        shares = Shares(self.sizes, self.degrees.astype(np.int64), *self.synchronisation)
+        return [Path(self.problem, shares, some, self.passes[some]) for some in disjoint_paths(self.problem, least)]
+
+    @cached_property
+    def _looked_at(self) -> tuple[list[Path], list[int]]:
+        """The paths whose stages are looked at, and all other operators."""
+        alone = len(self.passes) == 1
+        paths = [path for path in self._paths if path.short_enough and (alone or len(path.operators) > 1)]
+        seen = {v for path in paths for v in path.operators}
+        return paths, [v for v in range(len(self.passes)) if v not in seen]
+
+    def simple(self, steady: bool) -> float:
+        """All work, and the longest path of one micro-batch."""
+        if steady:
+            return self._work
+        longest = self._paths[0].passes.min(axis=1).sum()
+        return max(self.problem.mini_batch * self._work, float(longest))
+
+    def by_paths(self, steady: bool, enough: float) -> float:
+        """The bound, or anything from `enough` up where it is no less than that; infinite: there are no plans."""
+
+        def possible(time: float) -> bool:
+            return self._possible(time, steady)
+
+        low = self.simple(steady)
+        if not low:
+            return low
+        if not possible(enough):
+            return enough
+        return self._smallest(low, enough, possible)
+
+    def _possible(self, time: float, steady: bool) -> bool:
+        """May there be a plan whose slowest stage, or iteration, takes no longer than `time`?"""
+        devices, batch = self.problem.devices, self.problem.mini_batch
+        longest = time * batch if steady else time
+        paths, others = self._looked_at
+        work = batch * self.spread(longest / batch, steady, others)
+        for n, path in enumerate(paths):
+            work += path.steady(longest, n == 0) if steady else path.iteration(longest, n == 0)
+        return work <= devices * longest * (1 + ROUNDING) and work < np.inf
