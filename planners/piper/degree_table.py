@@ -84,8 +84,9 @@ def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) ->
         raise InputError(
             "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or no table"
         )
-    if path is not None and Path(path).suffix.lower() != ".csv":
-        canvas.format_of(path)
+    if path is not None and Path(path).suffix.lower().lstrip(".") not in ("csv", *canvas.FORMATS):
+        ending = Path(path).suffix or "nothing"
+        raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv, .svg or .png", str(path))
 
 
 def write_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
@@ -103,23 +104,23 @@ def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
     values = np.array([[np.nan if time is None else time for time in row] for row in table.times])
     with canvas.canvas(10.0, 4.2) as figure:
         left, right = figure.subplots(1, 2)
-        _colours(figure, left, np.log10(values))
+        _colours(figure, left, np.log10(values), table)
         for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
             right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
         right.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"time per micro-batch {_unit(table)}".rstrip())
-        right.legend(title="sum of degrees at most", fontsize=8)
+        right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         right.grid(True, which="both", linewidth=0.3)
-        figure.suptitle(table.name or "")
+        figure.suptitle(canvas.legible(table.name or ""))
         canvas.write_picture(figure, path)
 
 
-def _colours(figure: Any, axes: Any, logarithms: Any) -> None:
+def _colours(figure: Any, axes: Any, logarithms: Any, table: DegreeTable) -> None:
     k, s = logarithms.shape
     image = axes.imshow(
         logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
     )
     axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-    figure.colorbar(image, ax=axes, label="log10 of the time per micro-batch")
+    figure.colorbar(image, ax=axes, label=f"log10 of the time per micro-batch {_unit(table)}".rstrip())
 
 
 def curves(most: int) -> list[int]:
