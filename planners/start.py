@@ -127,10 +127,17 @@ def _try_quick(
         return
     try:
         plan = entry.load().plan(request).plan
+    except KeyboardInterrupt:
+        _take(name, request.board.plan, problem, rules, board, start)
+        raise
     except Exception as error:
         _log.debug("%s failed", name, exc_info=True)
         start.messages.append(f"the quick planner {name} failed: {type(error).__name__}: {error}")
         return
+    _take(name, plan, problem, rules, board, start)
+
+
+def _take(name: str, plan: Plan | None, problem: Problem, rules: Rules, board: Board, start: Start) -> None:
     ruling = None if plan is None else rule(problem, plan, rules)
     if ruling is not None and ruling.value is not None:
         start.take(ruling.plan, name, ruling.value, board)

@@ -11,6 +11,7 @@ from ..instances.result import Found, Result, Stop
 from ..instances.staging import StagingProblem
 from ..planners.referees import Rules, referee_of
 from .console import out, styled
+from .drawing_shapes import several
 from .progress import number
 
 
@@ -126,7 +127,7 @@ def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], 
     elif violations:
         for violation in violations:
             console.print(styled(f"  - {violation}"))
-        console.print(styled(f"verified: no, {len(violations)} violations", "bold red"))
+        console.print(styled(f"verified: no, {several(len(violations), 'violation')}", "bold red"))
     else:
         value = number(referee_of(problem).value(problem, plan, rules))
         unit = f" {problem.time_unit}" if problem.time_unit else ""

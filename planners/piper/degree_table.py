@@ -16,6 +16,7 @@ from ...instances.errors import InputError
 from ...instances.io import write_bytes_atomically
 from ...instances.staging import StagingProblem
 from ..pictures import canvas
+from .model import PiperModel
 from .search import Search
 
 MAX_ENTRIES = 100_000_000
@@ -62,10 +63,8 @@ def table_of(search: Search) -> DegreeTable:
     import numpy as np
 
     problem, model = search.model.problem, search.model
-    # A stage takes at least as many devices as replicas, so no sum exceeds the devices.
-    most = min(problem.devices, problem.micro_batches)
-    if model.downsets * (most + 1) * (problem.devices + 1) > MAX_ENTRIES:
-        raise InputError("devices", "make too large a table with this network", "ask for fewer devices")
+    check_size(model)
+    most = _most(problem)
     values = np.empty((model.downsets, most + 1, problem.devices + 1))
     values[0] = 0.0
     fill, undecided = search.function("fill_values"), 0
@@ -76,6 +75,18 @@ def table_of(search: Search) -> DegreeTable:
     final: list[list[float]] = values[-1, 1:, 1:].T.tolist()
     times = tuple(tuple(value if math.isfinite(value) else None for value in row) for row in final)
     return DegreeTable(times, search.exact and not undecided, problem.name, problem.time_unit)
+
+
+def _most(problem: StagingProblem) -> int:
+    """A stage takes at least as many devices as replicas, so no sum exceeds the devices."""
+    return min(problem.devices, problem.micro_batches)
+
+
+def check_size(model: PiperModel) -> None:
+    """Refused before the search, too: what it would find would be lost."""
+    problem = model.problem
+    if model.downsets * (_most(problem) + 1) * (problem.devices + 1) > MAX_ENTRIES:
+        raise InputError("devices", "make too large a table with this network", "ask for fewer devices or drop --table")
 
 
 def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) -> None:
