@@ -80,7 +80,9 @@ def load_packaged_staging(name: str) -> StagingProblem:
 
 def _read(name: str, kind: str) -> Any:
     if name not in packaged_names(kind):
-        raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(packaged_names(kind))}.")
+        raise UsageError(
+            f"There is no packaged {kind} problem {name!r}; choose one of {', '.join(packaged_names(kind))}."
+        )
     return json.loads(_folder().joinpath(f"{name}.json").read_text("utf-8"))
 
 

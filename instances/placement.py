@@ -26,7 +26,7 @@ from .checks import check_distinct
 from .checks import check_id as check_id
 from .checks import check_text as check_text
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
-from .errors import InputError, show
+from .errors import InputError, UsageError, show
 from .graph import adjacency, check_acyclic, topological_order
 
 MAX_NODES = 1_000_000
@@ -354,3 +354,10 @@ def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> 
             f"an accelerator's {limit:.12g} and there is no CPU",
             "give more memory, split the class or add a CPU",
         )
+
+
+def refuse_other_kinds(problem: PlacementProblem, what: str) -> None:
+    """Referees of other kinds of problems have other names."""
+    if problem.kind != PlacementProblem.kind:
+        remedy = f"use {what}_stages" if problem.kind == "staging" else "use the referee of its kind"
+        raise UsageError(f"{what} is for placement problems and this is a {problem.kind} problem; {remedy}.")

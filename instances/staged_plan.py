@@ -12,6 +12,14 @@ from .fields import as_object, join, require, require_list
 from .plan import ids_from_json
 
 
+def counted(configurations: Mapping[NodeId, str]) -> str:
+    """How many layers of a stage run in which configuration, in words."""
+    counts: dict[str, int] = {}
+    for way in configurations.values():
+        counts[way] = counts.get(way, 0) + 1
+    return ", ".join(f"{count} {way}" for way, count in counts.items())
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
     """Layers that `data_parallel` groups of `tensor_parallel` devices run, group by group for different batches."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .formulations.contract import Formulation as Formulation
     from .formulations.contract import OptionSpec as OptionSpec
     from .instances.catalogue import load_packaged as load_packaged
+    from .instances.catalogue import load_packaged_staging as load_packaged_staging
     from .instances.catalogue import packaged_names as packaged_names
     from .instances.cluster import AcceleratorType as AcceleratorType
     from .instances.cluster import Level as Level
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .instances.plan import PlacementPlan as PlacementPlan
     from .instances.referee import evaluate as evaluate
     from .instances.referee import verify as verify
+    from .instances.referee.staged import evaluate_stages as evaluate_stages
+    from .instances.referee.staged import verify_stages as verify_stages
     from .instances.result import Found as Found
     from .instances.result import Result as Result
     from .instances.result import Stop as Stop
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from .instances.simulation.simulate import simulate as simulate
     from .instances.stage_graph import GraphStage as GraphStage
     from .instances.stage_graph import StageGraphPlan as StageGraphPlan
+    from .instances.staged_plan import StagedPlan as StagedPlan
+    from .instances.staging import StagingProblem as StagingProblem
     from .planners.beaumont.smallest_memory import SmallestMemory as SmallestMemory
     from .planners.beaumont.smallest_memory import smallest_memory as smallest_memory
     from .planners.contract import Planner as Planner
@@ -57,7 +62,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "formulations.contract": ("Formulation", "OptionSpec"),
-    "instances.catalogue": ("load_packaged", "packaged_names"),
+    "instances.catalogue": ("load_packaged", "load_packaged_staging", "packaged_names"),
     "instances.cluster": ("AcceleratorType", "Level"),
     "instances.errors": ("InputError", "PipeplanError", "UsageError"),
     "instances.graph_pipeline": ("GraphPipelineProblem",),
@@ -65,10 +70,13 @@ _HOMES = {
     "instances.placement": ("Node", "PlacementProblem"),
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
     "instances.referee": ("evaluate", "verify"),
+    "instances.referee.staged": ("evaluate_stages", "verify_stages"),
     "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "instances.simulation.simulate": ("simulate",),
     "instances.stage_graph": ("GraphStage", "StageGraphPlan"),
+    "instances.staged_plan": ("StagedPlan",),
+    "instances.staging": ("StagingProblem",),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
     "planners.sensitivity": ("Sensitivity", "sensitivity"),

@@ -3,12 +3,12 @@
 A plan of either method is a fact (the referee recomputed it), a bound is a proof. They contradict each other where a
 bound of one is above a plan of the other that the bound is meant for, or where one says that there is no plan.
 The dynamic program plans chains of stages; its plans are plans of the problem without contiguity as well, while its
-bounds hold for chains alone.
+bounds hold for chains alone. Piper's program and its models answer the same question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..formulations.contract import Problem
@@ -18,23 +18,25 @@ from ..instances.result import PROVEN_TOLERANCE, Result, Stop
 from .choice import Method, lacks
 from .judge import Rules
 from .registry import PLANNERS
-from .rules import LATENCY
+from .rules import FLUSH, LATENCY
 
-CROSS_PLANNER = "dp"
+CROSS_PLANNERS: Mapping[str, str] = {"placement": "dp", "staging": "dp-piper"}
+"""By kind of problem, the program that is checked by the best formulation, and checks all other methods."""
 
 Solve = Callable[..., Result]
 
 
 def other_method(problem: Problem, method: Method) -> dict[str, Any]:
     """By which names the other method is asked for."""
-    if problem.kind != PLANNERS[CROSS_PLANNER].problem_kind:
+    program = CROSS_PLANNERS.get(problem.kind)
+    if program is None:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
-    if method.options.get("objective") == LATENCY:
-        raise UsageError("There is no cross-check for latency; drop --cross-check.")
-    if method.planner.name == CROSS_PLANNER:
+    if method.options.get("objective") in (LATENCY, FLUSH):
+        raise UsageError(f"There is no cross-check for {method.options['objective']}; drop --cross-check.")
+    if method.planner.name == program:
         names, entry = {"formulation": BEST_FOR_KIND[problem.kind]}, FORMULATIONS[BEST_FOR_KIND[problem.kind]]
     else:
-        names, entry = {"planner": CROSS_PLANNER}, PLANNERS[CROSS_PLANNER]
+        names, entry = {"planner": program}, PLANNERS[program]
     missing = lacks(entry, problem)
     if missing is not None:
         raise UsageError(
@@ -46,7 +48,8 @@ def other_method(problem: Problem, method: Method) -> dict[str, Any]:
 def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, solve: Solve) -> dict[str, Any]:
     """The other method's answer, and what in it contradicts `result` (None: nothing)."""
     names = other_method(problem, method)
-    other = solve(problem, **names, options={"objective": rules.objective})
+    question = {"semantics": rules.semantics} if problem.kind == "staging" else {"objective": rules.objective}
+    other = solve(problem, **names, options=question)
     return {
         **names,
         "stop": str(other.stop),

@@ -28,7 +28,13 @@ def _chain(problem: Any, options: Mapping[str, Any], limits: SolveOptions, prove
     return explain(problem, options, limits, proven)
 
 
-_REASONS: Mapping[str, Reasons] = {"chain": _chain}
+def _staging(problem: Any, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+    from .piper.too_little import explain
+
+    return explain(problem, options, limits, proven)
+
+
+_REASONS: Mapping[str, Reasons] = {"chain": _chain, "staging": _staging}
 
 
 def reasons(problem: Problem, method: Method, stop: Stop, limits: SolveOptions, board: Board) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ DP_FOR_LATENCY = "latency-dp"
 DP = "dp"
 """Whose plan is offered where the user asks for it: the optimum among chains, in general."""
 
+DP_BY_KIND: Mapping[str, str] = {"placement": DP, "staging": "dp-piper"}
+
 
 @dataclass
 class Start:
@@ -76,12 +78,12 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
         _check_takes_start(method)
         if method.planner.name == DP:
             raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
-        if PLANNERS[DP].problem_kind != problem.kind:
-            raise UsageError(f"--warm-start {DP} is for {PLANNERS[DP].problem_kind} problems; drop it.")
+        if problem.kind not in DP_BY_KIND:
+            raise UsageError(f"--warm-start {DP} is for {' and '.join(DP_BY_KIND)} problems; drop it.")
     quick: tuple[str, ...] = ()
     if wish == "auto" and method.formulation is not None:
         quick = QUICK_FOR_LATENCY if rules.latency else QUICK_PLANNERS.get(problem.kind, ())
-    for name in (DP_FOR_LATENCY if rules.latency else DP,) if wish == DP else quick:
+    for name in (DP_FOR_LATENCY if rules.latency else DP_BY_KIND[problem.kind],) if wish == DP else quick:
         if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem
             _try_quick(name, problem, method.options, rules, limits, board, start)
     return start
@@ -125,10 +127,17 @@ def _try_quick(
         return
     try:
         plan = entry.load().plan(request).plan
+    except KeyboardInterrupt:
+        _take(name, request.board.plan, problem, rules, board, start)
+        raise
     except Exception as error:
         _log.debug("%s failed", name, exc_info=True)
         start.messages.append(f"the quick planner {name} failed: {type(error).__name__}: {error}")
         return
+    _take(name, plan, problem, rules, board, start)
+
+
+def _take(name: str, plan: Plan | None, problem: Problem, rules: Rules, board: Board, start: Start) -> None:
     ruling = None if plan is None else rule(problem, plan, rules)
     if ruling is not None and ruling.value is not None:
         start.take(ruling.plan, name, ruling.value, board)

@@ -184,7 +184,8 @@ def _published_layer(where: str, value: object, ids: Mapping[str, NodeId]) -> La
     lists = require_object(where, data, "TMPCs")
     ways = {
         _degree(f"{where}.TMPCs", t): tuple(
-            _published_way(f"{where}.TMPCs.{t}[{j}]", way, ids) for j, way in enumerate(as_list(where, entries))
+            _published_way(f"{where}.TMPCs.{t}[{j}]", way, ids)
+            for j, way in enumerate(as_list(f"{where}.TMPCs.{t}", entries))
         )
         for t, entries in lists.items()
     }

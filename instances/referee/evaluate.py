@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import show
-from ..placement import PlacementProblem
+from ..placement import PlacementProblem, refuse_other_kinds
 from ..plan import DeviceType, PlacementPlan
 from .assignment import NotAnAssignmentError as NotAnAssignmentError
 from .assignment import check_computable, device_of_nodes, time_of
@@ -90,6 +90,7 @@ def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluat
 
     All sums are exactly rounded, so they depend neither on the order of nodes nor of devices.
     """
+    refuse_other_kinds(problem, "evaluate")
     owner = device_of_nodes(problem, plan)
     check_computable(problem, plan)
     tree = tree_of(plan)

@@ -257,5 +257,5 @@ def _memory(problem: StagingProblem, plan: StagedPlan, semantics: str) -> Iterat
             yield Violation(
                 "memory",
                 f"A device of stage {number} holds {cost.memory_bytes:.12g} bytes with {cost.in_flight} micro-batches "
-                f"in flight, {cost.memory_bytes - limit:.6g} more than its memory of {limit:.12g} bytes.",
+                f"in flight, {cost.memory_bytes - limit:.12g} more than its memory of {limit:.12g} bytes.",
             )

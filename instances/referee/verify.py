@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import show
-from ..placement import NodeId, PlacementProblem
+from ..placement import NodeId, PlacementProblem, refuse_other_kinds
 from ..plan import Device, PlacementPlan
 from .assignment import DEVICE_TYPES, other_type_of
 from .pieces import circle_in_words, given_pieces, partition_fault, units
@@ -57,6 +57,7 @@ def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "no
     """
     if contiguity not in CONTIGUITIES:
         raise ValueError(f"unknown contiguity {show(contiguity)}; known: {', '.join(CONTIGUITIES)}")
+    refuse_other_kinds(problem, "verify")
     owner = _first_places(problem, plan)
     found = [*_devices(problem, plan)]
     found += [Violation("replication", message) for message in replication_faults(problem, plan)]

@@ -11,6 +11,7 @@ from ..instances.result import Found, Result, Stop
 from ..instances.staging import StagingProblem
 from ..planners.referees import Rules, referee_of
 from .console import out, styled
+from .drawing_shapes import several
 from .progress import number
 
 
@@ -82,13 +83,17 @@ def _run_facts(result: Result, problem: Problem) -> dict[str, Any]:
         "method": method,
         "stop": str(result.stop),
         "found": _found(result),
-        "objective": f"{number(result.objective, 'none')} {problem.time_unit or ''}".rstrip(),
+        "objective": _value(result.objective, problem.time_unit),
         "bound": number(result.bound, "none"),
         "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
         "start": _start(result),
         **_cross_check(result),
         "seconds": seconds,
     }
+
+
+def _value(value: float | None, unit: str | None) -> str:
+    return "none" if value is None else f"{number(value)} {unit or ''}".rstrip()
 
 
 def _cross_check(result: Result) -> dict[str, str]:
@@ -122,7 +127,7 @@ def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], 
     elif violations:
         for violation in violations:
             console.print(styled(f"  - {violation}"))
-        console.print(styled(f"verified: no, {len(violations)} violations", "bold red"))
+        console.print(styled(f"verified: no, {several(len(violations), 'violation')}", "bold red"))
     else:
         value = number(referee_of(problem).value(problem, plan, rules))
         unit = f" {problem.time_unit}" if problem.time_unit else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from ..instances.leveled_plan import LeveledPlan, LeveledStage
-from ..instances.referee.staged_levels import LeafCost, LevelCost, evaluate_leveled
+from ..instances.leveled_plan import LeveledPlan
+from ..instances.referee.leveled_rows import LeveledRow, leveled_rows
+from ..instances.referee.staged_levels import LeafCost, evaluate_leveled
+from ..instances.staged_plan import counted
 from ..instances.staging import StagingProblem
 from ..planners.rules import Rules
 from .console import can_draw, out, styled
@@ -22,10 +23,9 @@ def draw(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> None:
     evaluation = evaluate_leveled(problem, plan, rules.hierarchy)
     table = new_table()
     columns(table, "stage,level,layers,d,t,share,load,in flight,memory,full,binds,", left="stage,share,binds")
-    leaves = iter(evaluation.leaves)
-    rows = list(_rows(problem, plan.stages, evaluation.stages, leaves, evaluation.time_per_micro_batch, ""))
+    rows = list(leveled_rows(plan, evaluation))
     for row in rows[:MAX_DEVICES_DRAWN]:
-        table.add_row(*row)
+        table.add_row(*_cells(problem, row, evaluation.time_per_micro_batch))
     console = out()
     console.print(table)
     if len(rows) > MAX_DEVICES_DRAWN:
@@ -33,36 +33,26 @@ def draw(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> None:
     unit = f" {problem.time_unit}" if problem.time_unit else ""
     console.print(styled(f"a load is the largest over its levels: {number(evaluation.time_per_micro_batch)}{unit}"))
     console.print(styled(f"{several(len(evaluation.leaves), 'stage')} of level 1; copies sum to {evaluation.degrees}"))
+    for row in rows[:MAX_DEVICES_DRAWN]:
+        if row.leaf is not None:
+            console.print(styled(f"stage {row.name}: {counted(row.stage.configurations)}"))
 
 
-def _rows(
-    problem: StagingProblem,
-    stages: tuple[LeveledStage, ...],
-    costs: tuple[LevelCost, ...],
-    leaves: Iterator[LeafCost],
-    largest: float,
-    indent: str,
-    scale: float = 1.0,
-) -> Iterator[list[Any]]:
-    """Depth first; `scale` turns a load inside copies into time per micro-batch of the whole."""
-    deeper = indent + ("│ " if can_draw("│") else "| ")
-    for number_, (stage, cost) in enumerate(zip(stages, costs, strict=True)):
-        load = cost.load * scale
-        slowest = load >= largest * (1 - EQUAL)
-        leaf = next(leaves) if cost.level == 1 else None
-        yield [
-            styled(f"{indent}{number_}", "bold" if slowest else ""),
-            str(cost.level),
-            str(len(stage.nodes)),
-            str(stage.data_parallel),
-            str(stage.tensor_parallel) if leaf else "",
-            styled(bar(load, largest), "red" if slowest else "cyan"),
-            f"{load:.4g}",
-            *_memory(problem, leaf),
-            styled(", ".join(cost.binds)),
-            styled("<--" if slowest else "", "bold red"),
-        ]
-        yield from _rows(problem, stage.children, cost.children, leaves, largest, deeper, scale / stage.data_parallel)
+def _cells(problem: StagingProblem, row: LeveledRow, largest: float) -> list[Any]:
+    slowest = row.load >= largest * (1 - EQUAL)
+    indent = ("│ " if can_draw("│") else "| ") * (len(row.path) - 1)
+    return [
+        styled(f"{indent}{row.path[-1]}", "bold" if slowest else ""),
+        str(row.cost.level),
+        str(len(row.stage.nodes)),
+        str(row.stage.data_parallel),
+        str(row.stage.tensor_parallel) if row.leaf else "",
+        styled(bar(row.load, largest), "red" if slowest else "cyan"),
+        f"{row.load:.4g}",
+        *_memory(problem, row.leaf),
+        styled(", ".join(row.cost.binds)),
+        styled("<--" if slowest else "", "bold red"),
+    ]
 
 
 def _memory(problem: StagingProblem, leaf: LeafCost | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..instances.referee.staged import StageCost, evaluate_stages, type_of
-from ..instances.staged_plan import PlannedStage, StagedPlan
+from ..instances.staged_plan import PlannedStage, StagedPlan, counted
 from ..instances.staging import StagingProblem
 from ..planners.rules import FLUSH, Rules
 from .console import out, styled
@@ -61,7 +61,7 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
         console.print(styled(f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"))
     console.print(styled(f"bottleneck: stage {slowest} with load {number(evaluation.time_per_micro_batch)}{unit}"))
     for number_, stage in enumerate(plan.stages[:MAX_DEVICES_DRAWN]):
-        ways = ", ".join(f"{count} {way}" for way, count in _ways(stage).items())
+        ways = counted(stage.configurations)
         console.print(styled(f"stage {number_}: {ways}; {binds(evaluation.stages[number_])}"))
 
 
@@ -85,13 +85,6 @@ def _row(
         f"{100 * cost.memory_bytes / memory:.0f}%" if memory else "-",
         styled("<--" if slowest else "", "bold red"),
     ]
-
-
-def _ways(stage: PlannedStage) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for way in stage.configurations.values():
-        counts[way] = counts.get(way, 0) + 1
-    return counts
 
 
 def binds(cost: StageCost) -> str:

@@ -6,7 +6,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from ..instances.generators import GENERATORS, Parameter
 from ..instances.graph_models.models import GRAPH_MODELS, GraphModel
 from ..instances.graph_pipeline import GraphPipelineProblem
 from ..instances.placement import PlacementProblem
+from ..instances.staging import StagingProblem
 from . import quantities
 from .arguments import Json, check_output
 from .console import out, print_json, styled
@@ -24,13 +25,20 @@ from .lists import print_table
 from .referee_options import one_of
 from .signatures import option, with_options
 
+if TYPE_CHECKING:
+    from ..instances.workloads import Hardware, Link
+
+Made = PlacementProblem | GraphPipelineProblem | StagingProblem
+
 PANEL = "Parameters (`plan generate` alone tells whose they are)"
 
-KINDS = ("placement", "graph-pipeline")
+KINDS = ("placement", "graph-pipeline", "staging")
 NETWORK_PARAMETERS = (
-    Parameter("kind", "text", "placement", "of problem: placement or graph-pipeline (always training)"),
+    Parameter("kind", "text", "placement", "of problem: placement, graph-pipeline or staging (both always training)"),
     Parameter("mini_batch", "int", None, "graph pipelines: samples between two updates of the weights"),
-    Parameter("batch", "int", None, "samples in a batch; default: the network's usual number"),
+    Parameter("micro_batches", "int", None, "stagings: micro-batches in a batch; default: 8 for each device"),
+    Parameter("merge", "flag", True, "stagings: one layer for each block of the network, else for each operator"),
+    Parameter("batch", "int", None, "samples in a (micro-)batch; default: the network's usual number"),
     Parameter("hardware", "text", "v100-16gb", "the accelerator: v100-16gb, a100-40gb, ..."),
     Parameter("link", "text", "pcie3-x16", "how it is joined to the host: pcie3-x16, pcie4-x16, ..."),
     Parameter("accelerators", "int", 4, "how many accelerators"),
@@ -48,6 +56,10 @@ GRAPH_PARAMETERS = (
     Parameter("half_samples", "float", None, "samples on which a device runs at half its rate; default: the model's"),
     Parameter("join", "flag", True, "case study: with the concatenation at the end"),
 )
+KIND_OF = {"mini_batch": "graph-pipeline", "micro_batches": "staging", "merge": "staging"}
+"""Parameters of networks that are for one kind of problem alone."""
+TRAINED = {"graph-pipeline": ("batch", "cpus", "training"), "staging": ("cpus", "training")}
+"""What says nothing about kinds that always train on devices alone; a graph pipeline has times for all batches."""
 OPTION_OF = {"accelerators": "--devices", "memory_bytes": "--memory"}
 """Where the command line has a word of its own, the same as in other commands."""
 _TYPES: dict[str, type] = {"flag": bool, "int": int, "float": float, "text": str, "size": float}
@@ -148,13 +160,15 @@ def _make_chain(name: str, given: Mapping[str, Any], output: str | None, json: b
         out().print(styled(line), soft_wrap=True)
 
 
-def _size(problem: PlacementProblem | GraphPipelineProblem) -> str:
+def _size(problem: Made) -> str:
     if isinstance(problem, PlacementProblem):
         return f"{len(problem.nodes)} nodes"
+    if isinstance(problem, StagingProblem):
+        return f"{len(problem.layers)} layers"
     return f"{len(problem.operators)} operators"
 
 
-def _build(name: str, given: Mapping[str, Any]) -> PlacementProblem | GraphPipelineProblem:
+def _build(name: str, given: Mapping[str, Any]) -> Made:
     from ..instances.workloads import WORKLOADS
 
     if name in GENERATORS:
@@ -194,9 +208,8 @@ def _graph_model(model: GraphModel, given: dict[str, Any]) -> GraphPipelineProbl
     return problem.replace(memory_bytes=None) if no_limit else problem
 
 
-def _network(name: str, given: dict[str, Any]) -> PlacementProblem | GraphPipelineProblem:
-    from ..instances.graph_models import to_graph_pipeline
-    from ..instances.workloads import DEVICES, LINKS, build, to_placement
+def _network(name: str, given: dict[str, Any]) -> Made:
+    from ..instances.workloads import DEVICES, LINKS
 
     defaults = {parameter.name: parameter.default for parameter in NETWORK_PARAMETERS}
     values = {**defaults, **given}
@@ -210,38 +223,54 @@ def _network(name: str, given: dict[str, Any]) -> PlacementProblem | GraphPipeli
     no_limit = values["memory_bytes"] == math.inf
     if no_limit:
         values["memory_bytes"] = None
-    kind, mini_batch = one_of("--kind", values.pop("kind"), KINDS), values.pop("mini_batch")
-    problem: PlacementProblem | GraphPipelineProblem
-    if kind == "graph-pipeline":
-        _refuse_of_placements(given)
-        problem = to_graph_pipeline(
-            build(name, batch),
-            DEVICES[hardware],
-            LINKS[link],
-            devices=values["accelerators"],
-            mini_batch=32 * values["accelerators"] if mini_batch is None else mini_batch,
-            memory_bytes=values["memory_bytes"],
-        )
-    elif mini_batch is not None:
-        raise UsageError("--mini-batch is for graph pipelines; give --kind graph-pipeline as well, or drop it.")
-    else:
-        problem = to_placement(build(name, batch), DEVICES[hardware], LINKS[link], **values)
+    kind = one_of("--kind", values.pop("kind"), KINDS)
+    _refuse_of_other_kinds(kind, given)
+    problem = _lowered(kind, name, batch, DEVICES[hardware], LINKS[link], values)
     return problem.replace(memory_bytes=None) if no_limit else problem
 
 
-def _refuse_of_placements(given: Mapping[str, Any]) -> None:
-    """A graph pipeline has times for every number of samples, runs on devices alone, and always trains."""
-    for key in ("batch", "cpus", "training"):
+def _refuse_of_other_kinds(kind: str, given: Mapping[str, Any]) -> None:
+    for key, only in KIND_OF.items():
+        if key in given and kind != only:
+            plural = only.replace("-", " ") + "s"
+            raise UsageError(f"{_option(key)} is for {plural}; give --kind {only} as well, or drop it.")
+    for key in TRAINED.get(kind, ()):
         if given.get(key) is not None:
-            raise UsageError(f"{_option(key)} says nothing about a graph pipeline; drop {_option(key)}.")
+            raise UsageError(f"{_option(key)} says nothing about a {kind.replace('-', ' ')}; drop {_option(key)}.")
 
 
-def _print(problem: PlacementProblem | GraphPipelineProblem) -> None:
+def _lowered(kind: str, name: str, batch: int | None, device: Hardware, link: Link, values: Mapping[str, Any]) -> Made:
+    from ..instances.graph_models import to_graph_pipeline
+    from ..instances.workloads import build, to_placement, to_staging
+
+    workload, devices, memory = build(name, batch), values["accelerators"], values["memory_bytes"]
+    if kind == "graph-pipeline":
+        samples = 32 * devices if values["mini_batch"] is None else values["mini_batch"]
+        return to_graph_pipeline(workload, device, link, devices=devices, mini_batch=samples, memory_bytes=memory)
+    if kind == "staging":
+        batches = 8 * devices if values["micro_batches"] is None else values["micro_batches"]
+        return to_staging(
+            workload,
+            device,
+            link,
+            devices=devices,
+            micro_batches=batches,
+            memory_bytes=memory,
+            merge=values["merge"],
+        )
+    own = {key: value for key, value in values.items() if key not in KIND_OF}
+    return to_placement(workload, device, link, **own)
+
+
+def _print(problem: Made) -> None:
     from ..instances.io import dump_json, placement_to_json
     from ..instances.io.graph_pipeline import graph_pipeline_to_json
+    from ..instances.io.staging import staging_to_json
 
     if isinstance(problem, PlacementProblem):
         sys.stdout.write(dump_json(placement_to_json(problem)))
+    elif isinstance(problem, StagingProblem):
+        sys.stdout.write(dump_json(staging_to_json(problem)))
     else:
         sys.stdout.write(dump_json(graph_pipeline_to_json(problem)))
 

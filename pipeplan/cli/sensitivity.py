@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,6 +81,7 @@ def command(
     if progress is not None and progress not in PROGRESS_MODES:
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     problem = load_instance(instance, on)
+    _check_steps(more_memory, more_bandwidth)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, None, None)
     from ..planners.sensitivity import sensitivity
 
@@ -97,6 +99,13 @@ def command(
         )
     _tell(problem, found, json)
     raise typer.Exit(exit_code(found.base))
+
+
+def _check_steps(more_memory: float, more_bandwidth: float) -> None:
+    """By the names that the command line has for them."""
+    for option, value in (("--more-memory", more_memory), ("--more-bandwidth", more_bandwidth)):
+        if not 0 < value < math.inf:
+            raise UsageError(f"{option} is {value:g}; give a finite number > 0.")
 
 
 def _tell(problem: Problem, found: Sensitivity, json: bool) -> None:

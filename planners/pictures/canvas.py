@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#b
 """Paul Tol's bright scheme: told apart by colour-blind readers as well."""
 
 LONGEST_NAME = 48
+
+FEW_DECADES = 3.5
+"""On a logarithmic axis; where there are no more, 2 and 5 are named between the powers of ten."""
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -59,6 +63,22 @@ def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
 def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     """SVG or PNG by the file's ending, atomically, without a date in it. Call it inside `canvas`."""
     ending = format_of(path)
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            _write_plain_powers(axis)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else {"Software": None})
     write_bytes_atomically(path, buffer.getvalue())
+
+
+def _write_plain_powers(axis: Any) -> None:
+    """Numbers on logarithmic axes: the usual ones are formulas, which would be drawn as their source text."""
+    from matplotlib.ticker import FuncFormatter, LogFormatter, LogLocator, NullFormatter
+
+    if axis.get_scale() != "log" or not isinstance(axis.get_major_formatter(), LogFormatter):
+        return
+    low, high = sorted(axis.get_view_interval())
+    few = math.log10(high / low) <= FEW_DECADES
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from ...instances.leveled_plan import LeveledPlan
-from ...instances.referee.staged import evaluate_stages
+from ...instances.referee.leveled_rows import LeveledRow, leveled_rows
+from ...instances.referee.staged import evaluate_stages, type_of
 from ...instances.referee.staged_levels import evaluate_leveled
-from ...instances.staged_plan import StagedPlan
+from ...instances.staged_plan import PlannedStage, StagedPlan
 from ...instances.staging import StagingProblem
 from ..referees import Rules
 from .canvas import legible
@@ -17,14 +18,14 @@ from .load_bars import Bars, draw_bars
 def picture(
     problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules, path: str | os.PathLike[str]
 ) -> None:
-    """Stages in execution order; on devices within devices those of level 1, which hold the layers."""
+    """Stages in execution order; on devices within devices those of all levels, each before what is inside of it."""
     if isinstance(plan, LeveledPlan):
         _draw_leveled(problem, plan, rules, path)
         return
     evaluation = evaluate_stages(problem, plan, rules.semantics)
     costs = evaluation.stages
     unit = f" {problem.time_unit}" if problem.time_unit else ""
-    names = [f"stage {i} ({s.data_parallel} x {s.tensor_parallel})" for i, s in enumerate(plan.stages)]
+    names = [f"stage {i} {_label(stage)}" for i, stage in enumerate(plan.stages)]
     bars = Bars(
         title=f"{legible(problem.name)}: {evaluation.time_per_micro_batch:.6g}{unit} per micro-batch, "
         f"{evaluation.devices} of {problem.devices} devices (data x tensor parallel)",
@@ -35,24 +36,44 @@ def picture(
             "synchronisation": [cost.synchronisation for cost in costs],
         },
         memory_bytes=[cost.memory_bytes for cost in costs],
-        limit_bytes=[problem.memory_bytes] * len(costs),
+        limit_bytes=[_limit(problem, stage) for stage in plan.stages],
         unit=problem.time_unit,
     )
     draw_bars(bars, path)
 
 
+def _label(stage: PlannedStage) -> str:
+    kind = f", {legible(stage.device_type)}" if stage.device_type is not None else ""
+    return f"({stage.data_parallel} x {stage.tensor_parallel}{kind})"
+
+
+def _limit(problem: StagingProblem, stage: PlannedStage) -> float | None:
+    kind = type_of(problem, stage)
+    return None if kind is None else kind.memory_bytes
+
+
 def _draw_leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules, path: str | os.PathLike[str]) -> None:
-    """The loads of the levels above are in the title: the time is the largest over all levels."""
+    """Loads of all levels per micro-batch of the whole, so that the longest bar is the time in the title."""
     evaluation = evaluate_leveled(problem, plan, rules.hierarchy)
-    leaves, costs = plan.leaves(), evaluation.leaves
+    rows = list(leveled_rows(plan, evaluation))
     unit = f" {problem.time_unit}" if problem.time_unit else ""
     bars = Bars(
         title=f"{legible(problem.name)}: {evaluation.time_per_micro_batch:.6g}{unit} per micro-batch, the largest over "
         f"{len(problem.levels)} levels",
-        names=[f"stage {i} ({s.data_parallel} x {s.tensor_parallel})" for i, s in enumerate(leaves)],
-        parts={"load in a copy": [cost.load for cost in costs]},
-        memory_bytes=[cost.memory_bytes for cost in costs],
-        limit_bytes=[problem.memory_bytes] * len(costs),
+        names=[_leveled_label(row) for row in rows],
+        parts={
+            "computation": [row.leaf.compute * row.share if row.leaf else 0.0 for row in rows],
+            "transfers": [row.leaf.transfers * row.share if row.leaf else 0.0 for row in rows],
+            "synchronisation": [row.leaf.synchronisation * row.share if row.leaf else 0.0 for row in rows],
+            "larger of links and inside": [0.0 if row.leaf else row.load for row in rows],
+        },
+        memory_bytes=[row.leaf.memory_bytes if row.leaf else None for row in rows],
+        limit_bytes=[problem.memory_bytes if row.leaf else None for row in rows],
         unit=problem.time_unit,
     )
     draw_bars(bars, path)
+
+
+def _leveled_label(row: LeveledRow) -> str:
+    d, t = row.stage.data_parallel, row.stage.tensor_parallel
+    return f"stage {row.name} ({d} x {t})" if row.leaf else f"stage {row.name} (level {row.cost.level}, x {d})"

@@ -16,6 +16,7 @@ from ...instances.errors import InputError
 from ...instances.io import write_bytes_atomically
 from ...instances.staging import StagingProblem
 from ..pictures import canvas
+from .model import PiperModel
 from .search import Search
 from .tables import loop
 
@@ -63,12 +64,8 @@ def table_of(search: Search) -> DegreeTable:
     import numpy as np
 
     model, tables = search.model, search.tables
-    problem = model.problem
-    # A stage takes at least as many devices as replicas, so no sum exceeds the devices.
-    most = min(problem.devices, problem.micro_batches)
-    if model.downsets * (most + 1) * (problem.devices + 1) > MAX_ENTRIES:
-        raise InputError("devices", "make too large a table with this network", "ask for fewer devices")
-    values = np.empty((model.downsets, most + 1, problem.devices + 1))
+    check_size(model)
+    values = np.empty((model.downsets, _most(model.problem) + 1, model.problem.devices + 1))
     values[0] = 0.0
     fill, undecided = loop(model, "fill_values"), 0
     for j in range(1, model.downsets):
@@ -76,7 +73,19 @@ def table_of(search: Search) -> DegreeTable:
         search.tick()
     final: list[list[float]] = values[-1, 1:, 1:].T.tolist()
     times = tuple(tuple(value if math.isfinite(value) else None for value in row) for row in final)
-    return DegreeTable(times, search.exact and not undecided, problem.name, problem.time_unit)
+    return DegreeTable(times, search.exact and not undecided, model.problem.name, model.problem.time_unit)
+
+
+def _most(problem: StagingProblem) -> int:
+    """A stage takes at least as many devices as replicas, so no sum exceeds the devices."""
+    return min(problem.devices, problem.micro_batches)
+
+
+def check_size(model: PiperModel) -> None:
+    """Refused before the search, too: what it would find would be lost."""
+    problem = model.problem
+    if model.downsets * (_most(problem) + 1) * (problem.devices + 1) > MAX_ENTRIES:
+        raise InputError("devices", "make too large a table with this network", "ask for fewer devices or drop --table")
 
 
 def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) -> None:
@@ -85,8 +94,9 @@ def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) ->
         raise InputError(
             "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or no table"
         )
-    if path is not None and Path(path).suffix.lower() != ".csv":
-        canvas.format_of(path)
+    if path is not None and Path(path).suffix.lower().lstrip(".") not in ("csv", *canvas.FORMATS):
+        ending = Path(path).suffix or "nothing"
+        raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv, .svg or .png", str(path))
 
 
 def write_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
@@ -104,23 +114,23 @@ def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
     values = np.array([[np.nan if time is None else time for time in row] for row in table.times])
     with canvas.canvas(10.0, 4.2) as figure:
         left, right = figure.subplots(1, 2)
-        _colours(figure, left, np.log10(values))
+        _colours(figure, left, np.log10(values), table)
         for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
             right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
         right.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"time per micro-batch {_unit(table)}".rstrip())
-        right.legend(title="sum of degrees at most", fontsize=8)
+        right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         right.grid(True, which="both", linewidth=0.3)
-        figure.suptitle(table.name or "")
+        figure.suptitle(canvas.legible(table.name or ""))
         canvas.write_picture(figure, path)
 
 
-def _colours(figure: Any, axes: Any, logarithms: Any) -> None:
+def _colours(figure: Any, axes: Any, logarithms: Any, table: DegreeTable) -> None:
     k, s = logarithms.shape
     image = axes.imshow(
         logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
     )
     axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-    figure.colorbar(image, ax=axes, label="log10 of the time per micro-batch")
+    figure.colorbar(image, ax=axes, label=f"log10 of the time per micro-batch {_unit(table)}".rstrip())
 
 
 def curves(most: int) -> list[int]:

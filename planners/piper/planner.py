@@ -14,7 +14,7 @@ from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ..contract import Outcome, Request
-from .degree_table import check_table, table_of, write_table
+from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
 from .options import DP_OPTIONS, RESTRICTED_OPTIONS, TABLE
@@ -90,6 +90,8 @@ class _Run:
             check_table(self.request.problem, path)
         model = model_of(self.request.problem, self.request.options, self.planner.restriction)
         exact = self.request.options.get("knapsack", "exact") == "exact"
+        if path is not None:
+            check_size(model)
         self.search = Search(model, exact, self._tick)
         answer = self.search.best(self._hear)
         if answer is None:

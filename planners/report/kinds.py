@@ -16,12 +16,13 @@ from ...instances.pattern import PatternPlan
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ...instances.referee import evaluate
+from ...instances.referee.leveled_rows import LeveledRow, leveled_rows
 from ...instances.referee.pattern import evaluate_pattern, memory_profiles
 from ...instances.referee.stage_graph import evaluate_stage_graph
 from ...instances.referee.staged import evaluate_stages
 from ...instances.referee.staged_levels import evaluate_leveled
 from ...instances.stage_graph import StageGraphPlan
-from ...instances.staged_plan import StagedPlan
+from ...instances.staged_plan import StagedPlan, counted
 from ...instances.staging import StagingProblem
 from ..referees import Rules
 from .charts import Line, bars, line_chart, number
@@ -97,45 +98,55 @@ def _placement_graph(problem: PlacementProblem, plan: PlacementPlan) -> Element 
 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> list[Element | None]:
-    """The stages of level 1, which hold the layers; loads of the levels above are in the drawing of `plan show`."""
+    """The stages of all levels, each before what is inside of it."""
     evaluation, unit = evaluate_leveled(problem, plan, rules.hierarchy), problem.time_unit or ""
-    head = ["stage", "layers", "data", "tensor", "copies", f"load in a copy {unit}", "memory", "in flight"]
+    head = ["stage", "level", "layers", "data", "tensor", f"load {unit}", "memory", "in flight", "layers run", "binds"]
     size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.leaves), problem.memory_bytes])
-    leaves = list(zip(plan.leaves(), evaluation.leaves, strict=True))
-    rows = [
-        [
-            f"stage {i}",
-            *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.copies)),
-            number(cost.load),
-            _bytes(size, cost.memory_bytes),
-            str(cost.in_flight),
-        ]
-        for i, (stage, cost) in enumerate(leaves)
+    all_rows = list(leveled_rows(plan, evaluation))
+    rows = [_leveled_cells(row, size) for row in all_rows]
+    memory = [
+        (f"stage {row.name}", (("memory", size.of(row.leaf.memory_bytes)),)) for row in all_rows if row.leaf is not None
     ]
-    memory = [(f"stage {i}", (("memory", size.of(cost.memory_bytes)),)) for i, (_, cost) in enumerate(leaves)]
-    note = "Recomputed by the referee; copies: over all levels; the load of the whole is the largest over its levels"
+    loads = [(f"stage {row.name}", (("load", row.load),)) for row in all_rows]
+    note = "Recomputed by the referee, per micro-batch of the whole; the load of a stage is the largest over its levels"
     limit = size.of_or_none(problem.memory_bytes)
     return [
-        section("Stages of level 1", table(head, rows, note)),
+        section("Stages", table(head, rows, note)),
+        section("Loads", bars(loads, "Load of each stage of each level", unit)),
         section("Memory", bars(memory, "Memory of a device of each stage", size.name, limit)),
     ]
+
+
+def _leveled_cells(row: LeveledRow, size: Size) -> list[str]:
+    stage, leaf = row.stage, row.leaf
+    known = [f"stage {row.name}", str(row.cost.level), str(len(stage.nodes)), str(stage.data_parallel)]
+    binds = ", ".join(row.cost.binds)
+    if leaf is None:
+        return [*known, "", number(row.load), "", "", "", binds]
+    held = [_bytes(size, leaf.memory_bytes), str(leaf.in_flight)]
+    return [*known, str(stage.tensor_parallel), number(row.load), *held, counted(stage.configurations), binds]
 
 
 def _staging(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> list[Element | None]:
     if isinstance(plan, LeveledPlan):
         return _leveled(problem, plan, rules)
     evaluation, unit = evaluate_stages(problem, plan, rules.semantics), problem.time_unit or ""
-    head = ["stage", "layers", "data", "tensor", "devices", f"load {unit}", "memory", "in flight"]
+    kind = ["type"] if problem.device_types else []
+    head = ["stage", *kind, "layers", "data", "tensor", "devices", f"load {unit}", "memory", "in flight"]
+    head += ["layers run", "binds"]
     names = [f"stage {i}" for i in range(len(plan.stages))]
     size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.stages), problem.memory_bytes])
     costs = list(zip(names, plan.stages, evaluation.stages, strict=True))
     rows = [
         [
             name,
+            *([stage.device_type or ""] if kind else []),
             *map(str, (len(stage.nodes), stage.data_parallel, stage.tensor_parallel, cost.devices)),
             number(cost.load),
             _bytes(size, cost.memory_bytes),
             str(cost.in_flight),
+            counted(stage.configurations),
+            ", ".join(cost.binds),
         ]
         for name, stage, cost in costs
     ]

@@ -11,6 +11,7 @@ import pytest
 
 import pipeplan
 from pipeplan.instances.generators import GENERATORS
+from pipeplan.instances.staging import StagingProblem
 
 Plan = Callable[..., Any]
 
@@ -80,3 +81,30 @@ def test_what_is_printed_is_a_file(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "printed.json"
     path.write_text(plan("generate", "chain", "--nodes", 3).out)
     assert len(pipeplan.load(path).nodes) == len(json.loads(path.read_text())["nodes"]) == 3
+
+
+@pytest.mark.parametrize(("given", "layers"), [((), 19), (("--no-merge",), 174)])
+def test_networks_become_stagings(plan: Plan, tmp_path: Path, given: tuple[str, ...], layers: int) -> None:
+    path = tmp_path / "staging.json"
+    said = plan("generate", "resnet50", "--kind", "staging", "--batch", 32, "--memory", "4GiB", *given, "-o", path)
+    assert said.code == 0, said.err
+    problem = pipeplan.load(path)
+    assert isinstance(problem, StagingProblem)
+    assert (len(problem.layers), problem.memory_bytes, problem.micro_batches) == (layers, 4 * 2**30, 32)
+    free = plan("generate", "resnet50", "--kind", "staging", "--memory", "none", "--micro-batches", 5)
+    assert (json.loads(free.out).get("memory_bytes"), json.loads(free.out)["micro_batches"]) == (None, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--micro-batches", 2), "--micro-batches is for stagings; give --kind staging as well, or drop it."),
+        (("--no-merge",), "--merge is for stagings; give --kind staging as well, or drop it."),
+        (("--kind", "staging", "--training"), "--training says nothing about a staging; drop --training."),
+        (("--kind", "staging", "--micro-batches", 0), "micro_batches is 0"),
+    ],
+)
+def test_what_stagings_do_not_have(plan: Plan, given: tuple[str, ...], words: str) -> None:
+    said = plan("generate", "resnet18", *given)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err

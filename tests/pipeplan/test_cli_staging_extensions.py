@@ -89,6 +89,18 @@ def test_overrides_that_types_leave_no_room_for(plan: Plan, typed: Path, option:
     assert said in answer.err
 
 
+def test_levels_show_what_each_layer_runs(plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    assert plan("solve", "tiny-levels", "--output", file).code == 0
+    assert "stage 0.1: 1 vanilla" in plan("show", "tiny-levels", file).out
+
+
+def test_no_plan_has_no_unit(plan: Plan) -> None:
+    said = plan("solve", "tiny-levels", "--memory", "3B")
+    assert said.code == 1
+    assert "none s" not in said.out
+
+
 # ---- sensitivity ---------------------------------------------------------------------------------------
 
 
@@ -125,7 +137,9 @@ def test_no_plan_at_all(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--more-bandwidth", "0"), "bandwidth_share is 0"),
+        (("--more-bandwidth", "0"), "--more-bandwidth is 0; give a finite number > 0."),
+        (("--more-bandwidth", "nan"), "--more-bandwidth is nan"),
+        (("--more-memory", "0"), "--more-memory is 0"),
         (("--planner", "nothing"), "There is no planner named 'nothing'"),
         (("--progress", "loud"), "--progress is 'loud'"),
     ],

@@ -10,6 +10,7 @@ from random_placements import random_placement
 
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.io import result_from_json
+from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners import cross_check
 from pipeplan.planners import solve as solving
@@ -77,7 +78,33 @@ def test_contradicting_proofs_are_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.messages[-1] == "the proofs contradict each other: the sum does not add up"
 
 
-def test_a_kind_without_a_second_method_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_check, "CROSS_PLANNER", "exact")  # whose kind is `any`, which no problem is of
+def test_a_kind_without_a_second_method_is_refused() -> None:
     with pytest.raises(UsageError, match="drop --cross-check"):
-        solve(PROBLEM, planner="dp", cross_check=True)
+        solve(load_any_packaged("golden-4"), cross_check=True)
+
+
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+@pytest.mark.parametrize(
+    ("method", "other"),
+    [
+        ({"planner": "dp-piper"}, {"formulation": "mip-piper"}),
+        ({"formulation": "mip-piper"}, {"planner": "dp-piper"}),
+        ({"planner": "equi"}, {"planner": "dp-piper"}),
+    ],
+)
+def test_both_exact_methods_of_piper_confirm_each_other(
+    method: dict[str, str], other: dict[str, str], semantics: str
+) -> None:
+    problem = load_any_packaged("tiny-stages")
+    result = solve(problem, **method, options={"semantics": semantics}, cross_check=True)
+    assert result.cross_check is not None
+    assert other.items() <= result.cross_check.items()
+    assert result.cross_check["contradiction"] is None
+    if method != {"planner": "equi"}:
+        assert result.cross_check["objective"] == pytest.approx(result.objective)
+
+
+@pytest.mark.parametrize(("name", "options"), [("tiny-levels", {}), ("tiny-stages", {"objective": "flush"})])
+def test_what_one_method_alone_plans_has_no_cross_check(name: str, options: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="drop --cross-check"):
+        solve(load_any_packaged(name), planner="dp-piper", options=options, cross_check=True)

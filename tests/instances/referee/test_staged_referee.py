@@ -16,6 +16,7 @@ import pytest
 from random_stagings import random_staging
 from staging_brute_force import best_stages
 
+import pipeplan
 from pipeplan.instances.io.staging import staging_from_published
 from pipeplan.instances.referee.staged import (
     STAGE_RULES,
@@ -279,3 +280,16 @@ def test_a_published_plan_one_batch_of_memory_short_is_caught(workloads: Path) -
         needed = max(cost.memory_bytes for cost in evaluate_stages(problem, plan, semantics).stages)
         short = verify_stages(problem.replace(memory_bytes=needed * (1 - 1e-8)), plan, semantics)
         assert {violation.rule for violation in short} == {"memory"}
+
+
+def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
+    problem = pipeplan.load_packaged_staging("tiny-stages")
+    plan = pipeplan.solve(problem).plan
+    assert isinstance(plan, pipeplan.StagedPlan)
+    assert pipeplan.evaluate_stages(problem, plan).time_per_micro_batch == 6.0
+    assert pipeplan.verify_stages(problem, plan) == ()
+    wrong: Any = (problem, plan)
+    with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use evaluate_stages"):
+        pipeplan.evaluate(*wrong)
+    with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use verify_stages"):
+        pipeplan.verify(*wrong)

@@ -33,3 +33,16 @@ def test_the_ending_decides_the_format(tmp_path: Path) -> None:
 def test_other_endings_are_refused_in_one_sentence(name: str) -> None:
     with pytest.raises(InputError, match=r"name a file that ends in \.svg or \.png"):
         format_of(name)
+
+
+@pytest.mark.parametrize(("most", "named"), [(60.0, b">20<"), (1e7, b">10000<")])
+def test_logarithmic_axes_have_numbers_and_no_source_of_formulas(tmp_path: Path, most: float, named: bytes) -> None:
+    with canvas() as figure:
+        axes = figure.subplots()
+        axes.plot([5, most], [0.02, 0.4])
+        axes.set(xscale="log", yscale="log")
+        write_picture(figure, tmp_path / "log.svg")
+    text = (tmp_path / "log.svg").read_bytes()
+    assert b"mathdefault" not in text
+    assert named in text
+    assert b">0.05<" in text

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.catalogue import load_packaged_staging
 from pipeplan.instances.chain import ChainProblem
 from pipeplan.instances.chains import theory
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.referee.pattern import evaluate_pattern
+from pipeplan.instances.staged_plan import StagedPlan
+from pipeplan.instances.staging import DeviceType
+from pipeplan.planners.pictures import stages
+from pipeplan.planners.pictures.load_bars import Bars
 from pipeplan.planners.pictures.plans import PICTURES, check_picture, draw_plan
 from pipeplan.planners.referees import _REFEREES, Rules
 from pipeplan.planners.solve import solve
@@ -59,6 +64,35 @@ def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, 
     path = tmp_path / "plan.svg"
     draw_plan(problem, result.plan, path, Rules.of(result.options))
     assert ("latency" if planner == "latency-greedy" else "levels") in path.read_text("utf-8")
+
+
+def test_the_longest_bar_of_levels_is_the_time_in_the_title(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    drawn: list[Bars] = []
+    monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
+    problem = load_any_packaged("tiny-levels")
+    result = solve(problem)
+    assert result.plan is not None
+    draw_plan(problem, result.plan, tmp_path / "plan.svg", Rules.of(result.options))
+    (bars,) = drawn
+    assert bars.names == ["stage 0 (level 2, x 2)", "stage 0.0 (1 x 1)", "stage 0.1 (1 x 1)"]
+    assert [bars.load(row) for row in range(3)] == pytest.approx([6.0, 6.0, 6.0])
+    assert bars.limit_bytes == [None, 15.0, 15.0]
+
+
+def test_stages_on_types_of_devices_name_them_and_have_their_limits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[Bars] = []
+    monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
+    kinds = (DeviceType("big", 2, 1.0, 70.0), DeviceType("small", 2, 0.8, 35.0))
+    problem = load_packaged_staging("tiny-stages").replace(memory_bytes=None, device_types=kinds)
+    result = solve(problem)
+    assert isinstance(result.plan, StagedPlan)
+    draw_plan(problem, result.plan, tmp_path / "plan.svg", Rules.of(result.options))
+    (bars,) = drawn
+    limits = {"big": 70.0, "small": 35.0}
+    assert bars.limit_bytes == [limits[str(stage.device_type)] for stage in result.plan.stages]
+    assert all(str(stage.device_type) in name for stage, name in zip(result.plan.stages, bars.names, strict=True))
 
 
 def test_no_kind_that_has_a_referee_is_forgotten() -> None:

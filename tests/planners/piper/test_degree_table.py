@@ -10,7 +10,8 @@ import pytest
 from random_stagings import random_staging
 
 from pipeplan.instances.errors import InputError
-from pipeplan.planners.piper import tables
+from pipeplan.planners.piper import degree_table as degree_table_module
+from pipeplan.planners.piper import search, tables
 from pipeplan.planners.piper.degree_table import DegreeTable, curves, degree_table, draw_table
 from pipeplan.planners.solve import solve
 
@@ -70,6 +71,16 @@ def test_what_cannot_be_a_table_is_refused(tmp_path: Path, plan: Any) -> None:
     assert plan("solve", "tiny-stages", "--planner", "equi", "--table", tmp_path / "table.csv").code == 2
     with pytest.raises(InputError, match="exact_batches"):
         degree_table(random_staging(3))
+
+
+def test_a_table_that_is_too_large_is_refused_before_the_search(
+    tmp_path: Path, plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(degree_table_module, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(search.Search, "best", lambda *_: pytest.fail("searched"))
+    said = plan("solve", "tiny-stages", "--planner", "dp-piper", "--table", tmp_path / "table.csv")
+    assert (said.code, said.out) == (2, "")
+    assert "ask for fewer devices or drop --table" in said.err
 
 
 def test_places_without_a_plan_stay_empty(tmp_path: Path) -> None:

@@ -229,4 +229,4 @@ def test_a_tree_has_a_report_page(plan: Callable[..., Any], tmp_path: Path) -> N
     result, page = tmp_path / "result.json", tmp_path / "page.html"
     assert plan("solve", "tiny-levels", "--output", result).code == 0
     assert plan("report", result, "--output", page).code == 0
-    assert "Stages of level 1" in page.read_text("utf-8")
+    assert "Load of each stage of each level" in page.read_text("utf-8")

@@ -90,7 +90,7 @@ def opened(browser: Any, path: Path, size: tuple[int, int] = DESK) -> Any:
 EXPECTED = {
     "tiny-chain": "run 0 0, devices 1 0, loads 0 1, memory 0 1, graph 0 1, gantt 0 1, data 0 0",
     "golden-4": "run 0 0, gpus 1 0, memory at the peak 0 1, memory over time 0 1, gantt 0 1, data 0 0",
-    "tiny-stages": "run 0 0, stages 1 0, loads 0 1, memory 0 1, graph 0 1, gantt 0 1, data 0 0",
+    "tiny-stages": "run 0 0, stages 1 0, loads 0 1, memory 0 1, memory over time 0 1, graph 0 1, gantt 0 1, data 0 0",
     "comparison": "values 1 0, methods 1 0, profile 0 1, ratios 0 1, seconds 0 1, runs 1 0",
 }
 """Parts in their order, with their numbers of tables and charts."""

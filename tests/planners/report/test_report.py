@@ -65,12 +65,19 @@ def hostile_problem() -> PlacementProblem:
         ("case-study", "graphpipe", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
         ("golden-4", "exact-beaumont", ["run", "gpus", "memory at the peak", "memory over time", "gantt"]),
         ("tiny-stages", "dp-piper", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
+        ("tiny-levels", "dp-piper", ["run", "stages", "loads", "memory"]),
     ],
 )
 def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: list[str]) -> None:
     page, text = page_of(name, planner)
     assert [part for part in page.parts() if part in parts] == parts
     assert "Verified: yes" in text
+
+
+def test_stages_say_what_their_layers_run_and_what_binds() -> None:
+    for name, cells in (("tiny-stages", "1 activation recomp"), ("tiny-levels", "stage 0.1")):
+        words = page_of(name, "dp-piper")[0].words
+        assert {cells, "computation"} <= set(words), name
 
 
 def test_the_gantt_holds_every_task_of_the_first_batches() -> None:

@@ -1,0 +1,53 @@
+"""Why a staging problem has no plan: degrees out of reach, a layer that fits nowhere, or what would be enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ...instances.errors import show
+from ...instances.referee.staged import evaluate_stages
+from ...instances.staged_plan import StagedPlan
+from ...instances.staging import Layer, StagingProblem
+from ..contract import Board, Request
+from ..options import SolveOptions
+from .planner import PLANNER
+
+
+def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+    """One sentence, of what is surest; nothing where the reason is another."""
+    if problem.exact_batches and problem.micro_batches > problem.devices:
+        most = f"{problem.devices} devices give {problem.devices} at most"
+        return (
+            f"data-parallel degrees must sum to exactly {problem.micro_batches}, and {most}; plan for at most N micro-"
+            "batches or give more devices",
+        )
+    memory = problem.memory_bytes
+    if memory is None or problem.extensions:
+        return ()
+    layer, needed = max(((layer, _least(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1])
+    if needed > memory:
+        least = f"layer {show(layer.id)} alone needs {needed:.12g} bytes of each device that it runs on"
+        return (f"{least}; give --memory {math.ceil(needed)} or more",)
+    enough = _enough(problem, options, limits) if proven else None  # a baseline may need more
+    if enough is None:
+        return ()
+    return (f"{enough:.12g} bytes of memory would be enough, if not the least; give --memory {math.ceil(enough)}",)
+
+
+def _least(problem: StagingProblem, layer: Layer) -> float:
+    """What a layer takes of a device at least, with one micro-batch in flight."""
+    ways = (way for t, ways in layer.configurations.items() if t <= problem.devices for way in ways)
+    return min((way.memory_bytes(1) for way in ways), default=0.0)
+
+
+def _enough(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions) -> float | None:
+    """The memory of the fastest plan without a limit; None where none is found in time."""
+    known = {spec.name: spec.default for spec in PLANNER.options}
+    semantics = options.get("semantics", "paper")
+    free = problem.replace(memory_bytes=None)
+    plan = PLANNER.plan(Request(free, {**known, "semantics": semantics}, limits, board=Board())).plan
+    if not isinstance(plan, StagedPlan):
+        return None
+    return max(cost.memory_bytes for cost in evaluate_stages(free, plan, semantics).stages)
