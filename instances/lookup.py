@@ -5,49 +5,33 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError
+from .on_cluster import STAGING_OPTIONS, staging_on
+from .on_cluster import Cluster as Cluster
 
 if TYPE_CHECKING:
     from .kinds import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What the command line says about the cluster; None: what the file says. Infinite memory: no limit."""
-
-    devices: int | None = None
-    cpus: int | None = None
-    memory_bytes: float | None = None
-    bandwidth: float | None = None
-    cpu_slowdown: float | None = None
-    training: bool | None = None
-    batch: int | None = None
-
-    def changes_to(self, problem: Problem) -> dict[str, Any]:
-        """The fields of a packaged problem that are overridden; what its kind does not have is refused."""
-        names = FIELDS[problem.kind]
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        for name in given:
-            if name not in names:
-                option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
-                raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
-        changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
-        if "bandwidth" in changes:
-            _refuse_one_bandwidth(problem)
-        if problem.kind == "chain" and "bandwidth" in changes:
-            changes["transfer_times"] = None
-        return changes
-
-
-def _refuse_one_bandwidth(problem: Problem) -> None:
-    """Of staging problems whose levels have bandwidths of their own."""
-    from .staging import StagingProblem, refuse_one_bandwidth
+def on_cluster(problem: Problem, cluster: Cluster) -> Problem:
+    """A packaged problem on the cluster; what its kind does not have is refused."""
+    names = FIELDS[problem.kind]
+    given = {name: value for name, value in asdict(cluster).items() if value is not None}
+    for name in given:
+        if name not in names:
+            option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
+            raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
+    from .staging import StagingProblem
 
     if isinstance(problem, StagingProblem):
-        refuse_one_bandwidth(problem)
+        return staging_on(problem, cluster)
+    changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
+    if problem.kind == "chain" and "bandwidth" in changes:
+        changes["transfer_times"] = None
+    return problem.replace(**changes)
 
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -58,6 +42,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "memory_bytes": "memory_bytes",
         "bandwidth": "bandwidth",
         "batch": "micro_batches",
+        **{name: name for name in STAGING_OPTIONS},
     },
     "graph-pipeline": {"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
 }
@@ -75,7 +60,7 @@ def load_instance(text: str, on: Cluster) -> Problem:
     if text not in all_packaged_names():
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
     problem = load_any_packaged(text)
-    return problem.replace(**on.changes_to(problem))
+    return on_cluster(problem, on)
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -49,3 +49,16 @@ def rate(text: str) -> float:
 def size_or_none(text: str) -> float:
     """Bytes; the word none (no limit) is infinity here, at the door only."""
     return math.inf if text.strip().lower() == "none" else size(text)
+
+
+def levels(text: str) -> tuple[tuple[int, float], ...]:
+    """Devices and bytes per second of each level, the innermost first; the word none stands for a flat network."""
+    if text.strip().lower() == "none":
+        return ()
+    found = []
+    for part in text.split(","):
+        count, cross, speed = part.partition("x")
+        if not cross or not count.strip().isdecimal():
+            raise ValueError(f"{part!r} is not a level like 8x300GB/s; separate levels by commas, the innermost first.")
+        found.append((int(count), rate(speed)))
+    return tuple(found)

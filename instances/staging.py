@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
-from .errors import InputError, UsageError, show
+from .errors import InputError, show
 from .graph import adjacency, check_acyclic, topological_order
 
 MAX_LAYERS = 100_000
@@ -206,12 +206,6 @@ def _layer_facts(layer: Layer) -> list[Any]:
 def frozen(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """A view that nobody can write to."""
     return MappingProxyType(dict(values))
-
-
-def refuse_one_bandwidth(problem: StagingProblem) -> None:
-    """Links of levels have a bandwidth each: a single one would change nothing and say otherwise."""
-    if problem.levels:
-        raise UsageError("--bandwidth is for flat networks and this problem has levels; change the levels in the file.")
 
 
 # ---- the door ------------------------------------------------------------------------------------------

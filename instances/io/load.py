@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +13,11 @@ from ..chain import ChainProblem
 from ..errors import InputError, UsageError, show
 from ..graph_pipeline import GraphPipelineProblem
 from ..kinds import Plan, Problem
+from ..on_cluster import SECONDS, Cluster, refuse_staging_options, staging_on
 from ..placement import PlacementProblem
 from ..result import SCHEMA as RESULT_SCHEMA
 from ..result import Result
-from ..staging import StagingProblem, refuse_one_bandwidth
+from ..staging import StagingProblem
 from .chain import SCHEMA as CHAIN_SCHEMA
 from .chain import chain_from_json, chain_to_json
 from .graph_pipeline import GRAPH_PIPELINE_SCHEMA, graph_pipeline_from_json, graph_pipeline_to_json
@@ -40,21 +41,7 @@ KNOWN_FORMATS = (
     '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream '
     "profile (graph.txt)"
 )
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
-
-
-@dataclass(frozen=True, slots=True)
-class _Cluster:
-    """What the caller says about the cluster; None: what the file says. Infinite memory: no limit."""
-
-    devices: int | None
-    cpus: int | None
-    memory_bytes: float | None
-    bandwidth: float | None
-    cpu_slowdown: float | None
-    training: bool | None
-    batch: int | None = None
 
 
 def load(
@@ -69,18 +56,25 @@ def load(
     cpu_slowdown: float | None = None,
     training: bool | None = None,
     batch: int | None = None,
+    exact_batches: bool | None = None,
+    levels: Sequence[tuple[int, float]] | None = None,
+    time_unit: str | None = None,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Problem:
     """Read a problem; its format is detected unless `format` names it, and its kind is checked if `kind` names it.
 
     `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says, and so does `bandwidth`
     (bytes per second; infinity: transfers take no time) for a chain, and `bandwidth` and `batch` (micro-batches)
-    for a staging problem, whose bandwidth is in the file's own units. Of a graph pipeline `devices`, `memory_bytes`
+    for a staging problem. Only staging problems have `exact_batches` (the replicas of all stages are exactly `batch`),
+    `levels` (devices and bytes per second of each, the innermost first) and `time_unit`, for files that name none:
+    "ms" says that their times are milliseconds. Of a graph pipeline `devices`, `memory_bytes`
     and `batch` (samples of a mini-batch) can be overridden. A PipeDream profile says nothing about a
     cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
     given, and CPUs need `cpu_slowdown`.
     """
-    cluster = _Cluster(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch)
+    cluster = Cluster(
+        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit)
+    )
     text = read_text(path, max_bytes=max_bytes)
     try:
         problem = _parse(text, path, _known_format(format), cluster)
@@ -99,18 +93,20 @@ def _known_format(name: str | None) -> str | None:
     return name
 
 
-def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: _Cluster) -> Problem:
+def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
     if name is None:
         starts_as_json = text.lstrip()[:1] in ("{", "[")
         if not starts_as_json and not looks_like_profile(text):
             raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
         name = None if starts_as_json else "pipedream"
     if name == "pipedream":
+        refuse_staging_options(cluster)
         return _lower(text, path, cluster)
     data = parse_json(text, str(path))
     name = name or _json_format(data)
     if _is_staging(data):
         return _staging(data, cluster, Path(path).stem)
+    refuse_staging_options(cluster)
     if _has_schema(data, GRAPH_PIPELINE_SCHEMA):
         return _graph_pipeline(data, cluster)
     if cluster.batch is not None:
@@ -138,7 +134,7 @@ def _json_format(data: object) -> str:
     raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
 
 
-def _overridden(data: Any, cluster: _Cluster, names: Mapping[str, str]) -> Any:
+def _overridden(data: Any, cluster: Cluster, names: Mapping[str, str]) -> Any:
     """The data with the caller's cluster in it: overriding before the checks lets it mend what the file lacks."""
     given = {"accelerators": cluster.devices, "cpus": cluster.cpus, "memory_bytes": cluster.memory_bytes}
     changes = {names.get(key, key): _finite(value) for key, value in given.items() if value is not None}
@@ -164,26 +160,15 @@ def _is_staging(data: Any) -> bool:
     return any(mark in data for mark in PUBLISHED_STAGING_MARKS)
 
 
-def _staging(data: dict[str, Any], cluster: _Cluster, name: str) -> StagingProblem:
-    """The staging problem with the caller's cluster in it; bandwidths stay in the file's own units."""
+def _staging(data: dict[str, Any], cluster: Cluster, name: str) -> StagingProblem:
     if cluster.cpus:
         raise UsageError("--cpus is for placement problems: stages run on devices alone; drop --cpus.")
     _refuse_profile_options(replace(cluster, bandwidth=None))
     problem = staging_from_json(data) if "schema" in data else staging_from_published(data, name)
-    changes: dict[str, Any] = {}
-    if cluster.devices is not None:
-        changes["devices"] = cluster.devices
-    if cluster.memory_bytes is not None:
-        changes["memory_bytes"] = _finite(cluster.memory_bytes)
-    if cluster.bandwidth is not None:
-        refuse_one_bandwidth(problem)
-        changes["bandwidth"] = cluster.bandwidth
-    if cluster.batch is not None:
-        changes["micro_batches"] = cluster.batch
-    return problem.replace(**changes) if changes else problem
+    return staging_on(problem, cluster)
 
 
-def _graph_pipeline(data: dict[str, Any], cluster: _Cluster) -> GraphPipelineProblem:
+def _graph_pipeline(data: dict[str, Any], cluster: Cluster) -> GraphPipelineProblem:
     """The graph pipeline with the caller's cluster in it: overridden before the checks, like a placement."""
     if cluster.cpus:
         raise UsageError("--cpus is for placement problems: a graph pipeline runs on devices alone; drop --cpus.")
@@ -193,7 +178,7 @@ def _graph_pipeline(data: dict[str, Any], cluster: _Cluster) -> GraphPipelinePro
     return graph_pipeline_from_json({**data, **changes})
 
 
-def _chain(data: dict[str, Any], cluster: _Cluster) -> ChainProblem:
+def _chain(data: dict[str, Any], cluster: Cluster) -> ChainProblem:
     """The chain with the caller's cluster in it."""
     if cluster.cpus:
         raise UsageError("--cpus is for placement problems: a chain runs on GPUs alone; drop --cpus.")
@@ -224,7 +209,7 @@ def _finite(value: float) -> float | None:
     return None if value == math.inf else value
 
 
-def _refuse_profile_options(cluster: _Cluster) -> None:
+def _refuse_profile_options(cluster: Cluster) -> None:
     options = {
         "--bandwidth": cluster.bandwidth,
         "--cpu-slowdown": cluster.cpu_slowdown,
@@ -235,7 +220,7 @@ def _refuse_profile_options(cluster: _Cluster) -> None:
             raise UsageError(f"{option} is for PipeDream profiles: this file already holds its times; drop {option}.")
 
 
-def _lower(text: str, path: str | os.PathLike[str], cluster: _Cluster) -> PlacementProblem:
+def _lower(text: str, path: str | os.PathLike[str], cluster: Cluster) -> PlacementProblem:
     options = {"--devices": cluster.devices, "--memory": cluster.memory_bytes, "--bandwidth": cluster.bandwidth}
     missing = [option for option, value in options.items() if value is None]
     if cluster.devices is None or cluster.memory_bytes is None or cluster.bandwidth is None:
@@ -264,7 +249,7 @@ def problem_to_text(problem: Problem) -> str:
 
 def problem_from_text(text: str) -> Problem:
     """The problem that `problem_to_text` wrote."""
-    return _parse(text, "the message", "own", _Cluster(None, None, None, None, None, None))
+    return _parse(text, "the message", "own", Cluster())
 
 
 def _to_json(value: Problem | Plan | Result, format: str) -> Any:

@@ -54,6 +54,36 @@ Batch = Annotated[
         rich_help_panel=CLUSTER,
     ),
 ]
+ExactBatches = Annotated[
+    bool | None,
+    typer.Option(
+        "--exact-batches/--no-exact-batches",
+        help="Staging problems: the replicas of all stages are exactly as many as --batch.",
+        rich_help_panel=CLUSTER,
+        show_default=False,
+    ),
+]
+Levels = Annotated[
+    Any,
+    typer.Option(
+        "--levels",
+        parser=quantities.levels,
+        metavar="LEVELS",
+        help="Staging problems: devices within devices, the innermost first: 8x300GB/s,2x25GB/s; or none.",
+        rich_help_panel=CLUSTER,
+        show_default=False,
+    ),
+]
+TimeUnit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-unit",
+        metavar="UNIT",
+        help="Staging problems that name none: s, ms, us or ns; rates per second are turned into it.",
+        rich_help_panel=CLUSTER,
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
@@ -79,6 +109,9 @@ _CLUSTER_OPTIONS: Mapping[str, Any] = {
     "cpu_slowdown": CpuSlowdown,
     "inference": Inference,
     "batch": Batch,
+    "exact_batches": ExactBatches,
+    "levels": Levels,
+    "time_unit": TimeUnit,
 }
 
 
@@ -100,6 +133,9 @@ def _cluster(given: dict[str, Any]) -> Cluster:
         given.get("cpu_slowdown"),
         False if given.get("inference") else None,
         given.get("batch"),
+        given.get("exact_batches"),
+        given.get("levels"),
+        given.get("time_unit"),
     )
 
 

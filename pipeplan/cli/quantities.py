@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import TypeVar
 
 import typer
 
 from ..instances import quantities
 
+T = TypeVar("T")
 
-def _option(read: Callable[[str], float]) -> Callable[[str], float]:
+
+def _option(read: Callable[[str], T]) -> Callable[[str], T]:
     @wraps(read)
-    def parser(text: str) -> float:
+    def parser(text: str) -> T:
         try:
             return read(text)
         except ValueError as error:
@@ -25,3 +28,4 @@ duration = _option(quantities.duration)
 size = _option(quantities.size)
 rate = _option(quantities.rate)
 size_or_none = _option(quantities.size_or_none)
+levels = _option(quantities.levels)

@@ -1,0 +1,96 @@
+"""What the command line says of the cluster of a staging problem, file or packaged: batches, levels, units of time."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.io import load
+from pipeplan.instances.io.staging import staging_to_json
+from pipeplan.instances.lookup import Cluster, load_instance
+from pipeplan.instances.on_cluster import staging_on
+from pipeplan.instances.quantities import levels
+from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+
+
+def problem(**changes: Any) -> StagingProblem:
+    layers = tuple(Layer(v, {1: (Configuration("keep", 1.0),)}) for v in range(2))
+    return StagingProblem(layers, (Edge(0, 1, 1.0),), devices=4, bandwidth=1e9, micro_batches=8).replace(**changes)
+
+
+def test_exactly_so_many_replicas_may_be_asked_for() -> None:
+    assert staging_on(problem(), Cluster(batch=4, exact_batches=True)).exact_batches
+    assert not staging_on(problem(exact_batches=True), Cluster(exact_batches=False)).exact_batches
+
+
+def test_levels_bring_their_devices_and_bandwidths() -> None:
+    given = staging_on(problem(), Cluster(levels=((8, 300e9), (2, 25e9))))
+    assert given.levels == (StagingLevel(8, 300e9), StagingLevel(2, 25e9))
+    assert given.devices == 16
+    flat = staging_on(given, Cluster(levels=(), bandwidth=5.0))
+    assert (flat.levels, flat.devices, flat.bandwidth) == ((), 16, 5.0)
+
+
+def test_levels_contradict_another_number_of_devices_or_one_bandwidth() -> None:
+    with pytest.raises(InputError, match="make 16 devices, not 8"):
+        staging_on(problem(), Cluster(devices=8, levels=((8, 300e9), (2, 25e9))))
+    with pytest.raises(UsageError, match="--levels have bandwidths of their own"):
+        staging_on(problem(), Cluster(bandwidth=1.0, levels=((4, 1.0),)))
+    with pytest.raises(UsageError, match="give --levels"):
+        staging_on(problem(levels=(StagingLevel(4, 1.0),)), Cluster(bandwidth=2.0))
+
+
+def test_rates_are_per_second_and_become_rates_per_unit_of_time() -> None:
+    assert staging_on(problem(time_unit="ms"), Cluster(bandwidth=1e9)).bandwidth == 1e6
+    assert staging_on(problem(time_unit="ms"), Cluster(levels=((4, 1e9),))).levels[0].bandwidth == 1e6
+    assert staging_on(problem(time_unit=None), Cluster(bandwidth=1e9)).bandwidth == 1e9, "in the file's own units"
+    with pytest.raises(UsageError, match="times are in 'fortnights'; write the bandwidth into the file"):
+        staging_on(problem(time_unit="fortnights"), Cluster(bandwidth=1e9))
+
+
+def test_a_file_without_a_unit_of_time_can_be_given_one() -> None:
+    """Its bandwidth is per second, so that transfers are no longer a thousand times too cheap."""
+    told = staging_on(problem(time_unit=None), Cluster(time_unit="ms"))
+    assert (told.time_unit, told.bandwidth) == ("ms", 1e6)
+    assert staging_on(problem(), Cluster(time_unit="s")).bandwidth == 1e9
+    with pytest.raises(UsageError, match="this problem is in s; drop --time-unit"):
+        staging_on(problem(), Cluster(time_unit="ms"))
+    with pytest.raises(UsageError, match="give one of s, ms, us, ns"):
+        staging_on(problem(time_unit=None), Cluster(time_unit="h"))
+
+
+def test_files_and_packaged_problems_take_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(staging_to_json(problem())))
+    for name in (str(path), "tiny-stages"):
+        given = load_instance(name, Cluster(memory_bytes=math.inf, levels=((2, 3.0), (2, 1.0)), exact_batches=True))
+        assert isinstance(given, StagingProblem)
+        assert (len(given.levels), given.exact_batches, given.memory_bytes) == (2, True, None)
+    read = load(path, levels=[(2, 3.0), (2, 1.0)], exact_batches=True, kind="staging")
+    assert isinstance(read, StagingProblem)
+    assert read.exact_batches
+
+
+@pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-graph"])
+def test_other_kinds_of_problems_refuse_them(name: str, tmp_path: Path) -> None:
+    from pipeplan.instances.io import save
+
+    with pytest.raises(UsageError, match="--levels"):
+        load_instance(name, Cluster(levels=()))
+    path = tmp_path / "file.json"
+    save(load_instance(name, Cluster()), path)
+    with pytest.raises(UsageError, match="--exact-batches is for staging problems"):
+        load(path, exact_batches=True)
+
+
+def test_levels_as_people_write_them() -> None:
+    assert levels("8x300GB/s, 2x25GB/s") == ((8, 300e9), (2, 25e9))
+    assert levels("none") == ()
+    for wrong in ("8", "x3", "8x300GB/s,", "axb", "-2x3"):
+        with pytest.raises(ValueError, match=r"level like 8x300GB/s|quantity like"):
+            levels(wrong)
