@@ -13,7 +13,7 @@ of a single stage, a knapsack over its layers' configurations, with tensor paral
 ceil((later + x) / d) micro-batches, and ceilings nest: what counts is right on every level. The `basic` and `crude`
 variants count no copies: x = later = 0.
 
-Plain numpy over all pairs of downsets: for small lattices, `MAX_DOWNSETS` of them. `dp-piper` comes here where a
+Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes. `dp-piper` comes here where a
 problem has levels.
 """
 
@@ -31,7 +31,7 @@ from ...instances.referee.staged_levels import check_levels, upper_load
 from ...instances.staging import Configuration, StagingProblem
 from .choose import Choice, choose
 
-MAX_DOWNSETS = 60
+MAX_DOWNSETS = 300
 MAX_ENTRIES = 40_000_000
 """Numbers in the tables of one level."""
 
