@@ -103,7 +103,8 @@ def _without_plan(outcome: Outcome, refused: list[Ruling], bound: float | None, 
     if stop in (Stop.PROVEN, Stop.GAP):
         messages.append(f"the method says {stop} and offers no plan")
         stop = Stop.ERROR
-    return Verdict(stop, Found.NOTHING, bound=bound, messages=tuple(messages))
+    # Of no plan at all there is no value to bound.
+    return Verdict(stop, Found.NOTHING, bound=None if stop == Stop.INFEASIBLE else bound, messages=tuple(messages))
 
 
 def _settle(

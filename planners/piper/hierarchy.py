@@ -13,8 +13,8 @@ of a single stage, a knapsack over its layers' configurations, with tensor paral
 ceil((later + x) / d) micro-batches, and ceilings nest: what counts is right on every level. The `basic` and `crude`
 variants count no copies: x = later = 0.
 
-Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes. `dp-piper` comes here where a
-problem has levels.
+Plain numpy over all pairs of downsets: for lattices of up to `MAX_DOWNSETS`, which take minutes. `dp-piper` comes here
+where a problem has levels.
 """
 
 from __future__ import annotations

@@ -23,3 +23,9 @@ def test_it_proves_what_the_dynamic_program_proves() -> None:
             assert mip.objective == pytest.approx(program.objective, rel=1e-6)
             proofs += 1
     assert proofs
+
+
+def test_where_there_is_no_plan_there_is_no_bound() -> None:
+    problem = random_staging(1, exact_batches=False).replace(memory_bytes=0.5)
+    result = solve(problem, formulation="mip-piper", limits=SolveOptions(threads=1))
+    assert (result.stop, result.bound) == (Stop.INFEASIBLE, None)
