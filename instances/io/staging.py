@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -167,16 +168,40 @@ def staging_from_published(data: object, name: str = "staging", time_unit: str |
         raise InputError("mbsInBatch", "is missing", 'add the key "mbsInBatch": micro-batches in a batch')
     nodes = require_list("", top, "nodes")
     ids = {str(node["id"]): node["id"] for node in nodes if isinstance(node, Mapping) and "id" in node}
-    return StagingProblem(
-        layers=tuple(_published_layer(f"nodes[{i}]", node, ids) for i, node in enumerate(nodes)),
-        edges=tuple(_published_edge(f"edges[{i}]", x) for i, x in enumerate(require_list("", top, "edges"))),
-        devices=require("", top, "maxDevices"),
-        bandwidth=require("", top, "bandwidth"),
-        micro_batches=int(batches) if isinstance(batches, float) and batches.is_integer() else batches,
-        memory_bytes=require("", top, "maxMemoryPerDevice"),
-        name=name,
-        time_unit=time_unit,
-    )
+    facts: dict[str, Any] = {
+        "layers": tuple(_published_layer(f"nodes[{i}]", node, ids) for i, node in enumerate(nodes)),
+        "edges": tuple(_published_edge(f"edges[{i}]", x) for i, x in enumerate(require_list("", top, "edges"))),
+        "devices": require("", top, "maxDevices"),
+        "bandwidth": require("", top, "bandwidth"),
+        "micro_batches": int(batches) if isinstance(batches, float) and batches.is_integer() else batches,
+        "memory_bytes": require("", top, "maxMemoryPerDevice"),
+        "name": name,
+        "time_unit": time_unit,
+    }
+    try:
+        return StagingProblem(**facts)
+    except InputError as error:
+        place = re.sub("[a-z_]+", lambda word: _PUBLISHED_NAMES.get(word[0], word[0]), error.field)
+        raise InputError(place, error.problem, error.remedy) from None
+
+
+_PUBLISHED_NAMES = {
+    "layers": "nodes",
+    "configurations": "TMPCs",
+    "time": "timePerSample",
+    "weight_bytes": "parameterSize",
+    "memory_per_batch": "memoryUsageA",
+    "memory_fixed": "memoryUsageB",
+    "gather_in": "syncTimeFw",
+    "gather_out": "syncTimeBw",
+    "source": "sourceId",
+    "target": "destId",
+    "bytes": "communicationCost",
+    "devices": "maxDevices",
+    "memory_bytes": "maxMemoryPerDevice",
+    "micro_batches": "mbsInBatch",
+}
+"""Ours and theirs: a message names a field as it stands in the file."""
 
 
 def _published_layer(where: str, value: object, ids: Mapping[str, NodeId]) -> Layer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,25 @@ def test_the_published_format_keeps_what_it_can_say() -> None:
     problem = PLAIN.replace(layers=(PLAIN.layers[0], second), edges=(Edge(1, 2, 7.25),))
     again = staging_from_published(through_text(staging_to_published(problem)), "everything")
     assert again == problem
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda data: data["nodes"][1]["TMPCs"]["1"][0].update(timePerSample=-1), r"nodes\[1\]\.TMPCs.*timePerSample"),
+        (lambda data: data["edges"][0].update(communicationCost="much"), r"edges\[0\]\.communicationCost"),
+        (lambda data: data.update(maxDevices=0), "maxDevices"),
+        (lambda data: data.update(mbsInBatch=0), "mbsInBatch"),
+    ],
+)
+def test_messages_about_published_files_name_their_own_fields(
+    change: Callable[[dict[str, Any]], None], place: str
+) -> None:
+    data = through_text(staging_to_published(PLAIN))
+    change(data)
+    with pytest.raises(InputError) as caught:
+        staging_from_published(data)
+    assert re.fullmatch(place, caught.value.field)
 
 
 @pytest.mark.parametrize(
