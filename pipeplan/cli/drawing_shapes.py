@@ -13,11 +13,11 @@ BAR_WIDTH = 10
 MAX_DEVICES_DRAWN = 64
 
 
-def bar(value: float, largest: float) -> str:
+def bar(value: float, largest: float, width: int = BAR_WIDTH) -> str:
     """A bar that is full for the largest value."""
-    filled = 0 if largest <= 0 else round(BAR_WIDTH * value / largest)
+    filled = 0 if largest <= 0 else min(width, round(width * value / largest))
     full, empty = ("█", "░") if can_draw("█░") else ("#", ".")
-    return full * filled + empty * (BAR_WIDTH - filled)
+    return full * filled + empty * (width - filled)
 
 
 def size(count: float) -> str:

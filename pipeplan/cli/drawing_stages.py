@@ -9,8 +9,10 @@ from ..instances.staged_plan import PlannedStage, StagedPlan, counted
 from ..instances.staging import StagingProblem
 from ..planners.rules import FLUSH, Rules
 from .console import out, styled
-from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
+from .drawing_shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
 from .progress import number
+
+SHORT_BAR = 5
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     evaluation = evaluate_stages(problem, plan, rules.semantics)
     table = new_table()
     kind = "type," if problem.device_types else ""
-    columns(table, f"stage,{kind}layers,d,t,share,load,moved,sync,in flight,memory,full,", left="type,share")
+    columns(table, f"stage,{kind}layers,d,t,share,load,moved,sync,held,memory,full,", left="type,share")
     slowest = evaluation.bottleneck
     for number_, (stage, cost) in enumerate(zip(plan.stages, evaluation.stages, strict=True)):
         if number_ < MAX_DEVICES_DRAWN:
@@ -56,6 +58,9 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     if len(plan.stages) > MAX_DEVICES_DRAWN:
         console.print(styled(f"... and {len(plan.stages) - MAX_DEVICES_DRAWN} more stages"))
     unit = f" {problem.time_unit}" if problem.time_unit else ""
+    console.print(
+        styled(f"load (with moved and sync):{unit or ' time'} per micro-batch; held: micro-batches in flight")
+    )
     console.print(styled(f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}"))
     if rules.objective == FLUSH:
         console.print(styled(f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"))
@@ -76,13 +81,13 @@ def _row(
         str(len(stage.nodes)),
         str(stage.data_parallel),
         str(stage.tensor_parallel),
-        styled(bar(cost.load, largest), "red" if slowest else "cyan"),
+        styled(bar(cost.load, largest, SHORT_BAR if problem.device_types else BAR_WIDTH), "red" if slowest else "cyan"),
         f"{cost.load:.4g}",
         f"{cost.transfers:.3g}",
         f"{cost.synchronisation:.3g}",
         str(cost.in_flight),
         size(cost.memory_bytes),
-        f"{100 * cost.memory_bytes / memory:.0f}%" if memory else "-",
+        f"{bar(cost.memory_bytes, memory, SHORT_BAR)} {100 * cost.memory_bytes / memory:3.0f}%" if memory else "-",
         styled("<--" if slowest else "", "bold red"),
     ]
 
@@ -96,4 +101,5 @@ def binds(cost: StageCost) -> str:
     }
     largest, *memory = cost.binds
     share = parts[largest] / cost.load if cost.load else 1.0
-    return f"{largest} is {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
+    verb = "are" if largest == "transfers" else "is"
+    return f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
