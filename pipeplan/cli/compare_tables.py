@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from .console import clean, out, styled
@@ -20,7 +21,10 @@ def draw(comparison: Comparison) -> None:
         out().print(styled("no run has finished"))
         return
     head, rows = case_cells(frame)
-    _table("values, recomputed by the referee", head, rows)
+    short, key = _shortened(head, rows, set(frame["method"]), out().width)
+    _table("values, recomputed by the referee", short, rows)
+    if key:
+        out().print(styled(key))
     methods = [_method(row) for row in plain_rows(summary(frame))]
     _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
     for method, status, message in faults(frame):
@@ -43,6 +47,20 @@ def _method(row: dict[str, Any]) -> list[str]:
     ]
 
 
+GAP = 2
+"""Between two columns."""
+
+
+def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width: int) -> tuple[list[str], str]:
+    """Letters for the methods where their names do not fit beside each other, and what they stand for."""
+    cells = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(max(len(name), cell) + GAP for name, cell in zip(head, cells, strict=True)) <= width:
+        return head, ""
+    letters = dict(zip((name for name in head if name in methods), ascii_uppercase, strict=False))
+    key = ", ".join(f"{letter} {name}" for name, letter in letters.items())
+    return [letters.get(name, name) for name in head], key
+
+
 def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
@@ -51,7 +69,7 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, 2, 0, 0)
+        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, GAP, 0, 0)
     )
     for name in head:
         table.add_column(clean(name), overflow="fold")

@@ -84,3 +84,13 @@ def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
     assert said.code == 2
     assert words in said.err
     assert "Traceback" not in said.err
+
+
+def test_methods_become_letters_where_their_names_do_not_fit(plan: Plan, tmp_path: Path) -> None:
+    names = ("dp-piper", "piper-no-dp", "piper-no-tp", "piper-no-ar", "equi", "equi-no-tp")
+    chosen = [word for name in names for word in ("--method", name)]
+    said = plan("compare", "tiny-stages", *chosen, "--devices", "4", "--devices", "3", "-o", tmp_path / "out").out
+    lines = said.splitlines()
+    assert lines[1].split() == ["instance", "setting", *"ABCDEF"]
+    assert "A dp-piper, B piper-no-dp" in said
+    assert all(len(line) <= 80 for line in lines if "/" not in line)
