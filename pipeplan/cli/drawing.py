@@ -82,13 +82,17 @@ def _run_facts(result: Result, problem: Problem) -> dict[str, Any]:
         "method": method,
         "stop": str(result.stop),
         "found": _found(result),
-        "objective": f"{number(result.objective, 'none')} {problem.time_unit or ''}".rstrip(),
-        "bound": number(result.bound, "none"),
+        "objective": _with_unit(result.objective, problem),
+        "bound": _with_unit(result.bound, problem),
         "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
         "start": _start(result),
         **_cross_check(result),
         "seconds": seconds,
     }
+
+
+def _with_unit(value: float | None, problem: Problem) -> str:
+    return "none" if value is None else f"{number(value)} {problem.time_unit or ''}".rstrip()
 
 
 def _cross_check(result: Result) -> dict[str, str]:
