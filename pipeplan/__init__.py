@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from .instances.plan import Device as Device
     from .instances.plan import DeviceGroup as DeviceGroup
     from .instances.plan import PlacementPlan as PlacementPlan
-    from .instances.referee import evaluate as evaluate
-    from .instances.referee import verify as verify
     from .instances.result import Found as Found
     from .instances.result import Result as Result
     from .instances.result import Stop as Stop
@@ -49,6 +47,8 @@ if TYPE_CHECKING:
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
+    from .planners.referee_api import evaluate as evaluate
+    from .planners.referee_api import verify as verify
     from .planners.sensitivity import Sensitivity as Sensitivity
     from .planners.sensitivity import sensitivity as sensitivity
     from .planners.solve import solve as solve
@@ -64,13 +64,13 @@ _HOMES = {
     "instances.io": ("load", "load_plan", "save"),
     "instances.placement": ("Node", "PlacementProblem"),
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
-    "instances.referee": ("evaluate", "verify"),
     "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "instances.simulation.simulate": ("simulate",),
     "instances.stage_graph": ("GraphStage", "StageGraphPlan"),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
+    "planners.referee_api": ("evaluate", "verify"),
     "planners.sensitivity": ("Sensitivity", "sensitivity"),
     "planners.solve": ("solve",),
 }
