@@ -9,9 +9,9 @@ is proven apart from the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
@@ -24,7 +24,7 @@ from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from .bounds import lower_bound
 from .configurations import menu, micro_batches
-from .options import GRAPHPIPE_OPTIONS, SEQUENTIAL_OPTIONS
+from .options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
@@ -202,17 +202,16 @@ class ParallelAblation:
     title: str = "stage graphs with the micro-batch of the sequential pipeline"
     problem_kind: str = "graph-pipeline"
     exact: bool = False
-    options: tuple[OptionSpec, ...] = GRAPHPIPE_OPTIONS
+    options: tuple[OptionSpec, ...] = PARALLEL_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
-        options: Mapping[str, Any] = {**request.options, "mixed_micro_batches": False}
-        own = replace(request, options=options)
-        sizes = micro_batches(request.problem, options.get("micro_batch"))
+        sizes = micro_batches(request.problem, request.options.get("micro_batch"))
         # A board of its own: the sequential plan is not this planner's.
-        sequential = run(SEQUENTIAL.name, replace(own, board=replace(request.board, watcher=None)), "sequential", sizes)
+        apart = replace(request, board=replace(request.board, watcher=None))
+        sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
         if not isinstance(sequential.plan, StageGraphPlan):
             return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
-        return bounded(request, run(self.name, own, "graph", (sequential.plan.stages[0].micro_batch,)))
+        return bounded(request, run(self.name, request, "graph", (sequential.plan.stages[0].micro_batch,)))
 
 
 PARALLEL = ParallelAblation()

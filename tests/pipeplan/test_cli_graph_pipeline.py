@@ -169,6 +169,13 @@ def test_the_table_fits_and_names_its_units(plan: Plan) -> None:
     assert bound.split()[2:] == ["s"]
 
 
+def test_the_ablation_has_no_mixed_micro_batches(plan: Plan) -> None:
+    """Its size is that of the sequential plan: the option would mean nothing."""
+    said = plan("solve", "tiny-graph", "--planner", "graphpipe-parallel", "--mixed-micro-batches")
+    assert said.code == 2
+    assert "'graphpipe-parallel' has no option --mixed-micro-batches" in " ".join(said.err.split())
+
+
 def test_no_plan_has_no_unit(plan: Plan) -> None:
     said = plan("solve", "mmt-8", "--planner", "graphpipe", "--memory", 0)
     assert said.code == 1
