@@ -16,8 +16,8 @@ from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.graphpipe import paths
 from pipeplan.planners.graphpipe.bounds import lower_bound
-from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.graphpipe.paths import disjoint_paths
+from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.solve import solve
 
 OBJECTIVES = ("time-per-sample", "iteration")
