@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .instances.plan import Device as Device
     from .instances.plan import DeviceGroup as DeviceGroup
     from .instances.plan import PlacementPlan as PlacementPlan
-    from .instances.referee import evaluate as evaluate
-    from .instances.referee import verify as verify
     from .instances.referee.staged import evaluate_stages as evaluate_stages
     from .instances.referee.staged import verify_stages as verify_stages
     from .instances.result import Found as Found
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
+    from .planners.referee_api import evaluate as evaluate
+    from .planners.referee_api import verify as verify
     from .planners.sensitivity import Sensitivity as Sensitivity
     from .planners.sensitivity import sensitivity as sensitivity
     from .planners.solve import solve as solve
@@ -69,7 +69,6 @@ _HOMES = {
     "instances.io": ("load", "load_plan", "save"),
     "instances.placement": ("Node", "PlacementProblem"),
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
-    "instances.referee": ("evaluate", "verify"),
     "instances.referee.staged": ("evaluate_stages", "verify_stages"),
     "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
@@ -79,6 +78,7 @@ _HOMES = {
     "instances.staging": ("StagingProblem",),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
+    "planners.referee_api": ("evaluate", "verify"),
     "planners.sensitivity": ("Sensitivity", "sensitivity"),
     "planners.solve": ("solve",),
 }

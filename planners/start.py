@@ -30,6 +30,9 @@ QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {
 QUICK_FOR_LATENCY = ("latency-greedy", "latency-lns")
 """The same where one sample's latency is the objective."""
 
+QUICK_OPTIONS: Mapping[str, Mapping[str, Any]] = {"graphpipe": {"cuts": "tree"}}
+"""Options of a quick planner whose plans would otherwise not be among those of the method that they start."""
+
 START_SHARE = 0.5
 """Of the time limit, for a start."""
 
@@ -120,6 +123,7 @@ def _try_quick(
     """A planner that fails here costs us its start and nothing more."""
     entry = PLANNERS[name]
     known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options}
+    known.update(QUICK_OPTIONS.get(name, {}))
     if limits.time_limit_s is not None:
         limits = replace(limits, time_limit_s=limits.time_limit_s * START_SHARE)
     request = Request(problem, known, limits, board=Board(started=board.started))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ..checks import check_whole
+from ..checks import check_amount, check_whole
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem, Operator, TimeCurve
 from ..graph_pipeline import Link as GraphLink
 from ..workloads.blocks import Block, blocks
@@ -48,6 +48,7 @@ def to_graph_pipeline(
     The weight copies are parameters, gradients and two moments unless told otherwise.
     """
     check_whole("mini_batch", mini_batch, MAX_MINI_BATCH)
+    check_amount("half_samples", half_samples)
     factory = _Factory(workload, device, powers_of_two(mini_batch), half_samples)
     parts = blocks(workload, merge)
     home = {layer.name: part.name for part in parts for layer in part.layers}

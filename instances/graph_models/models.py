@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypedDict, Unpack
 
-from ..checks import MAX_DEVICES, check_whole
+from ..checks import MAX_DEVICES, check_amount, check_whole
 from ..graph_pipeline import MAX_MINI_BATCH, GraphPipelineProblem
 from .clusters import OperatorCost, cluster_of, on_cluster, operator
 
@@ -118,6 +118,7 @@ class _Graph:
         batch = per_device * devices if mini_batch is None else mini_batch
         check_whole("mini_batch", batch, MAX_MINI_BATCH)
         profile, half = cluster_of(cluster), usual_half if half_samples is None else half_samples
+        check_amount("half_samples", half)
         operators = tuple(operator(key, cost, profile, batch, half) for key, cost in self.costs.items())
         return on_cluster(profile, operators, tuple(self.edges), devices, batch, memory_bytes, name)
 

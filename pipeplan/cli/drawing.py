@@ -84,7 +84,7 @@ def _run_facts(result: Result, problem: Problem) -> dict[str, Any]:
         "stop": str(result.stop),
         "found": _found(result),
         "objective": _value(result.objective, problem.time_unit),
-        "bound": number(result.bound, "none"),
+        "bound": _value(result.bound, problem.time_unit),
         "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
         "start": _start(result),
         **_cross_check(result),
@@ -123,7 +123,7 @@ def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], 
     """The referee's word, recomputed here and now."""
     console = out()
     if plan is None:
-        console.print(styled("verified: there is no plan", "bold"))
+        console.print(styled("verified: nothing, no plan was found", "bold"))
     elif violations:
         for violation in violations:
             console.print(styled(f"  - {violation}"))

@@ -8,6 +8,7 @@ from ..instances.errors import PipeplanError
 from ..instances.graph_pipeline import GraphPipelineProblem, Link
 from ..instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage_graph, stage_levels
 from ..instances.referee.stage_graph_costs import GraphStageCost
+from ..instances.series_parallel import decompose, to_text
 from ..instances.simulation.simulate import simulate
 from ..instances.stage_graph import GraphStage, StageGraphPlan
 from ..planners.rules import Rules
@@ -17,6 +18,7 @@ from .drawing_timeline import draw_timeline
 from .progress import number
 
 MAX_READERS_SHOWN = 6
+MAX_LINES_SHOWN = 64
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -34,9 +36,28 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
 
 
 def _link(problem: GraphPipelineProblem, link: Link) -> str:
+    latency = f"latency {number(link.latency_s)} {problem.time_unit or ''}".rstrip()
     if link.bandwidth is None:
-        return "transfers take no time" if not link.latency_s else f"latency {number(link.latency_s)}"
-    return f"{size(link.bandwidth)}/{problem.time_unit or 'time unit'}, latency {number(link.latency_s)}"
+        return latency if link.latency_s else "transfers take no time"
+    return f"{size(link.bandwidth)}/{problem.time_unit or 'time unit'}, {latency}"
+
+
+def decomposition(problem: GraphPipelineProblem) -> list[str]:
+    """The series-parallel tree whose parts become stages: one line for each node, indented by its depth."""
+    place = {operator.id: v for v, operator in enumerate(problem.operators)}
+    tree = decompose(len(place), [(place[u], place[v]) for u, v in problem.edges])
+    return to_text(tree, list(place)).splitlines()
+
+
+def draw_decomposition(problem: GraphPipelineProblem) -> None:
+    """Its first lines."""
+    lines = decomposition(problem)
+    console = out()
+    console.print(styled("decomposition", "bold"))
+    for line in lines[:MAX_LINES_SHOWN]:
+        console.print(styled(f"  {line}"), soft_wrap=True)
+    if len(lines) > MAX_LINES_SHOWN:
+        console.print(styled(f"  ... and {several(len(lines) - MAX_LINES_SHOWN, 'more line')}; --json has all of them"))
 
 
 def draw(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> None:
@@ -44,7 +65,9 @@ def draw(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> N
     evaluation = evaluate_stage_graph(problem, plan)
     levels = stage_levels(problem, plan)
     console = out()
-    console.print(_table(problem, plan, evaluation, levels))
+    scale, small = _scaled(problem.time_unit, evaluation.time_per_sample)
+    console.print(_table(problem, plan, evaluation, levels, scale))
+    console.print(styled(f"b, held: samples; load (with moved and sync): {small} per sample"))
     if len(plan.stages) > MAX_DEVICES_DRAWN:
         console.print(styled(f"... and {len(plan.stages) - MAX_DEVICES_DRAWN} more stages"))
     if levels is not None:
@@ -71,11 +94,19 @@ def _levels_in_a_line(levels: tuple[int, ...]) -> str:
     return "stages: " + arrow.join(",".join(group) for group in groups)
 
 
+def _scaled(unit: str | None, largest: float) -> tuple[float, str]:
+    """What to multiply times with, and their unit then: short numbers for seconds."""
+    if unit == "s" and 0 < largest < 1:
+        return (1e3, "ms") if largest >= 1e-3 else (1e6, "us")
+    return 1.0, unit or "time"
+
+
 def _table(
     problem: GraphPipelineProblem,
     plan: StageGraphPlan,
     evaluation: StageGraphEvaluation,
     levels: tuple[int, ...] | None,
+    scale: float,
 ) -> Any:
     table = new_table()
     columns(table, "stage,ops,d,b,k,held,share,load,moved,sync,memory,full,after,", left="share,after")
@@ -85,7 +116,7 @@ def _table(
         slowest = x == evaluation.bottleneck
         table.add_row(
             styled(str(x), "bold" if slowest else ""),
-            *_row(problem, plan.stages[x], evaluation.stages[x], evaluation.time_per_sample, slowest),
+            *_row(problem, plan.stages[x], evaluation.stages[x], evaluation.time_per_sample, scale, slowest),
             styled(_shortened(follows)),
             styled("<--" if slowest else "", "bold red"),
         )
@@ -93,7 +124,7 @@ def _table(
 
 
 def _row(
-    problem: GraphPipelineProblem, stage: GraphStage, cost: GraphStageCost, largest: float, slowest: bool
+    problem: GraphPipelineProblem, stage: GraphStage, cost: GraphStageCost, largest: float, scale: float, slowest: bool
 ) -> list[Any]:
     memory = problem.memory_bytes
     return [
@@ -103,9 +134,9 @@ def _row(
         str(stage.k),
         str(stage.in_flight),
         styled(bar(cost.time_per_sample, largest), "red" if slowest else "cyan"),
-        f"{cost.time_per_sample:.4g}",
-        f"{cost.transfers / stage.micro_batch:.3g}",
-        f"{cost.synchronisation / problem.mini_batch:.3g}",
+        f"{scale * cost.time_per_sample:.4g}",
+        f"{scale * cost.transfers / stage.micro_batch:.3g}",
+        f"{scale * cost.synchronisation / problem.mini_batch:.3g}",
         size(cost.memory_bytes),
         f"{100 * cost.memory_bytes / memory:.0f}%" if memory else "-",
     ]

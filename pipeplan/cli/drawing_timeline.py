@@ -9,11 +9,13 @@ from .progress import number
 
 WIDTH = 66
 WINDOWS = ("warm-up", "steady", "cool-down")
+FEW_PASSES = WIDTH // 3
+"""So many of a stage are told apart in one line, however long the others take."""
 LEGEND = "digits: forward, letters: backward (1 and a: micro-batch 1), =: weights are synchronised"
 
 
-def draw_simulation(simulation: Simulation) -> None:
-    """A line of facts for each stage, the timeline, and how long the iteration took."""
+def draw_simulation(simulation: Simulation, counted: str = "samples") -> None:
+    """A line of facts for each stage, the timeline, and how long the iteration took; `counted`: what it works on."""
     table = new_table()
     columns(table, "stage,devices,busy,,warm-up,held,memory", left="stage")
     for stage in simulation.stages[:MAX_DEVICES_DRAWN]:
@@ -30,10 +32,10 @@ def draw_simulation(simulation: Simulation) -> None:
     console.print(table)
     if len(simulation.stages) > MAX_DEVICES_DRAWN:
         console.print(styled(f"... and {len(simulation.stages) - MAX_DEVICES_DRAWN} more stages"))
-    draw_timeline(simulation)
+    draw_timeline(simulation, counted)
 
 
-def draw_timeline(simulation: Simulation) -> None:
+def draw_timeline(simulation: Simulation, counted: str = "samples") -> None:
     """The timeline and its sum."""
     console = out()
     for line in timeline(simulation):
@@ -41,7 +43,7 @@ def draw_timeline(simulation: Simulation) -> None:
     unit = f" {simulation.time_unit}" if simulation.time_unit else ""
     console.print(
         styled(
-            f"iteration {number(simulation.iteration)}{unit} for {simulation.mini_batch} samples, depth "
+            f"iteration {number(simulation.iteration)}{unit} for {simulation.mini_batch} {counted}, depth "
             f"{simulation.depth}, idle {100 * simulation.bubble:.1f} % of all devices' time"
         )
     )
@@ -66,6 +68,8 @@ def timeline(simulation: Simulation) -> list[str]:
     if len(windows) > 1:
         titles = [f"{title:<{count}}" for title, (_, count) in zip(WINDOWS, windows, strict=True)]
         lines.append(f"{'':>{wide}}  {' '.join(titles)}")
+        unit = f" {simulation.time_unit}" if simulation.time_unit else ""
+        lines.append(f"three windows of {number(windows[0][1] * step)}{unit} each; what runs between them is left out")
     return [*(line.rstrip() for line in lines), LEGEND]
 
 
@@ -82,11 +86,16 @@ def _windows(simulation: Simulation) -> tuple[list[tuple[float, int]], float]:
     if not spans or not simulation.iteration:
         return [], 0.0
     step = max(spans[len(spans) // 4], simulation.iteration / 10_000)
-    if simulation.iteration <= WIDTH * step:
+    if simulation.iteration <= WIDTH * step or _most_passes(simulation) <= FEW_PASSES:
         return [(0.0, WIDTH)], simulation.iteration / WIDTH
     count = WIDTH // 3
     length = count * step
     return [(0.0, count), ((simulation.iteration - length) / 2, count), (simulation.iteration - length, count)], step
+
+
+def _most_passes(simulation: Simulation) -> int:
+    """Of a stage."""
+    return max(sum(task.kind != "synchronisation" for task in stage.tasks) for stage in simulation.stages)
 
 
 def _cells(tasks: list[Task], start: float, count: int, step: float, idle: str) -> str:

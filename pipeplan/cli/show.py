@@ -24,6 +24,7 @@ from .verify import report
 
 if TYPE_CHECKING:
     from ..instances.chain import ChainProblem
+    from ..instances.graph_pipeline import GraphPipelineProblem
     from ..instances.kinds import Problem
 
 ENOUGH_S = 20.0
@@ -55,7 +56,8 @@ def command(
 ) -> None:
     """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
 
-    Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan.
+    Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
+    pipeline its series-parallel decomposition.
     """
     check_output("--picture", picture)
     problem = load_instance(instance, on)
@@ -79,16 +81,32 @@ def command(
 
 
 def _show_instance(problem: Problem, json: bool) -> None:
-    """Of a chain, what it needs at least; other kinds have their facts alone."""
+    """Of a chain, what it needs at least; of a graph pipeline, its decomposition; others have their facts alone."""
     from ..instances.chain import ChainProblem
+    from ..instances.graph_pipeline import GraphPipelineProblem
     from ..planners.solve import describe
     from .drawing import draw_instance
 
+    if isinstance(problem, GraphPipelineProblem):
+        _show_graph_pipeline(problem, json)
+        return
     needed = _smallest_memory(problem) if isinstance(problem, ChainProblem) else None
     if json:
         print_json({"problem": describe(problem), **({"smallest_memory": needed.to_json()} if needed else {})})
         return
     draw_instance(problem, _said(needed) if needed else {})
+
+
+def _show_graph_pipeline(problem: GraphPipelineProblem, json: bool) -> None:
+    from ..planners.solve import describe
+    from .drawing import draw_instance
+    from .drawing_stage_graph import decomposition, draw_decomposition
+
+    if json:
+        print_json({"problem": describe(problem), "decomposition": decomposition(problem)})
+        return
+    draw_instance(problem, {})
+    draw_decomposition(problem)
 
 
 def _smallest_memory(problem: ChainProblem) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..instances.errors import UsageError
+from ..instances.graph_pipeline import GraphPipelineProblem
 from ..instances.simulation.orders import SCHEDULES
 from .arguments import (
     Cluster,
@@ -15,9 +16,13 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import print_json, say_error
+from .console import print_json, say_error, say_note
+from .drawing_shapes import several, size
 from .exits import OK, REJECTED
-from .referee_options import PlanArgument, one_of
+from .referee_options import Case, Given, PlanArgument, one_of, read_case
+
+if TYPE_CHECKING:
+    from ..instances.simulation import Simulation
 
 MicroBatches = Annotated[
     int | None,
@@ -48,7 +53,6 @@ def command(
     json: Json = False,
 ) -> None:
     """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
-    from ..instances.io import load_plan
     from ..instances.simulation import DeadlockError
     from ..instances.simulation.simulate import simulate
 
@@ -56,15 +60,33 @@ def command(
     problem = load_instance(instance, on)
     if micro_batches is None and problem.kind in ("placement", "chain"):
         raise UsageError(f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches.")
+    case = read_case(problem, plan, Given())
     try:
-        simulation = simulate(problem, load_plan(plan, problem), micro_batches=micro_batches, schedule=schedule)
+        simulation = simulate(problem, case.plan, micro_batches=micro_batches, schedule=schedule)
     except DeadlockError as error:
         say_error(error)
         raise typer.Exit(REJECTED) from None
+    _say_what_is_broken(case, simulation)
     if json:
         print_json(simulation.to_json())
     else:
         from .drawing_timeline import draw_simulation
 
-        draw_simulation(simulation)
+        draw_simulation(simulation, "samples" if problem.kind == "graph-pipeline" else "micro-batches")
     raise typer.Exit(OK)
+
+
+def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
+    """A simulation shows what comes of a plan, valid or not: it says so, where the plan or its schedule is not."""
+    violations = case.violations()
+    if violations:
+        rest = f" (and {several(len(violations) - 1, 'more violation')})" if len(violations) > 1 else ""
+        say_note(f"the plan breaks a rule of the problem{rest}: {violations[0]}")
+    if not isinstance(case.problem, GraphPipelineProblem) or case.problem.memory_bytes is None:
+        return
+    most = max(simulation.stages, key=lambda stage: stage.memory_bytes)
+    if most.memory_bytes > case.problem.memory_bytes:
+        say_note(
+            f"with this schedule a device of {most.name} holds {size(most.memory_bytes)}, "
+            f"more than its memory of {size(case.problem.memory_bytes)}"
+        )

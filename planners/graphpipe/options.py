@@ -27,8 +27,18 @@ JOIN = OptionSpec(
     "any: what joins branches may share a stage with the end of one; tree: only with all branches or none.",
     ("any", "tree"),
 )
+CUTS = OptionSpec(
+    "cuts",
+    "choice",
+    "any",
+    "any: also stages cut from a row of all operators, across branches; tree: those of the decomposition alone, as "
+    "published.",
+    ("any", "tree"),
+)
 MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets than this, there is no answer.")
 
 SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
-GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN)
+GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS)
+PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
+"""Its micro-batch is that of the sequential plan."""
 PIPER_OPTIONS = (OBJECTIVE, MICRO_BATCH, DEGREES, MOST_DOWNSETS)

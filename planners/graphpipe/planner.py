@@ -9,9 +9,9 @@ is proven apart from the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
@@ -24,7 +24,7 @@ from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from .bounds import lower_bound
 from .configurations import menu, micro_batches
-from .options import GRAPHPIPE_OPTIONS, SEQUENTIAL_OPTIONS
+from .options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
@@ -115,19 +115,22 @@ SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential pipelines", "sequenti
 def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
     """The best plan over the sizes; what was found counts when time is over."""
     problem, options = request.problem, request.options
-    stop, size = Stop.COMPLETED, dict[str, int]()
+    stop, size = Stop.COMPLETED, {"stage_sets": 0}
     notes: tuple[str, ...] = ()
     choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
+    found: list[tuple[Search, Answer]] = []
     try:
-        search = make_search(request, family, sizes)
-        size = {"stage_sets": search.family_size, "configurations": len(search.menu.configurations)}
-        notes = remarks(problem, search)
-        found = sorted(answers(search, bool(options.get("mixed_micro_batches"))), key=lambda answer: answer.value)
-        for answer in found:
+        for search in _searches(request, family, sizes):
+            size["stage_sets"] += search.family_size
+            size["configurations"] = len(search.menu.configurations)
+            notes = notes or remarks(problem, search)
+            found += [(search, answer) for answer in answers(search, bool(options.get("mixed_micro_batches")))]
+        found.sort(key=lambda pair: pair[1].value)
+        for search, answer in found:
             search.tick()
             choice.consider(answer)
         if choice.objective == "iteration" and options.get("depth", "any") == "any":
-            for answer in found:
+            for search, answer in found:
                 choice.consider_shallower(search, answer)
     except OutOfTimeError:
         stop = Stop.TIME
@@ -135,6 +138,18 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
         note = f"no plan of those that {name} searches uses all devices within their memory"
         return Outcome(stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, note))
     return Outcome(stop, choice.plan, choice.value, model_size=size, messages=notes)
+
+
+def _searches(request: Request, family: Family, sizes: tuple[int, ...]) -> Iterator[Search]:
+    """Over the decomposition, then over the row of all operators: its cuts go across branches.
+
+    Stages of the row wait for no others than their operators do: only as a sequential pipeline they stand in a row.
+    """
+    search = make_search(request, family, sizes)
+    yield search
+    row = chain_tree(request.problem)
+    if family == "graph" and request.options.get("cuts", "any") == "any" and search.tree != row:
+        yield make_search(request, "sequential", sizes)
 
 
 @dataclass
@@ -184,12 +199,14 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
     regions = contracted(search.tree)
     if regions:
         named = ", ".join(str(problem.operators[v].id) for v in max(regions, key=len)[:5])
-        notes.append(
-            f"the graph is not series-parallel: {len(regions)} regions are kept whole, the largest with {named}"
-        )
+        notes.append(f"the graph is not series-parallel: {_regions(len(regions))} kept whole, the largest with {named}")
     if search.skipped_groups:
         notes.append("branches of too many kinds are side by side: only those that follow each other may share a stage")
     return tuple(notes)
+
+
+def _regions(count: int) -> str:
+    return "1 region is" if count == 1 else f"{count} regions are"
 
 
 @dataclass(frozen=True)
@@ -200,17 +217,16 @@ class ParallelAblation:
     title: str = "stage graphs with the micro-batch of the sequential pipeline"
     problem_kind: str = "graph-pipeline"
     exact: bool = False
-    options: tuple[OptionSpec, ...] = GRAPHPIPE_OPTIONS
+    options: tuple[OptionSpec, ...] = PARALLEL_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
-        options: Mapping[str, Any] = {**request.options, "mixed_micro_batches": False}
-        own = replace(request, options=options)
-        sizes = micro_batches(request.problem, options.get("micro_batch"))
+        sizes = micro_batches(request.problem, request.options.get("micro_batch"))
         # A board of its own: the sequential plan is not this planner's.
-        sequential = run(SEQUENTIAL.name, replace(own, board=replace(request.board, watcher=None)), "sequential", sizes)
+        apart = replace(request, board=replace(request.board, watcher=None))
+        sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
         if not isinstance(sequential.plan, StageGraphPlan):
             return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
-        return bounded(request, run(self.name, own, "graph", (sequential.plan.stages[0].micro_batch,)))
+        return bounded(request, run(self.name, request, "graph", (sequential.plan.stages[0].micro_batch,)))
 
 
 PARALLEL = ParallelAblation()

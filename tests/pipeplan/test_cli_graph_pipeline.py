@@ -61,6 +61,7 @@ def test_a_network_as_a_graph_pipeline(plan: Plan, tmp_path: Path) -> None:
     [
         (("mmt", "--no-join"), "'mmt' has no parameter --join"),
         (("mmt", "--devices", 0), "devices is 0"),
+        (("mmt", "--half-samples", -1), "half_samples is negative (-1.0)"),
         (("mmt", "--cluster", "frontier"), "give one of summit-v100"),
         (("resnet18", "--kind", "chain"), "--kind is 'chain'; give one of placement, graph-pipeline"),
         (("resnet18", "--kind", "graph-pipeline", "--cpus", 1), "--cpus says nothing about a graph pipeline"),
@@ -147,6 +148,42 @@ def test_packaged_graph_pipelines_are_found_by_name(plan: Plan, tmp_path: Path) 
     assert "tiny-graph" in plan("instances").out
 
 
+def test_without_a_plan_the_decomposition_is_shown(plan: Plan) -> None:
+    lines = ["series of 2", "  parallel of 2", "    series of 2", "      a1", "      a2", "    series of 2"]
+    lines += ["      b1", "      b2", "  join"]
+    said = plan("show", "tiny-graph")
+    assert said.code == 0
+    assert said.out.splitlines()[-len(lines) :] == [f"  {line}" for line in lines]
+    data = plan("show", "tiny-graph", "--json").json
+    assert (data["decomposition"], data["problem"]["operators"]) == (lines, 5)
+    said = plan("show", "mmt-8")
+    assert said.out.splitlines()[-1].endswith("more lines; --json has all of them")
+
+
+def test_the_table_fits_and_names_its_units(plan: Plan) -> None:
+    said = plan("solve", "mmt-8", "--planner", "graphpipe")
+    assert "…" not in said.out
+    assert "load (with moved and sync): ms per sample" in said.out
+    assert "latency 5e-06 s" in said.out
+    bound = next(line for line in said.out.splitlines() if line.split()[:1] == ["bound"])
+    assert bound.split()[2:] == ["s"]
+
+
+def test_the_ablation_has_no_mixed_micro_batches(plan: Plan) -> None:
+    """Its size is that of the sequential plan: the option would mean nothing."""
+    said = plan("solve", "tiny-graph", "--planner", "graphpipe-parallel", "--mixed-micro-batches")
+    assert said.code == 2
+    assert "'graphpipe-parallel' has no option --mixed-micro-batches" in " ".join(said.err.split())
+
+
+def test_no_plan_has_no_unit(plan: Plan) -> None:
+    said = plan("solve", "mmt-8", "--planner", "graphpipe", "--memory", 0)
+    assert said.code == 1
+    values = [line.split() for line in said.out.splitlines()]
+    assert ["objective", "none"] in values
+    assert ["bound", "none"] in values
+
+
 # ---- simulate --------------------------------------------------------------------------------------------
 
 
@@ -176,6 +213,40 @@ def test_a_split_and_stages_are_simulated(plan: Plan, tmp_path: Path) -> None:
     assert "give --micro-batches" in said.err
 
 
+def test_a_simulation_says_what_its_plan_breaks(plan: Plan, files: tuple[Path, Path]) -> None:
+    assert plan("simulate", *files).err == ""
+    said = plan("simulate", *files, "--devices", 4)
+    assert said.code == 0
+    assert "the plan breaks a rule of the problem: The stages have 3 devices" in " ".join(said.err.split())
+    assert "iteration 30 s for 8 samples" in said.out
+    held = plan("simulate", *files, "--json").json["peak_memory_bytes"]
+    said = plan("simulate", *files, "--memory", f"{held:.0f}B", "--schedule", "gpipe")
+    assert said.code == 0
+    assert "with this schedule a device of stage 0 holds" in " ".join(said.err.split())
+
+
+def test_micro_batches_are_not_called_samples(plan: Plan, tmp_path: Path) -> None:
+    stages = tmp_path / "stages.json"
+    assert plan("solve", "tiny-stages", "--planner", "dp-piper", "-o", stages).code == 0
+    assert "for 8 micro-batches, depth" in plan("simulate", "tiny-stages", stages).out
+
+
+def test_a_few_passes_are_shown_in_one_window(plan: Plan, tmp_path: Path) -> None:
+    """However much shorter than the whole iteration they are."""
+    problem, file = tmp_path / "problem.json", tmp_path / "plan.json"
+    pipeplan.save(chain_problem(2, 4), problem)
+    data = json.loads(problem.read_text())
+    for side in ("forward", "backward"):
+        data["operators"][0][side]["seconds"] = [0.001]
+    problem.write_text(json.dumps(data))
+    pipeplan.save(chain_plan(2, 1, 4), file)
+    said = plan("simulate", problem, file)
+    assert "warm-up  " not in said.out.splitlines()[-2]
+    row = next(line for line in said.out.splitlines() if line.startswith("stage 1 |"))
+    assert len(row.split("|")) == 3
+    assert set("1234abcd") <= set(row)
+
+
 def test_a_deadlock_is_one_sentence_and_a_rejection(plan: Plan, tmp_path: Path) -> None:
     problem, file = tmp_path / "problem.json", tmp_path / "plan.json"
     pipeplan.save(chain_problem(2, 24), problem)
@@ -200,3 +271,4 @@ def test_a_long_iteration_is_shown_in_three_windows(plan: Plan, tmp_path: Path) 
     assert first[3:9] == "1aa2bb"
     assert not set(middle) & {"·", "."}
     assert any("warm-up" in line and "steady" in line and "cool-down" in line for line in lines)
+    assert any(line.startswith("three windows of ") for line in lines)

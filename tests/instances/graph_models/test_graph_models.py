@@ -239,6 +239,13 @@ def test_half_samples_slow_small_shares_down() -> None:
     assert ratio[0] > ratio[1] > ratio[2] > 1
 
 
+def test_half_samples_below_zero_are_refused() -> None:
+    with pytest.raises(InputError, match="half_samples is negative"):
+        lowered("bert-base", half_samples=-1.0)
+    with pytest.raises(InputError, match="half_samples is negative"):
+        mmt(half_samples=-1.0)
+
+
 def test_blocks_are_whole_layers() -> None:
     assert len(lowered("bert-base", merge=True).operators) == 14
 

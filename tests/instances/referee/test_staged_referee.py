@@ -17,6 +17,7 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 import pipeplan
+from pipeplan.instances import referee
 from pipeplan.instances.io.staging import staging_from_published
 from pipeplan.instances.referee.staged import (
     STAGE_RULES,
@@ -290,6 +291,6 @@ def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
     assert pipeplan.verify_stages(problem, plan) == ()
     wrong: Any = (problem, plan)
     with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use evaluate_stages"):
-        pipeplan.evaluate(*wrong)
+        referee.evaluate(*wrong)
     with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use verify_stages"):
-        pipeplan.verify(*wrong)
+        referee.verify(*wrong)

@@ -1,0 +1,21 @@
+"""No planner beats what is called the best known time of a packaged graph pipeline."""
+
+from __future__ import annotations
+
+import pytest
+
+import pipeplan
+from pipeplan.instances.graph_models.catalogue import best_time, load_packaged_graph, packaged_graph_names
+
+
+@pytest.mark.parametrize("objective", ["time-per-sample", "iteration"])
+@pytest.mark.parametrize("planner", ["graphpipe", "graphpipe-parallel", "spp-pipedream"])
+@pytest.mark.parametrize("name", packaged_graph_names())
+def test_no_planner_beats_the_best_known_time(name: str, planner: str, objective: str) -> None:
+    known = best_time(name, objective)
+    result = pipeplan.solve(load_packaged_graph(name), planner=planner, options={"objective": objective})
+    assert known is not None
+    assert result.objective is not None
+    assert result.objective >= known.value * (1 - 1e-9)
+    assert known.bound is not None
+    assert known.bound <= known.value
