@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .instances.errors import PipeplanError as PipeplanError
     from .instances.errors import UsageError as UsageError
     from .instances.graph_pipeline import GraphPipelineProblem as GraphPipelineProblem
+    from .instances.graph_pipeline import Link as Link
+    from .instances.graph_pipeline import Operator as Operator
+    from .instances.graph_pipeline import TimeCurve as TimeCurve
     from .instances.io import load as load
     from .instances.io import load_plan as load_plan
     from .instances.io import save as save
@@ -65,7 +68,7 @@ _HOMES = {
     "instances.catalogue": ("load_packaged", "load_packaged_staging", "packaged_names"),
     "instances.cluster": ("AcceleratorType", "Level"),
     "instances.errors": ("InputError", "PipeplanError", "UsageError"),
-    "instances.graph_pipeline": ("GraphPipelineProblem",),
+    "instances.graph_pipeline": ("GraphPipelineProblem", "Link", "Operator", "TimeCurve"),
     "instances.io": ("load", "load_plan", "save"),
     "instances.placement": ("Node", "PlacementProblem"),
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),

@@ -8,7 +8,7 @@ from ..formulations.contract import OptionSpec
 from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
-from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS
+from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS, TEXTBOOK_OPTIONS
 from .graphpipe.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .heuristics.options import OPTIONS
 from .latency.options import COMMON as LATENCY_OPTIONS
@@ -120,6 +120,7 @@ PLANNERS: Mapping[str, Entry] = {
         _graph("graphpipe", "Stage graphs over a decomposition", "planner", "PLANNER", GRAPHPIPE_OPTIONS),
         _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner", "PARALLEL", PARALLEL_OPTIONS),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner", "SEQUENTIAL", SEQUENTIAL_OPTIONS),
+        _graph("spp-textbook", "The same by the usual recursion, plain Python", "textbook", "ROW", TEXTBOOK_OPTIONS),
         _graph("piper-downsets", "Stages in a row, over all downsets", "textbook", "PIPER", DOWNSET_OPTIONS),
     )
 }

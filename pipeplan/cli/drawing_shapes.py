@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .console import can_draw
@@ -51,3 +52,18 @@ def columns(table: Table, titles: str, left: str = "") -> None:
 def several(count: int, what: str) -> str:
     """1 layer, 2 layers."""
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+NAMES_WIDTH = 68
+
+
+def names(ids: Iterable[object], width: int = NAMES_WIDTH) -> str:
+    """As many as fit on a line, and how many there are besides."""
+    texts = [str(name) for name in ids]
+    line, shown = "", 0
+    for text in texts:
+        longer = f"{line}, {text}" if line else text
+        if shown and len(longer) > width:
+            return f"{line} and {len(texts) - shown} more"
+        line, shown = longer, shown + 1
+    return line

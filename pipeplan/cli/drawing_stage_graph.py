@@ -13,7 +13,7 @@ from ..instances.simulation.simulate import simulate
 from ..instances.stage_graph import GraphStage, StageGraphPlan
 from ..planners.rules import Rules
 from .console import can_draw, out, styled
-from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
+from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, names, new_table, several, size
 from .drawing_timeline import draw_timeline
 from .progress import number
 
@@ -77,6 +77,8 @@ def draw(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> N
     console.print(
         styled(f"bottleneck: stage {evaluation.bottleneck} with {number(evaluation.time_per_sample)}{unit} per sample")
     )
+    for x, stage in enumerate(plan.stages[:MAX_DEVICES_DRAWN]):
+        console.print(styled(f"stage {x}: {names(stage.nodes)}"))
     _timeline(problem, plan)
 
 

@@ -9,10 +9,10 @@ from ..instances.staged_plan import PlannedStage, StagedPlan, counted
 from ..instances.staging import StagingProblem
 from ..planners.rules import FLUSH, Rules
 from .console import out, styled
-from .drawing_shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
+from .drawing_shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, columns, limit, names, new_table, several, size
 from .progress import number
 
-SHORT_BAR = 5
+SHORT_BAR, SHORT_NAMES = 5, 50
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
@@ -67,7 +67,8 @@ def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     console.print(styled(f"bottleneck: stage {slowest} with load {number(evaluation.time_per_micro_batch)}{unit}"))
     for number_, stage in enumerate(plan.stages[:MAX_DEVICES_DRAWN]):
         ways = counted(stage.configurations)
-        console.print(styled(f"stage {number_}: {ways}; {binds(evaluation.stages[number_])}"))
+        console.print(styled(f"stage {number_}: layers {names(stage.nodes, SHORT_NAMES)}"))
+        console.print(styled(f"  {ways}; {binds(evaluation.stages[number_])}"))
 
 
 def _row(

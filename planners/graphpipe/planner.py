@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...formulations.contract import OptionSpec
-from ...instances.errors import InputError
+from ...instances.errors import InputError, UsageError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.referee.stage_graph import evaluate_stage_graph
 from ...instances.referee.stage_graph_costs import stage_costs
@@ -48,6 +48,8 @@ def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Sea
         if request.out_of_time():
             raise OutOfTimeError
 
+    if options.get("micro_batch") is not None and options.get("mixed_micro_batches"):
+        raise UsageError("--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one.")
     largest_k = options.get("k", 1)
     if largest_k < 1:
         raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
@@ -119,8 +121,10 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
     notes: tuple[str, ...] = ()
     choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
     found: list[tuple[Search, Answer]] = []
+    tried: list[Search] = []
     try:
         for search in _searches(request, family, sizes):
+            tried.append(search)
             size["stage_sets"] += search.family_size
             size["configurations"] = len(search.menu.configurations)
             notes = notes or remarks(problem, search)
@@ -135,9 +139,20 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
     except OutOfTimeError:
         stop = Stop.TIME
     if choice.plan is None:
-        note = f"no plan of those that {name} searches uses all devices within their memory"
-        return Outcome(stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, note))
+        return Outcome(
+            stop, model_size=size, messages=notes if stop == Stop.TIME else (*notes, *_why_none(name, tried))
+        )
     return Outcome(stop, choice.plan, choice.value, model_size=size, messages=notes)
+
+
+def _why_none(name: str, searches: list[Search]) -> Iterator[str]:
+    """What was searched, and the first operator that has no room on any device, if there is one."""
+    yield f"no plan of those that {name} searches uses all devices within their memory"
+    for search in searches[:1]:
+        for v, operator in enumerate(search.problem.operators):
+            if not search.costs.price_set([v]).most_in_flight.any():
+                yield f"operator {operator.id} does not fit a device even alone, with one micro-batch: give more memory"
+                return
 
 
 def _searches(request: Request, family: Family, sizes: tuple[int, ...]) -> Iterator[Search]:

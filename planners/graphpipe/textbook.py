@@ -20,7 +20,7 @@ from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from .configurations import Menu, menu, micro_batches
 from .costs import Costs
-from .options import PIPER_OPTIONS
+from .options import MOST_DOWNSETS, PIPER_OPTIONS, TEXTBOOK_OPTIONS
 from .planner import OutOfTimeError, bounded, in_a_row, value_of
 from .search import plan_of
 from .trace import Decision
@@ -127,26 +127,32 @@ class SequentialSearch:
         return self._prices[members]
 
 
-@dataclass(frozen=True)
-class PiperDownsets:
-    """Sequential stages over all downsets, as far as these can be listed."""
+def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
+    """An `InputError` where there are more."""
+    number = count_downsets(problem)
+    sets = None if number > most else downsets(problem, most)
+    if sets is None:
+        raise InputError(
+            "operators", f"have {number} downsets or more, over the limit of {most}", "choose --planner graphpipe"
+        )
+    return sets
 
-    name: str = "piper-downsets"
-    title: str = "Piper's search over downsets, without tensor parallelism"
+
+@dataclass(frozen=True)
+class TextbookPlanner:
+    """Sequential stages over the prefixes of a row of operators, or over all downsets as far as these can be listed."""
+
+    name: str
+    title: str
+    options: tuple[OptionSpec, ...]
     problem_kind: str = "graph-pipeline"
     exact: bool = False
-    options: tuple[OptionSpec, ...] = PIPER_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
         problem, options = request.problem, request.options
         sizes = micro_batches(problem, options.get("micro_batch"))
-        most = options.get("max_downsets", 20_000)
-        number = count_downsets(problem)
-        sets = None if number > most else downsets(problem, most)
-        if sets is None:
-            raise InputError(
-                "operators", f"have {number} downsets or more, over the limit of {most}", "choose --planner graphpipe"
-            )
+        most = options.get(MOST_DOWNSETS.name)
+        sets = row_of_operators(problem) if most is None else listed_downsets(problem, most)
         best: tuple[float, StageGraphPlan] | None = None
         stop = Stop.COMPLETED
         try:
@@ -178,4 +184,5 @@ class PiperDownsets:
         return None if value is None else (value, plan)
 
 
-PIPER = PiperDownsets()
+PIPER = TextbookPlanner("piper-downsets", "Piper's search over downsets, without tensor parallelism", PIPER_OPTIONS)
+ROW = TextbookPlanner("spp-textbook", "PipeDream's recursion over a row of operators, plain Python", TEXTBOOK_OPTIONS)

@@ -37,12 +37,9 @@ def problem_of(rng: random.Random, most_operators: int = 8, mini_batch: int = 16
 
 
 def options_of(rng: random.Random) -> dict[str, Any]:
-    return {
-        "degrees": rng.choice(["divisors", "divisors", "pow2", "none"]),
-        "micro_batch": rng.choice([None, None, 1, 4]),
-        "mixed_micro_batches": rng.random() < 0.4,
-        "k": rng.choice([1, 2, 4]),
-    }
+    degrees, size = rng.choice(["divisors", "divisors", "pow2", "none"]), rng.choice([None, None, 1, 4])
+    mixed = rng.random() < 0.4 and size is None
+    return {"degrees": degrees, "micro_batch": size, "mixed_micro_batches": mixed, "k": rng.choice([1, 2, 4])}
 
 
 # ---- valid -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from random_graph_pipelines import random_graph_pipeline
 
-from pipeplan.instances.errors import InputError
+from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.graph_models import candle_uno, case_study, dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
@@ -20,7 +20,7 @@ from pipeplan.planners.graphpipe.search import Search, chain_tree
 from pipeplan.planners.graphpipe.textbook import SequentialSearch, count_downsets, downsets, row_of_operators
 from pipeplan.planners.solve import solve
 
-PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream", "piper-downsets")
+PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream", "piper-downsets", "spp-textbook")
 
 
 def planned(problem: GraphPipelineProblem, planner: str = "graphpipe", **options: Any) -> Result:
@@ -109,10 +109,16 @@ def test_a_micro_batch_that_does_not_divide_the_mini_batch_is_refused() -> None:
         solve(case_study(), planner="graphpipe", options={"micro_batch": 3})
 
 
-def test_without_room_there_is_no_plan() -> None:
+def test_without_room_there_is_no_plan_and_an_operator_is_named() -> None:
     result = solve(case_study(memory_bytes=1e6), planner="graphpipe")
     assert result.plan is None
-    assert any("memory" in message for message in result.messages)
+    assert any(message.startswith("operator branch0.0.attention does not fit") for message in result.messages)
+
+
+@pytest.mark.parametrize("method", [{"planner": "graphpipe"}, {"formulation": "cp-graphpipe"}])
+def test_one_size_for_all_stages_and_several_contradict_each_other(method: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="drop one"):
+        solve(case_study(), **method, options={"micro_batch": 4, "mixed_micro_batches": True})  # type: ignore[arg-type]
 
 
 # ---- the searches check each other -------------------------------------------------------------------------
