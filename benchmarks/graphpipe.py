@@ -117,7 +117,8 @@ def _search_times(patience: float) -> list[str]:
         "Seconds for the best plan with all micro-batch sizes (`plan`: with the simulations that choose among them) or",
         "with one size (the chosen one). `row` is the sequential search by the same compiled program over a row of all",
         "operators (`spp-pipedream`), about as fast as over the graph; `textbook` (`spp-textbook`) is the usual",
-        f"memoised recursion over cuts, stages and devices for one size, in plain Python, given up after {patience:g} s.",
+        "memoised recursion over cuts, stages and devices for one size, in plain Python, given up after "
+        f"{patience:g} s.",
         "Piper would have to go through all downsets.",
     ]
     head = ["model", "devices", "plan", "search", "row", "row / search", "one size", "textbook", "textbook / one size"]
