@@ -18,7 +18,7 @@ from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, StagingProblem
 from .lattice import MAX_STAGES, REMEDY, Lattice
 
-ROUNDING = 1e-9
+ROUNDING, LEAST = 1e-9, 1e-300
 FASTER, CLOSE = 1.3, 1e-3
 """Limits are raised by so much until something is within them; then one that leaves few stages is sought, relatively as
 closely as that."""
@@ -49,9 +49,7 @@ class NearStages:
 
     def possible(self, limit: float) -> bool:
         """False: no plan has all loads within the limit."""
-        if not limit > 0:
-            return True
-        limit *= 1 + ROUNDING
+        limit = _raised(limit)
         rest = [_counts(amounts, limit) for amounts in (self._work, self._time)]
         return bool(self.function("reach_from_the_end")(self.layers, limit, *rest, self._reach))
 
@@ -91,8 +89,8 @@ class NearStages:
         smaller, larger = np.empty(MAX_STAGES, dtype=np.int32), np.empty(MAX_STAGES, dtype=np.int32)
         count = 0
         if self.possible(limit):
-            limit *= 1 + ROUNDING
-            count = self.function("reach_from_the_beginning")(self.layers, limit, self._reach, smaller, larger)
+            given = (self.layers, _raised(limit), self._reach, smaller, larger)
+            count = self.function("reach_from_the_beginning")(*given)
         return None if count < 0 else self._lattice(smaller[:count], larger[:count])
 
     def _lattice(self, smaller: Any, larger: Any) -> Lattice:
@@ -105,6 +103,11 @@ class NearStages:
         for i, j in zip(smaller.tolist(), larger.tolist(), strict=True):
             stages[place[i]].append(place[j])
         return Lattice(tuple(self.sets[int(i)] for i in used), tuple(tuple(sorted(outer)) for outer in stages))
+
+
+def _raised(limit: float) -> float:
+    """By a hair, and above 0: layers that take no time are within every limit."""
+    return max(limit * (1 + ROUNDING), LEAST)
 
 
 def _counts(amounts: Any, limit: float) -> Any:

@@ -108,6 +108,12 @@ def chain_of(layers: tuple[Layer, ...], devices: int) -> StagingProblem:
     return StagingProblem(layers, edges, devices=devices, bandwidth=1.0, micro_batches=devices)
 
 
+def test_layers_that_take_no_time_are_within_every_limit() -> None:
+    free = tuple(Layer(v, {1: (Configuration("keep", 0.0),)}) for v in range(2))
+    assert len(pairs(near_stages(chain_of(free, devices=2)).within(0.0))) == 3
+    assert not pairs(near_stages(chain_of((*free[:1], Layer(1, {1: (Configuration("keep", 1.0),)})), 2)).within(0.0))
+
+
 # ---- the model made of them ------------------------------------------------------------------------------
 
 
