@@ -9,20 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from .configurations import Menu
 from .kernel import NEVER
 from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one, series_children
-
-if TYPE_CHECKING:
-    from .tables import Tables
 
 Entry = tuple[int, ...]
 """What comes after a part: the samples that a stage of each configuration right before it holds."""
 
 Offers = dict[Entry, int]
+
+
+class Tables(Protocol):
+    """What offers are made from: the states of the dynamic program, which asks for offers where it needs them."""
+
+    menu: Menu
+    size: int
+    offers: dict[Any, Offers]
+    block_offers: dict[Any, list[Offers]]
+
+    def rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]: ...
+    def entry(self, configuration: int, held: int) -> Entry: ...
+    def usable_groups(self, node: ParallelNode, entry: Entry) -> Any: ...
+    def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]: ...
 
 
 def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Offers:
