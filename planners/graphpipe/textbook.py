@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ...formulations.contract import OptionSpec
+from ...instances.checks import check_whole
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.result import Stop
@@ -24,6 +25,8 @@ from .options import MOST_DOWNSETS, PIPER_OPTIONS, TEXTBOOK_OPTIONS
 from .planner import OutOfTimeError, bounded, in_a_row, value_of
 from .search import plan_of
 from .trace import Decision
+
+MOST_LISTED = 10_000_000
 
 
 def row_of_operators(problem: GraphPipelineProblem) -> list[int]:
@@ -129,6 +132,7 @@ class SequentialSearch:
 
 def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
     """An `InputError` where there are more."""
+    check_whole("option max_downsets", most, MOST_LISTED)
     number = count_downsets(problem)
     sets = None if number > most else downsets(problem, most)
     if sets is None:

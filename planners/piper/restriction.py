@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...instances.checks import check_whole
 from ...instances.errors import InputError
 from ...instances.staging import Configuration, StagingProblem
 from ..dp.lattice import TooManyIdealsError
@@ -21,6 +22,10 @@ def recomputes(way: Configuration) -> bool:
     return RECOMPUTATION in way.id
 
 
+MOST_DOWNSETS = 10_000_000
+"""More take more memory than there is."""
+
+
 @dataclass(frozen=True)
 class Restriction:
     """Which choices a planner has."""
@@ -32,6 +37,7 @@ class Restriction:
 def model_of(problem: StagingProblem, options: Any, restriction: Restriction = Restriction()) -> PiperModel:
     """The model, or an `InputError` where there are too many downsets."""
     most = options.get("max_downsets", MAX_DOWNSETS.default)
+    check_whole("option max_downsets", most, MOST_DOWNSETS)
     try:
         return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
     except TooManyIdealsError:

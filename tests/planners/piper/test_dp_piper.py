@@ -14,6 +14,7 @@ from staging_brute_force import best_stages
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.io.staging import staging_from_published
+from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.referee.staged import verify_stages
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
@@ -251,3 +252,10 @@ def test_the_plan_of_the_hand_check(workloads: Path) -> None:
     assert result.objective == pytest.approx(0.16585575, rel=1e-9)
     assert result.plan is not None
     assert not verify_stages(problem, result.plan)
+
+
+@pytest.mark.parametrize(("name", "planner"), [("tiny-stages", "dp-piper"), ("tiny-graph", "piper-downsets")])
+@pytest.mark.parametrize("most", [0, -10])
+def test_a_limit_on_downsets_below_one_is_refused(name: str, planner: str, most: int) -> None:
+    with pytest.raises(InputError, match="whole number from 1"):
+        solve(load_any_packaged(name), planner=planner, options={"max_downsets": most})
