@@ -22,9 +22,9 @@ from typing import Any
 import pipeplan
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.graph_models import candle_uno, case_study, dlrm, mmt, sequential
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve, micro_batch_sizes
 from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
-from pipeplan.planners.graphpipe.configurations import menu, micro_batches
+from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.planner import OutOfTimeError
 from pipeplan.planners.graphpipe.search import Search, chain_tree
 from pipeplan.planners.graphpipe.textbook import SequentialSearch, count_downsets, row_of_operators
@@ -127,7 +127,7 @@ def _search_times(patience: float) -> list[str]:
 
 def _search_row(name: str, problem: GraphPipelineProblem, patience: float) -> list[object]:
     plan_s, result = _timed(lambda: pipeplan.solve(problem, planner=GRAPH))
-    sizes = micro_batches(problem, None)
+    sizes = micro_batch_sizes(problem, None)
     search_s, _ = _timed(lambda: _all_sizes(problem, sizes, None))
     row_s, _ = _timed(lambda: _all_sizes(problem, sizes, chain_tree(problem)))
     size = result.plan.stages[0].micro_batch

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
-from .errors import InputError, show
+from .errors import InputError, UsageError, show
 from .graph import adjacency, check_acyclic, topological_order
 
 MAX_OPERATORS = 100_000
@@ -174,6 +174,20 @@ class GraphPipelineProblem:
             float(self.workspace_bytes),
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def micro_batch_sizes(problem: GraphPipelineProblem, given: int | None, mixed: bool = False) -> tuple[int, ...]:
+    """The given size, or all powers of two that divide the mini-batch. `mixed`: stages may differ in their sizes."""
+    batch = problem.mini_batch
+    if given is None:
+        return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)
+    if mixed:
+        raise UsageError("--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one.")
+    if given < 1 or batch % given:
+        raise InputError(
+            "option micro_batch", f"is {given}", f"give a whole number that divides the mini-batch of {batch}"
+        )
+    return (given,)
 
 
 def _operator_facts(operator: Operator) -> list[Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations
 from typing import Any
 
+from ..native import NativeBuilt
 from .fixed_allocation import Known
 from .integer_chain import IntegerChain
 
@@ -107,16 +108,6 @@ def _memory_facts(chain: IntegerChain, period: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class NativeAllocation:
-    """What the cp-sat backend expects of a native builder: x<layer>_<gpu>."""
-
-    model: Any
-    variables: Mapping[str, Any]
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-@dataclass(frozen=True)
 class _Choice:
     """The variables: who is where, and which borders are cut."""
 
@@ -136,7 +127,7 @@ class _Choice:
         return range(len(self.on[0]))
 
 
-def build(data: Mapping[str, Any]) -> NativeAllocation:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """The CP-SAT model."""
     from ortools.sat.python import cp_model
 
@@ -157,7 +148,7 @@ def build(data: Mapping[str, Any]) -> NativeAllocation:
     for layer, gpu in enumerate(data["start"] or ()):
         model.add_hint(choice.on[layer][gpu], True)
     names = {f"x{i}_{g}": choice.on[i][g] for i in choice.layers for g in choice.gpus}
-    return NativeAllocation(model, names if data["period"] is not None else {**names, "period": period})
+    return NativeBuilt(model, names if data["period"] is not None else {**names, "period": period})
 
 
 def _least_load(data: Mapping[str, Any]) -> int:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ..native import NativeBuilt
 from .cp_memory import add_memory
 from .cp_pattern import PatternModel
 from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
-
-
-@dataclass(frozen=True)
-class NativePattern:
-    """What the cp-sat backend expects of a native builder."""
-
-    model: Any
-    variables: Mapping[str, Any]
-    scale: float
-    offset: float = 0.0
-    loss: float = 0.0
 
 
 def payload(
@@ -53,7 +42,7 @@ def payload(
     }
 
 
-def build(data: Mapping[str, Any]) -> NativePattern:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker. `slack`: steps beyond the period that an exclusive buffer may be held."""
     chain = IntegerChain(**data["chain"], steps=Fraction(1))
     builder = PatternModel(chain, data["batches"], data["floor"], data["ceiling"], data["slack"])
@@ -63,4 +52,4 @@ def build(data: Mapping[str, Any]) -> NativePattern:
     for layer, gpu in enumerate(data["allocation"] or ()):
         builder.model.add(builder.on[layer][gpu] == 1)
     offset = data["slack"] / data["scale"]  # what is held too long lengthens the period that a plan will have
-    return NativePattern(builder.model, builder.variables, data["scale"], offset, data["loss"] + offset)
+    return NativeBuilt(builder.model, builder.variables, data["scale"], offset, data["loss"] + offset)

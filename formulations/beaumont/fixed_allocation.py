@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..native import NativeBuilt
 from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
@@ -191,17 +192,7 @@ def _buffer_facts(chain: IntegerChain, path: Path, slack: int) -> list[tuple[int
 # ---- inside the worker -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class NativeSchedule:
-    """What the cp-sat backend expects of a native builder: p<i> starts, s<i> shifts, w<i>_<j> orders."""
-
-    model: Any
-    variables: Mapping[str, Any]
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-def build(data: Mapping[str, Any]) -> NativeSchedule:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """The CP-SAT model; it has no objective, any solution will do."""
     from ortools.sat.python import cp_model
 
@@ -219,7 +210,7 @@ def build(data: Mapping[str, Any]) -> NativeSchedule:
     variables = {f"p{i}": start for i, start in enumerate(starts)}
     variables |= {f"s{i}": shift for i, shift in enumerate(shifts) if not data["local"][i]}
     variables |= {f"w{i}_{j}": literal for (i, j), literal in before.items() if i < j}
-    return NativeSchedule(model, variables)
+    return NativeBuilt(model, variables)
 
 
 def _orders(model: Any, data: Mapping[str, Any], starts: Sequence[Any]) -> dict[tuple[int, int], Any]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from ..native import NativeBuilt
+
 if TYPE_CHECKING:
     from ...instances.chain import ChainProblem
 
@@ -96,17 +98,7 @@ def payload(sizes: Sizes, gpus: int, start: Sequence[int], least: int = 0) -> di
 # ---- inside the worker -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class NativeLeastMemory:
-    """What the cp-sat backend expects of a native builder: x<layer>_<gpu>, and the memory as objective."""
-
-    model: Any
-    variables: Mapping[str, Any]
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-def build(data: Mapping[str, Any]) -> NativeLeastMemory:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """The CP-SAT model."""
     from ortools.sat.python import cp_model
 
@@ -127,7 +119,7 @@ def build(data: Mapping[str, Any]) -> NativeLeastMemory:
         for g in gpus:
             model.add_hint(on[layer][g], g == gpu)
     names = {f"x{i}_{g}": on[i][g] for i in layers for g in gpus}
-    return NativeLeastMemory(model, {**names, "memory": memory})
+    return NativeBuilt(model, {**names, "memory": memory})
 
 
 def _allocation(model: Any, layers: range, gpus: range) -> list[list[Any]]:

@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .cp_model import NativeStages, StageModel
+from ..native import NativeBuilt
+from .cp_model import StageModel
 from .schedules import Schedule, extra
 
 BUILDER = f"{__name__}:build"
 
 
-def build(data: Mapping[str, Any]) -> NativeStages:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker. Columns are (members, devices, micro-batch, time in steps, k, most in flight)."""
     model = MixedStageModel(data)
     model.build()
-    return NativeStages(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
+    return NativeBuilt(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
 
 
 class MixedStageModel(StageModel):

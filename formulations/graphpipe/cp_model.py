@@ -8,28 +8,18 @@ size: all stages have the same. Ranks instead of times: the objective is the ran
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from ..native import NativeBuilt
 
 BUILDER = f"{__name__}:build"
 
 
-@dataclass(frozen=True)
-class NativeStages:
-    """What the cp-sat backend expects of a native builder."""
-
-    model: Any
-    variables: Mapping[str, Any]
-    scale: float
-    offset: float = 0.0
-    loss: float = 0.0
-
-
-def build(data: Mapping[str, Any]) -> NativeStages:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker."""
     model = StageModel(data)
     model.build()
-    return NativeStages(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
+    return NativeBuilt(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
 
 
 class StageModel:

@@ -41,10 +41,6 @@ class GraphPipeCp:
     def check(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> None:
         if not isinstance(problem, GraphPipelineProblem):
             raise UsageError(f"{self.name} plans graph pipelines, not {type(problem).__name__}.")
-        if options.get("micro_batch") is not None and options.get("mixed_micro_batches"):
-            raise UsageError(
-                "--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one."
-            )
         useful_groups(sizes(problem, options), options.get("k", 1))
 
     def contiguity(self, options: Mapping[str, Any]) -> str:

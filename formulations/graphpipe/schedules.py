@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
 
 Schedule = tuple[int, int]
 """(b, k)."""
@@ -17,14 +17,7 @@ Schedule = tuple[int, int]
 
 def sizes(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> tuple[int, ...]:
     """The micro-batch sizes to choose from: the given one, or the powers of two that divide the mini-batch."""
-    batch, given = problem.mini_batch, options.get("micro_batch")
-    if given is None:
-        return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)
-    if given < 1 or batch % given:
-        raise InputError(
-            "option micro_batch", f"is {given}", f"give a whole number that divides the mini-batch of {batch}"
-        )
-    return (int(given),)
+    return micro_batch_sizes(problem, options.get("micro_batch"), bool(options.get("mixed_micro_batches")))
 
 
 def degrees(problem: GraphPipelineProblem, size: int, which: str = "divisors") -> tuple[int, ...]:

@@ -9,12 +9,12 @@ the whole model.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...instances.compiled import compiled
 from ...instances.errors import TooLargeError
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
+from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration, StagingProblem
 from .lattice import MAX_STAGES, REMEDY, Lattice
 
@@ -27,20 +27,29 @@ SMALL = 1e-6
 PLAIN_UP_TO = 40
 """So many sets are scanned faster than compiled loops are loaded."""
 
+ENDLESS = 1e300
+"""Stands for the time of what cannot run at all: infinity would spoil sums that leave it out."""
+
+Degrees = Mapping[int, float]
+"""Numbers of replicas that a stage may have, ascending, with the time per byte of weights that they synchronise."""
+Least = tuple[Sequence[float], Sequence[float]]
+"""Of each layer, the least device time and the least time that it takes."""
+
 
 class NearStages:
     """All suffix sets of a problem, with what decides whether a stage between two of them can be in a plan."""
 
-    def __init__(self, problem: StagingProblem, semantics: str, sets: tuple[int, ...]) -> None:
+    def __init__(self, problem: StagingProblem, sets: tuple[int, ...], degrees: Degrees, least: Least) -> None:
         import numpy as np
 
         from . import scan
 
-        self.problem, self.sets, self.scan = problem, sets, scan
+        self.sets, self.scan = sets, scan
         self.plain = len(sets) <= PLAIN_UP_TO
-        self.layers = _layers(problem, semantics, sets)
+        self.layers = _layers(problem, sets, degrees)
         self.function("borders")(self.layers)
-        self._work, self._time = _outside(problem, self.layers.bits)
+        outside = ~_membership(self.layers.bits, len(problem.layers))
+        self._work, self._time = (outside @ np.minimum(values, ENDLESS) for values in least)
         self._last: tuple[float, Lattice | None] | None = None
         self._reach = scan.Reach(*(np.empty(len(sets), dtype=np.int64) for _ in range(4)))
 
@@ -118,19 +127,6 @@ def _counts(amounts: Any, limit: float) -> Any:
     return np.where(amounts > 0, np.maximum(counts, 1), 0).astype(np.int64)
 
 
-def _outside(problem: StagingProblem, bits: Any) -> tuple[Any, Any]:
-    """Least device time and least time of the layers outside of each set."""
-    import numpy as np
-
-    work, time = [], []
-    for layer in problem.layers:
-        ways = [(t, way.time) for t, row in layer.configurations.items() for way in row if t <= problem.devices]
-        work.append(min((t * p for t, p in ways), default=1e300))
-        time.append(min((p for _, p in ways), default=1e300))
-    inside = _membership(bits, len(work))
-    return (~inside) @ np.array(work), (~inside) @ np.array(time)
-
-
 def _membership(bits: Any, count: int) -> Any:
     """bool[sets, layers]."""
     import numpy as np
@@ -138,7 +134,7 @@ def _membership(bits: Any, count: int) -> Any:
     return np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little", count=count).astype(bool)
 
 
-def _layers(problem: StagingProblem, semantics: str, sets: tuple[int, ...]) -> Any:
+def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) -> Any:
     import numpy as np
 
     from . import scan
@@ -146,10 +142,8 @@ def _layers(problem: StagingProblem, semantics: str, sets: tuple[int, ...]) -> A
     words = -(-len(problem.layers) // 64)
     raw = b"".join(members.to_bytes(8 * words, "little") for members in sets)
     bits = np.frombuffer(raw, dtype="<u8").reshape(len(sets), words).astype(np.uint64)
-    degrees = [t for t in problem.degrees if t <= problem.devices]
-    most = min(problem.devices, problem.micro_batches)
-    replicas = [d for d in range(1, most + 1) if semantics == "paper" or problem.micro_batches % d == 0]
-    samples = [d if semantics == "paper" else problem.micro_batches for d in replicas]
+    degrees, most = problem.degrees, min(problem.devices, problem.micro_batches)
+    replicas = list(allowed)
     inside = _membership(bits, len(problem.layers)).astype(float)
 
     def total(least: Callable[[Configuration], float]) -> Any:
@@ -175,7 +169,7 @@ def _layers(problem: StagingProblem, semantics: str, sets: tuple[int, ...]) -> A
         degree=np.array(degrees, dtype=np.int64),
         replicas=np.array(replicas, dtype=np.int64),
         at_least=np.searchsorted(replicas, np.arange(most + 2)),
-        sync=np.array([SYNC_TRIPS * (d - 1) / n / problem.bandwidth for d, n in zip(replicas, samples, strict=True)]),
+        sync=np.array(list(allowed.values())),
         memory=math.inf if problem.memory_bytes is None else problem.memory_bytes * (1 + ROUNDING),
         devices=problem.devices,
         batches=most,
@@ -186,7 +180,7 @@ def _least(ways: tuple[Configuration, ...], of: Callable[[Configuration], float]
     return min(map(of, ways), default=0.0)
 
 
-def _transfers(problem: StagingProblem, degrees: list[int]) -> tuple[Any, Any]:
+def _transfers(problem: StagingProblem, degrees: tuple[int, ...]) -> tuple[Any, Any]:
     """What an edge that is cut costs its two stages at least, by degree."""
     import numpy as np
 

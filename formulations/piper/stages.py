@@ -48,7 +48,8 @@ class StageBook:
     @cached_property
     def near_stages(self) -> NearStages:
         """What finds the few of them that a limit leaves."""
-        return NearStages(self.problem, self.semantics, self.sets)
+        degrees = {d: self.sync_time(d) for d in self.replicas(1)}
+        return NearStages(self.problem, self.sets, degrees, (self.least_work, self.least_time))
 
     def lattice(self, limit: float | None) -> Lattice:
         """All stages, or where these are too many those of plans with all loads within the limit."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..native import NativeBuilt, integer_memory
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
-
-MEMORY_UNITS = 2**40
-"""Steps of an accelerator's memory where sizes are not whole bytes."""
 
 
 def payload(
@@ -35,7 +32,7 @@ def payload(
     def floor(values: Sequence[float]) -> list[int]:
         return [math.floor(value * scale) for value in values]
 
-    sizes, memory = _integer_memory(groups)
+    sizes, memory = integer_memory(groups.sizes, groups.memory)
     return {
         "contiguous": contiguous,
         "accelerators": groups.accelerators,
@@ -56,30 +53,7 @@ def payload(
     }
 
 
-def _integer_memory(groups: GroupProblem) -> tuple[list[int] | None, int]:
-    """Sizes and memory as integers; None where nothing can overflow. What exceeds the memory alone is capped."""
-    memory = groups.memory
-    if memory is None or math.fsum(groups.sizes) <= memory:
-        return None, 0
-    if all(float(size).is_integer() for size in groups.sizes):
-        limit = math.floor(memory)
-        return [min(int(size), limit + 1) for size in groups.sizes], limit
-    unit = MEMORY_UNITS / memory if memory else 1.0
-    limit = MEMORY_UNITS if memory else 0
-    return [min(math.floor(size * unit), limit + 1) for size in groups.sizes], limit
-
-
-@dataclass(frozen=True)
-class NativeCp:
-    """What the cp-sat backend expects of a native builder."""
-
-    model: Any
-    variables: Mapping[str, Any]
-    scale: float
-    offset: float = 0.0
-
-
-def build(data: Mapping[str, Any]) -> NativeCp:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker: the contiguous (stage) model or the non-contiguous (device) model."""
     return _Builder(data).build()
 
@@ -107,7 +81,7 @@ class _Builder:
         self.variables[name] = self.model.new_bool_var(name)
         return self.variables[name]
 
-    def build(self) -> NativeCp:
+    def build(self) -> NativeBuilt:
         data, model = self.data, self.model
         for row in self.x:
             model.add_exactly_one(row)
@@ -136,7 +110,7 @@ class _Builder:
                 self.cpu(j)
         self.conflicts(is_cpu)
         model.minimize(total)
-        return NativeCp(model, self.variables, data["scale"])
+        return NativeBuilt(model, self.variables, data["scale"])
 
     def require(self, constraint: Any, only_if: Any) -> None:
         added = self.model.add(constraint)

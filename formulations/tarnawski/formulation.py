@@ -28,6 +28,14 @@ OPTIONS = (
 )
 
 
+def check_plain(name: str, problem: object) -> None:
+    """A `UsageError` for all but placements on accelerators that are alike."""
+    if not isinstance(problem, PlacementProblem):
+        raise UsageError(f"{name} plans placement problems, not {type(problem).__name__}.")
+    if problem.extensions:
+        raise UsageError(f"{name} plans accelerators of one type, side by side and without replicas.")
+
+
 class TarnawskiThroughput:
     """Minimise the largest device load (time per sample of a pipeline in steady state)."""
 
@@ -38,10 +46,7 @@ class TarnawskiThroughput:
     options = OPTIONS
 
     def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
-        if not isinstance(problem, PlacementProblem):
-            raise UsageError(f"{self.name} plans placement problems, not {type(problem).__name__}.")
-        if problem.extensions:
-            raise UsageError(f"{self.name} plans accelerators of one type, side by side and without replicas.")
+        check_plain(self.name, problem)
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         """The plain variant keeps the published notion, device by device."""

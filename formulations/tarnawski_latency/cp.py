@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..tarnawski.cp import MEMORY_UNITS, NativeCp
+from ..native import NativeBuilt, integer_memory
 from .atoms import Atoms
 from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
@@ -32,7 +32,7 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
     def floor(values: Sequence[float]) -> list[int]:
         return [math.floor(value * scale) for value in values]
 
-    sizes, memory = _integer_memory(atoms)
+    sizes, memory = integer_memory(atoms.sizes, atoms.memory)
     return {
         "scale": scale,
         "cutoff": math.floor(cutoff * scale * (1 + 1e-12)),
@@ -62,20 +62,7 @@ def _plain_cover(cover: Cover) -> list[Any]:
     return [[list(arc) for arc in cover.arcs], [list(arc) for arc in cover.beside], reliefs, cover.least]
 
 
-def _integer_memory(atoms: Atoms) -> tuple[list[int] | None, int]:
-    """Sizes and memory as integers; None where nothing can overflow. What exceeds the memory alone is capped."""
-    memory = atoms.memory
-    if memory is None or math.fsum(atoms.sizes) <= memory:
-        return None, 0
-    if all(float(size).is_integer() for size in atoms.sizes):
-        limit = math.floor(memory)
-        return [min(int(size), limit + 1) for size in atoms.sizes], limit
-    unit = MEMORY_UNITS / memory if memory else 1.0
-    limit = MEMORY_UNITS if memory else 0
-    return [min(math.floor(size * unit), limit + 1) for size in atoms.sizes], limit
-
-
-def build(data: Mapping[str, Any]) -> NativeCp:
+def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker."""
     return _Builder(data).build()
 
@@ -106,14 +93,14 @@ class _Builder:
         self.variables[name] = self.model.new_int_var(0, self.data["cutoff"], name)
         return self.variables[name]
 
-    def build(self) -> NativeCp:
+    def build(self) -> NativeBuilt:
         self.placement()
         self.stage_order()
         self.devices()
         self.transfers()
         self.clock()
         self.paths()
-        return NativeCp(self.model, self.variables, self.data["scale"])
+        return NativeBuilt(self.model, self.variables, self.data["scale"])
 
     def placement(self) -> None:
         for a in self.atoms:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import InputError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ..contract import BuiltModel, NativeModel, Refuted, Values
+from ..tarnawski.formulation import check_plain
 from . import cp, plain, strong
 from .atoms import Atoms, atoms_of
 from .options import OPTIONS
@@ -31,10 +32,7 @@ class TarnawskiLatency:
     options = OPTIONS
 
     def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
-        if not isinstance(problem, PlacementProblem):
-            raise UsageError(f"{self.name} plans placement problems, not {type(problem).__name__}.")
-        if problem.extensions:
-            raise UsageError(f"{self.name} plans accelerators of one type, side by side and without replicas.")
+        check_plain(self.name, problem)
         pieces = options["subgraphs_per_device"]
         if pieces < 1:
             raise InputError("option subgraphs_per_device", f"is {pieces}", "give a whole number >= 1")

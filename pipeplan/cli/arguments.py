@@ -125,18 +125,8 @@ def with_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
-    return Cluster(
-        given.get("devices"),
-        given.get("cpus"),
-        given.get("memory"),
-        given.get("bandwidth"),
-        given.get("cpu_slowdown"),
-        False if given.get("inference") else None,
-        given.get("batch"),
-        given.get("exact_batches"),
-        given.get("levels"),
-        given.get("time_unit"),
-    )
+    fields = {name: value for name, value in given.items() if name not in ("memory", "inference")}
+    return Cluster(**fields, memory_bytes=given.get("memory"), training=False if given.get("inference") else None)
 
 
 def check_output(option: str, path: str | None) -> None:

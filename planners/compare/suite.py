@@ -224,15 +224,8 @@ def _refuse_twins(suite: Suite) -> None:
 
 
 def _cluster(given: Mapping[str, Any]) -> Cluster:
-    return Cluster(
-        given.get("devices"),
-        given.get("cpus"),
-        given.get("memory_bytes"),
-        given.get("bandwidth"),
-        given.get("cpu_slowdown"),
-        False if given.get("inference") else None,
-        given.get("batch"),
-    )
+    fields = {name: value for name, value in given.items() if name != "inference"}
+    return Cluster(**fields, training=False if given.get("inference") else None)
 
 
 # ---- methods by name -----------------------------------------------------------------------------------

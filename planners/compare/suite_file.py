@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...instances.errors import InputError, PipeplanError, UsageError, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
-from ...instances.quantities import duration, rate, size, size_or_none
+from ...instances.on_cluster import STAGING_OPTIONS
+from ...instances.quantities import duration, levels, rate, size, size_or_none
 from ..options import SolveOptions
 from .suite import Competitor, Instance, Published, Setting, Suite, of_name
 
+T = TypeVar("T")
 LIMITS = ("time_limit", "memory_limit", "gap", "abs_gap", "threads")
-CLUSTER = ("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch")
+CLUSTER = (
+    *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
+    *STAGING_OPTIONS,
+)
 TOP = ("name", "title", "seeds", "limits", "instances", "settings", "methods", "published", "quick")
 
 
@@ -152,15 +157,21 @@ def cluster_of(where: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("devices", "cpus", "batch"):
         if key in given and (isinstance(given[key], bool) or not isinstance(given[key], int)):
             raise InputError(join(where, key), f"is {show(given[key])}", "give a whole number")
+    if "levels" in given:
+        given["levels"] = _read(join(where, "levels"), given["levels"], levels)
     return given
 
 
-def quantity(where: str, value: object, read: Any) -> float:
+def quantity(where: str, value: object, read: Callable[[str], float]) -> float:
     """A number in the base unit, or text with a unit."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise InputError(where, f"is {show(value)}", "give a number or a text with a unit")
+    return _read(where, value, read)
+
+
+def _read(where: str, value: object, read: Callable[[str], T]) -> T:
     try:
-        return float(read(str(value)))
+        return read(str(value))
     except ValueError as error:
         raise InputError(where, f"cannot be read ({error})", "write it as in the example") from None
 

@@ -23,6 +23,9 @@ KEY_STEPS = 2**40
 
 WORD = 64
 
+MOST_IDEALS = 10_000_000
+"""More take more memory than there is, whatever the caller asks for."""
+
 
 class TooManyIdealsError(Exception):
     """More ideals than allowed; `count` were made before giving up."""

@@ -56,8 +56,8 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_pipeline import GraphPipelineProblem
-from .configurations import allowed_degrees, micro_batches
+from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
+from .configurations import allowed_degrees
 from .paths import Path, Shares, disjoint_paths, room_of
 
 Share = tuple[int, int]
@@ -92,10 +92,11 @@ def lower_bound(problem: GraphPipelineProblem, options: Mapping[str, Any], quick
 
 def _arguments(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> list[Argument]:
     """One for each micro-batch size, or one for all together."""
-    sizes = micro_batches(problem, options.get("micro_batch"))
+    mixed = bool(options.get("mixed_micro_batches"))
+    sizes = micro_batch_sizes(problem, options.get("micro_batch"), mixed)
     which = options.get("degrees", "divisors")
     shares = [tuple((b, d) for d in allowed_degrees([b], problem.devices, which)) for b in sizes]
-    if options.get("mixed_micro_batches"):
+    if mixed:
         shares = [tuple(share for some in shares for share in some)]
     return [Argument(problem, some) for some in shares]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from .kernel import NEVER
 
@@ -94,18 +93,6 @@ def allowed_degrees(sizes: Iterable[int], devices: int, which: str = "divisors")
     largest = list(sizes)
     numbers = [d for d in range(1, min(devices, max(largest)) + 1) if any(b % d == 0 for b in largest)]
     return tuple(d for d in numbers if which == "divisors" or d & (d - 1) == 0)
-
-
-def micro_batches(problem: GraphPipelineProblem, given: int | None) -> tuple[int, ...]:
-    """The given size, or all powers of two that divide the mini-batch."""
-    batch = problem.mini_batch
-    if given is None:
-        return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)
-    if given < 1 or batch % given:
-        raise InputError(
-            "option micro_batch", f"is {given}", f"give a whole number that divides the mini-batch of {batch}"
-        )
-    return (given,)
 
 
 def menu(problem: GraphPipelineProblem, sizes: Iterable[int], largest_k: int = 1, degrees: str = "divisors") -> Menu:

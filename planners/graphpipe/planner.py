@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...formulations.contract import OptionSpec
-from ...instances.errors import InputError, UsageError
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.errors import InputError
+from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
 from ...instances.referee.stage_graph import evaluate_stage_graph
 from ...instances.referee.stage_graph_costs import stage_costs
 from ...instances.result import Stop
@@ -23,7 +23,7 @@ from ...instances.series_parallel import contracted
 from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from .bounds import lower_bound
-from .configurations import menu, micro_batches
+from .configurations import menu
 from .options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS
 from .search import Answer, Search, chain_tree
 
@@ -40,6 +40,12 @@ def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
     return replace(plan, edges=tuple(sorted({*plan.edges, *following})))
 
 
+def sizes_of(request: Request) -> tuple[int, ...]:
+    """The micro-batch sizes that the options allow."""
+    mixed = bool(request.options.get("mixed_micro_batches"))
+    return micro_batch_sizes(request.problem, request.options.get("micro_batch"), mixed)
+
+
 def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Search:
     """Prices for all configurations that the options allow."""
     problem, options = request.problem, request.options
@@ -48,8 +54,6 @@ def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Sea
         if request.out_of_time():
             raise OutOfTimeError
 
-    if options.get("micro_batch") is not None and options.get("mixed_micro_batches"):
-        raise UsageError("--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one.")
     largest_k = options.get("k", 1)
     if largest_k < 1:
         raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
@@ -106,7 +110,7 @@ class GraphPipePlanner:
     exact: bool = False
 
     def plan(self, request: Request) -> Outcome:
-        sizes = micro_batches(request.problem, request.options.get("micro_batch"))
+        sizes = sizes_of(request)
         return bounded(request, run(self.name, request, self.family, sizes))
 
 
@@ -235,7 +239,7 @@ class ParallelAblation:
     options: tuple[OptionSpec, ...] = PARALLEL_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
-        sizes = micro_batches(request.problem, request.options.get("micro_batch"))
+        sizes = sizes_of(request)
         # A board of its own: the sequential plan is not this planner's.
         apart = replace(request, board=replace(request.board, watcher=None))
         sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)

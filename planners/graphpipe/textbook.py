@@ -19,14 +19,13 @@ from ...instances.result import Stop
 from ...instances.series_parallel import Leaf, Parallel, Tree, decompose
 from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
-from .configurations import Menu, menu, micro_batches
+from ..dp.lattice import MOST_IDEALS
+from .configurations import Menu, menu
 from .costs import Costs
 from .options import MOST_DOWNSETS, PIPER_OPTIONS, TEXTBOOK_OPTIONS
-from .planner import OutOfTimeError, bounded, in_a_row, value_of
+from .planner import OutOfTimeError, bounded, in_a_row, sizes_of, value_of
 from .search import plan_of
 from .trace import Decision
-
-MOST_LISTED = 10_000_000
 
 
 def row_of_operators(problem: GraphPipelineProblem) -> list[int]:
@@ -132,7 +131,7 @@ class SequentialSearch:
 
 def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
     """An `InputError` where there are more."""
-    check_whole("option max_downsets", most, MOST_LISTED)
+    check_whole("option max_downsets", most, MOST_IDEALS)
     number = count_downsets(problem)
     sets = None if number > most else downsets(problem, most)
     if sets is None:
@@ -154,7 +153,7 @@ class TextbookPlanner:
 
     def plan(self, request: Request) -> Outcome:
         problem, options = request.problem, request.options
-        sizes = micro_batches(problem, options.get("micro_batch"))
+        sizes = sizes_of(request)
         most = options.get(MOST_DOWNSETS.name)
         sets = row_of_operators(problem) if most is None else listed_downsets(problem, most)
         best: tuple[float, StageGraphPlan] | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from ...instances.checks import check_whole
 from ...instances.errors import InputError
 from ...instances.staging import Configuration, StagingProblem
-from ..dp.lattice import TooManyIdealsError
+from ..dp.lattice import MOST_IDEALS, TooManyIdealsError
 from .model import PiperModel, build
 from .options import MAX_DOWNSETS
 
@@ -20,10 +20,6 @@ RECOMPUTATION = "recomp"
 def recomputes(way: Configuration) -> bool:
     """Does the configuration compute activations again in the backward pass?"""
     return RECOMPUTATION in way.id
-
-
-MOST_DOWNSETS = 10_000_000
-"""More take more memory than there is."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Restriction:
 def model_of(problem: StagingProblem, options: Any, restriction: Restriction = Restriction()) -> PiperModel:
     """The model, or an `InputError` where there are too many downsets."""
     most = options.get("max_downsets", MAX_DOWNSETS.default)
-    check_whole("option max_downsets", most, MOST_DOWNSETS)
+    check_whole("option max_downsets", most, MOST_IDEALS)
     try:
         return build(problem, options.get("semantics", "paper"), restriction.allowed, restriction.replicas, most)
     except TooManyIdealsError:

@@ -36,7 +36,7 @@ def no_list(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def near_stages(problem: StagingProblem, semantics: str = "paper") -> NearStages:
-    return NearStages(problem, semantics, lattice.suffix_sets(problem))
+    return StageBook(problem, semantics).near_stages
 
 
 def pairs(found: lattice.Lattice) -> set[tuple[int, int]]:

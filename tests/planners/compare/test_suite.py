@@ -68,6 +68,15 @@ def test_a_setting_overrides_the_cluster(tmp_path: Path) -> None:
     assert (problem.accelerators, problem.memory_bytes) == (2, None)
 
 
+def test_a_setting_takes_levels_and_exact_batches_of_stagings(tmp_path: Path) -> None:
+    text = OWN.replace("tiny-chain", "tiny-stages").replace("ip-tarnawski", "mip-piper").replace("greedy", "dp-piper")
+    text = text.replace("options = { non_contiguous = true }", "")
+    text = text.replace("devices = 2", 'levels = "2x3GB/s,2x1GB/s"\nexact_batches = true\nbatch = 2')
+    (problem,) = expand(load_suite(written(tmp_path, text))).problems.values()
+    assert [(level.devices, level.bandwidth) for level in problem.levels] == [(2, 3e9), (2, 1e9)]
+    assert problem.exact_batches
+
+
 def test_quick_takes_the_part_that_the_suite_names(tmp_path: Path) -> None:
     runs = expand(load_suite(written(tmp_path), quick=True)).runs
     assert {(run.method, run.limits["time_limit_s"]) for run in runs} == {("greedy", 1.0)}
@@ -147,6 +156,7 @@ def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
         ("non_contiguous = true", "noncontiguous = true", r"There is no option --noncontiguous"),
         ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
         ("devices = 2", 'devices = "two"', r"settings\[0\].devices is"),
+        ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
         ("seeds = [0, 1]", "seeds = []", "seeds is"),
         ('methods = ["greedy"]', 'methods = ["other"]', r"quick.methods names 'other'"),
         ('title = "own"', "title", "is no TOML"),
