@@ -43,8 +43,8 @@ paths waits but once.
 
 How near: the time per sample of a chain without a limit of memory is the optimum. The iteration of a chain of D equal
 operators on D devices without transfers, undivided, is (B / b + D - 1) (f + g), which 1F1B attains, wherever the
-mini-batch has at least D - 1 micro-batches. Where memory is short and in graphs with many branches the bound is up to
-a third below the plans that are found.
+mini-batch has at least D - 1 micro-batches. Where memory is short and in graphs with many branches the bound may be
+a third and more below the plans that are found.
 """
 
 from __future__ import annotations

@@ -60,11 +60,6 @@ def fill_rows(
 
 
 def put_beside(left: Any, right: Any, out: Any) -> None:
-    """`combine` for callers outside: a compiled function is either called from outside or from within."""
-    combine(left, right, out)
-
-
-def combine(left: Any, right: Any, out: Any) -> None:
     """Two parts side by side: devices add up, the larger need counts; `out` keeps what is better in it."""
     size = left.shape[1]
     for own in range(left.shape[0]):
@@ -81,7 +76,7 @@ def branch_states(moves: Any, blocks: Any, states: Any) -> None:
     """moves: (state, block, state that remains), states that remain first; state 0 is that of no branch."""
     for n in range(len(moves)):
         state, block, rest = moves[n]
-        combine(blocks[block], states[rest], states[state])
+        put_beside(blocks[block], states[rest], states[state])
 
 
 def no_state(count: int, configurations: int, size: int) -> Any:
