@@ -25,8 +25,7 @@ from .decimals import Grid, decimal, grid_below
 from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
 from .given_allocation import canonical, given_allocation
 from .integer_chain import IntegerChain, integer_chain
-
-MOST_BATCHES = 16
+from .scope import MOST_BATCHES
 
 BUFFER_STEPS = 1000
 """With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each

@@ -10,6 +10,7 @@ from ...instances.errors import UsageError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ..contract import BuiltModel, NativeModel, OptionSpec, Refuted, Values
+from ..family import PLACEMENTS, Family
 from . import cp, plain, strong
 from .bounds import average_load_bound
 from .groups import GroupProblem, contract
@@ -84,6 +85,12 @@ class TarnawskiThroughput:
 
 
 FORMULATION = TarnawskiThroughput()
+
+
+def family(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """All that the referee accepts by its notion of contiguity."""
+    contiguity = FORMULATION.contiguity(options)
+    return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
 
 
 @lru_cache(maxsize=8)

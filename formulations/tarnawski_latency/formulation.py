@@ -11,6 +11,7 @@ from ...instances.errors import InputError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ..contract import BuiltModel, NativeModel, Refuted, Values
+from ..family import Family
 from ..tarnawski.formulation import check_plain
 from . import cp, plain, strong
 from .atoms import Atoms, atoms_of
@@ -73,6 +74,14 @@ class TarnawskiLatency:
 
 
 FORMULATION = TarnawskiLatency()
+
+
+def family(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """All that the referee accepts with so many pieces."""
+    pieces = options["subgraphs_per_device"]
+    counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
+    wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None
+    return Family(f"placements of {counted} per accelerator", wider)
 
 
 @lru_cache(maxsize=8)

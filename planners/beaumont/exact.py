@@ -134,12 +134,9 @@ class _Run:
         return self._outcome(search.done())
 
     def _given(self) -> PatternPlan | None:
-        """The warm start, its GPUs numbered by their first layers; of several batches per period nothing is used."""
+        """The warm start, its GPUs numbered by their first layers."""
         plan: PatternPlan | None = self.request.warm_start
         if plan is None:
-            return None
-        if plan.batches_per_period != 1:
-            self.warmth = Warmth.REJECTED
             return None
         self.warmth = Warmth.ACCEPTED
         return replace(plan, allocation=canonical(plan.allocation))
