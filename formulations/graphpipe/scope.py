@@ -36,7 +36,9 @@ def micro_batches(options: Mapping[str, Any]) -> str:
     size = options.get("micro_batch")
     if size is not None:
         return f"micro-batches of {_samples(size)}"
-    number = "any micro-batches" if options.get("mixed_micro_batches") else "one micro-batch size for all stages, of those"
+    number = (
+        "any micro-batches" if options.get("mixed_micro_batches") else "one micro-batch size for all stages, of those"
+    )
     return f"{number} that are powers of two"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...instances.errors import UsageError
 from ...instances.staging import StagingProblem
-from ..contract import BuiltModel, Refuted
+from ..contract import FLOAT_ROOM, BuiltModel, Refuted
 from ..registry import PIPER_VARIANT, SEMANTICS
 from . import compact_values
 from .bound import column_bound, work_bound
@@ -18,10 +18,6 @@ from .columns import build_columns
 from .compact import GRID_STEPS, CompactModel
 from .paths import PathTranslator
 from .stages import StageBook
-
-MARGIN = 1e-4
-"""Relative: so much below the bound is what a model knows of it. A bound of a variable that lies within a solver's
-tolerance (1e-6) of what rows imply has led HiGHS to false proofs, and bisection ends anywhere below the optimum."""
 
 
 class PiperMip:
@@ -81,7 +77,7 @@ class PiperMip:
         floor = self.lower_bound(problem, options)
         if cutoff is not None and cutoff < floor:
             return Refuted("the devices together have too little time or memory for the stages")
-        floor *= 1 - MARGIN
+        floor *= 1 - FLOAT_ROOM
         if options["variant"] == "compact":
             return _build_compact(case, floor, cutoff)
         return _build_columns(case, floor, cutoff)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..contract import FLOAT_ROOM
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
 
@@ -108,7 +109,7 @@ def _loads(model: Any, groups: GroupProblem, cutoff: float, lower_bound: float) 
     import pyomo.environ as pyo
 
     model.T = pyo.Var(range(groups.parts), bounds=(0, cutoff))
-    model.range = pyo.Constraint(expr=(lower_bound, sum(model.T[q] for q in model.T), cutoff))
+    model.range = pyo.Constraint(expr=(lower_bound * (1 - FLOAT_ROOM), sum(model.T[q] for q in model.T), cutoff))
     model.objective = pyo.Objective(expr=sum(model.T[q] for q in model.T))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..contract import FLOAT_ROOM
 from .atoms import Atoms
 from .cuts import covers, critical_paths
 from .path_bound import joined_arcs
@@ -37,7 +38,7 @@ class _Builder:
         time = {"bounds": (0, cutoff)}
         model.x = pyo.Var(range(atoms.count), self.stages, domain=pyo.Binary)
         model.cpu = pyo.Var(range(atoms.count), domain=pyo.Binary)
-        model.total = pyo.Var(bounds=(lower_bound, cutoff))
+        model.total = pyo.Var(bounds=(lower_bound * (1 - FLOAT_ROOM), cutoff))
         model.start, model.finish = pyo.Var(self.stages, **time), pyo.Var(self.stages, **time)
         model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
         model.f = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
@@ -45,10 +46,10 @@ class _Builder:
         model.objective = pyo.Objective(expr=model.total)
 
     def _low(self, v: int) -> float:
-        return max(0.0, min(self.head[v] * (1 - 1e-9), self._high(v)))
+        return max(0.0, min(self.head[v] * (1 - FLOAT_ROOM), self._high(v)))
 
     def _high(self, v: int) -> float:
-        return max(0.0, self.cutoff - self.tail[v] * (1 - 1e-9))
+        return max(0.0, self.cutoff - self.tail[v] * (1 - FLOAT_ROOM))
 
     def build(self) -> Any:
         self.placement()
