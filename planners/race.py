@@ -165,8 +165,9 @@ class Race:
     def _exclusions(self, built: BuiltModel) -> list[ExtraRow]:
         """The rows that cut off refused plans, each once."""
         found: list[ExtraRow] = []
-        for plan in self.excluded if built.exclude is not None else ():
-            found += [row for row in built.exclude(plan) if row not in found]
+        if built.exclude is not None:
+            for plan in self.excluded:
+                found += [row for row in built.exclude(plan) if row not in found]
         return found
 
     def _watch(self, attempt: Attempt, deadline: float | None, enough: float | None) -> None:

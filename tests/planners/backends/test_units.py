@@ -34,7 +34,7 @@ def test_scaling_is_undone_to_the_last_bit() -> None:
     model = two_machines(0.1)
     told, units = in_own_units(model)
     point = np.array([1.0, 0.0, 0.0, 1.0, 1.1])
-    index, values = units.to_solver((np.arange(5, dtype=np.int32), point))
+    _, values = units.to_solver((np.arange(5, dtype=np.int32), point))
     assert list(units.from_solver(values)) == list(point)
     assert units.value(told.objective(values)) == model.objective(point)
     assert units.options(SolveOptions(abs_gap=0.5)).abs_gap * units.objective == 0.5
