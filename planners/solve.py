@@ -19,6 +19,7 @@ from .infeasible import reasons
 from .judge import Rules, judge
 from .options import Progress, SolveOptions
 from .referees import referee_of
+from .remarks import remarks
 from .start import Start, Wish, prepare
 
 _log = logging.getLogger("pipeplan")
@@ -52,6 +53,7 @@ def solve(
     rules = _rules(method)
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
+    start.messages.extend(remarks(problem))
     planned = board.seconds
     try:
         verdict = judge(problem, rules, outcome, board, limits)
