@@ -9,9 +9,6 @@ from typing import Any
 
 from .contract import ExtraRow, NativeModel
 
-MEMORY_UNITS = 2**40
-"""Of the memory, where sizes are not whole numbers."""
-
 
 @dataclass(frozen=True)
 class NativeBuilt:
@@ -25,15 +22,10 @@ class NativeBuilt:
 
 
 def integer_memory(sizes: Sequence[float], memory: float | None) -> tuple[list[int] | None, int]:
-    """Sizes and memory as integers; None where nothing can overflow. What exceeds the memory alone is capped."""
-    if memory is None or math.fsum(sizes) <= memory:
+    """Sizes and memory, whole numbers in one unit, as CP-SAT takes them; None where nothing can overflow."""
+    if memory is None or sum(sizes) <= memory:
         return None, 0
-    if all(float(size).is_integer() for size in sizes):
-        limit = math.floor(memory)
-        return [min(int(size), limit + 1) for size in sizes], limit
-    unit = MEMORY_UNITS / memory if memory else 1.0
-    limit = MEMORY_UNITS if memory else 0
-    return [min(math.floor(size * unit), limit + 1) for size in sizes], limit
+    return [int(size) for size in sizes], int(memory)
 
 
 def with_rows(model: NativeModel, rows: Sequence[ExtraRow]) -> NativeModel:

@@ -20,6 +20,7 @@ from .infeasible import reasons
 from .judge import Author, Rules, judge
 from .options import Progress, SolveOptions
 from .referees import referee_of
+from .remarks import remarks
 from .start import Outsider, Start, Wish, prepare
 
 _log = logging.getLogger("pipeplan")
@@ -56,6 +57,7 @@ def solve(
     rules, author = _rules(method), Author(method.name, method.family(problem))
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
+    start.messages.extend(remarks(problem))
     planned = board.seconds
     try:
         verdict = judge(problem, rules, author, outcome, board, limits)

@@ -10,10 +10,10 @@ Every M is the room that the longest paths before and behind leave below the cut
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..contract import FLOAT_ROOM
+from ..memory import memory_row
 from .atoms import Atoms
 from .cuts import covers, critical_paths
 from .path_bound import joined_arcs
@@ -106,9 +106,8 @@ class _Builder:
 
     def memory(self, held: dict[int, Any]) -> None:
         limit, sizes = self.atoms.memory, self.atoms.sizes
-        if limit is not None and math.fsum(sizes) > limit:
-            unit = limit or 1.0
-            self.row(sum(sizes[a] / unit * at for a, at in held.items() if sizes[a]) <= limit / unit)
+        if limit is not None and sum(sizes) > limit:
+            self.row(memory_row(((sizes[a], at) for a, at in held.items()), limit))
 
     def devices(self) -> None:
         """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Named in the order of first stages."""

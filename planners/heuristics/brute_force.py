@@ -14,7 +14,6 @@ from functools import cache
 from ...instances.errors import InputError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
-from ...instances.referee import MEMORY_TOLERANCE
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .options import OPTIONS
@@ -139,10 +138,8 @@ class _Enumeration:
     def _fits(self, device: int) -> bool:
         if device >= self.problem.accelerators:
             return True
-        nodes = [self.problem.nodes[i] for i in _bits(self.held[device])]
-        limit = self.problem.memory_bytes
-        size = math.fsum(node.size_bytes for node in nodes)
-        return all(node.supported for node in nodes) and (limit is None or size <= limit * (1 + MEMORY_TOLERANCE))
+        nodes = list(_bits(self.held[device]))
+        return all(self.problem.nodes[i].supported for i in nodes) and self.problem.holds(nodes)
 
     def _judge(self) -> None:
         value = self._objective(transfers=True)
