@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from staging_brute_force import fits
+
 from pipeplan.instances.referee.staged import evaluate_stages, verify_stages
 from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging import StagingProblem
@@ -62,8 +64,8 @@ def _with_best_choices(problem: StagingProblem, cuts: tuple[Cut, ...], semantics
         for position, names in enumerate(_choices(problem, cut)):
             stages[number] = _planned(problem, cut, names)
             cost = evaluate_stages(problem, StagedPlan(tuple(stages)), semantics).stages[number]
-            fits = limit is None or cost.memory_bytes <= limit
-            if fits and (best is None or (cost.load, position) < best[:2]):
+            enough = fits(problem, cut.degree, names, cost.in_flight, limit)
+            if enough and (best is None or (cost.load, position) < best[:2]):
                 best = (cost.load, position, stages[number])
         if best is None:
             return None

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from staging_brute_force import fits
+
 from pipeplan.instances.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.referee.staged_levels import evaluate_leveled, verify_leveled
 from pipeplan.instances.staging import StagingProblem
@@ -72,7 +74,7 @@ def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, varian
         for names in _choices(problem, leaf):
             changed = LeveledPlan(tuple(_changed(plan.stages, [number], names)))
             cost = evaluate_leveled(problem, changed, variant).leaves[number]
-            if variant == "basic" or problem.memory_bytes is None or cost.memory_bytes <= problem.memory_bytes:
+            if variant == "basic" or fits(problem, leaf.tensor_parallel, names, cost.in_flight, problem.memory_bytes):
                 options.append((cost.load, len(options), changed))
         if options:
             plan = min(options, key=lambda option: option[:2])[2]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
-from pipeplan.instances.referee.staged import MEMORY_TOLERANCE, evaluate_stages, verify_stages
+from pipeplan.instances.referee.staged import evaluate_stages, verify_stages
 from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging import StagingProblem
 
@@ -80,12 +81,21 @@ def _best_choice(problem: StagingProblem, cuts: tuple[Cut, ...], i: int, semanti
     for names in _choices(problem, cuts[i][0], cuts[i][2]):
         stages[i] = PlannedStage(stages[i].nodes, cuts[i][1], cuts[i][2], names)
         cost = evaluate_stages(problem, StagedPlan(tuple(stages)), semantics).stages[i]
-        limit = problem.memory_bytes
-        if limit is not None and cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
+        if not fits(problem, cuts[i][2], names, cost.in_flight, problem.memory_bytes):
             continue
         if best is None or cost.load < best[0]:
             best = (cost.load, names)
     return best
+
+
+def fits(problem: StagingProblem, t: int, names: Mapping[int | str, str], in_flight: int, limit: float | None) -> bool:
+    """Numbers are the decimals that they print as, and a hair too much is too much."""
+    total = Fraction(0)
+    for node_id, name in names.items():
+        ways = problem.layers[problem.index[node_id]].configurations[t]
+        way = next(way for way in ways if way.id == name)
+        total += Fraction(repr(way.memory_per_batch)) * in_flight + Fraction(repr(way.memory_fixed))
+    return limit is None or total <= Fraction(repr(limit))
 
 
 def _choices(problem: StagingProblem, nodes: tuple[int, ...], t: int) -> Iterator[dict[int | str, str]]:

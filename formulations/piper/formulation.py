@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, show
 from ...instances.staging import StagingProblem
 from ..contract import FLOAT_ROOM, BuiltModel, Refuted
 from ..registry import PIPER_VARIANT, SEMANTICS
@@ -15,7 +15,7 @@ from . import compact_values
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
 from .columns import build_columns
-from .compact import GRID_STEPS, CompactModel
+from .compact import GRID_STEPS, CompactModel, load_unit
 from .paths import PathTranslator
 from .stages import StageBook
 
@@ -113,7 +113,7 @@ def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
     candidates = find_candidates(book, cutoff, floor)
     if not candidates.columns:
         return Refuted("no path of stages is short enough in devices and micro-batches within memory and cut-off")
-    unit = floor or max(column.cost for column in candidates.columns) or 1.0
+    unit = load_unit(floor, max(column.cost for column in candidates.columns))
     paths = PathTranslator(book, candidates, unit)
     model = build_columns(case.problem, candidates, unit)
     step = 1.0 / GRID_STEPS
@@ -126,8 +126,11 @@ def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
     return BuiltModel(model, paths.decode, paths.encode, grids, unit * step, size)
 
 
-def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel:
+def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
     compact = CompactModel(_book(case), floor, cutoff)
+    if compact.homeless is not None:
+        return Refuted(f"layer {show(compact.homeless)} has no configuration for these devices, memory and cut-off")
+    compact.build()
     step = 1.0 / GRID_STEPS
     families = (compact.model.f, compact.model.h, compact.model.s)
     grids = {"T": step, **{variable.name: 1.0 for family in families for variable in family.values()}}
@@ -138,4 +141,5 @@ def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
         grids,
         compact.unit * step,
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
+        exclude=partial(compact_values.exclude, compact),
     )
