@@ -6,7 +6,7 @@ native CP-SAT model inside a worker (the parent process imports no solver).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -49,6 +49,15 @@ class NativeModel:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtraRow:
+    """lower <= sum of coefficient x column <= upper, in the model's column names."""
+
+    coefficients: Mapping[str, float]
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
 class BuiltModel:
     """A model with the two translations between its variables and plans.
 
@@ -66,6 +75,9 @@ class BuiltModel:
     size: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """What a reader of the result should know about this model."""
+    exclude: Callable[[Plan], Sequence[ExtraRow]] | None = None
+    """Rows that cut off a plan which the referee refused, and no valid one: models with rounded or relaxed sizes
+    contain such plans."""
 
 
 @dataclass(frozen=True, slots=True)
