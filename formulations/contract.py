@@ -63,15 +63,6 @@ class ExtraRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraRow:
-    """lower <= sum of coefficients x columns <= upper, by the names of the model's columns."""
-
-    coefficients: Mapping[str, float]
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, slots=True)
 class BuiltModel:
     """A model with the two translations between its variables and plans.
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
 
+from ...formulations.beaumont.bounds import lower_bound
 from ...formulations.beaumont.given_allocation import given_allocation
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...formulations.registry import ALLOCATION
@@ -76,7 +77,7 @@ class _Run:
         self.workers = request.limits.threads or os.cpu_count() or 1
         self.best: PatternPlan | None = None
         self.warmth = Warmth.NONE
-        self.bound = float(Fraction(sum(map(Fraction, problem.durations))) / min(problem.gpus, problem.layers))
+        self.bound = lower_bound(problem)
         self._lock = threading.Lock()
 
     def _tell(self, plan: PatternPlan | None, bound: float) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from time import monotonic
 
 from ...formulations.beaumont.bounds import lower_bound_of
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
@@ -75,7 +75,7 @@ class GivenAllocation:
     def _schedule(self, chain: IntegerChain, refuted: int) -> Schedule:
         """On one grid, below the best plan."""
         cutoff = None if self.plan is None else self.plan.period
-        refuted = max(refuted, math.ceil(Fraction(self.bound) * chain.steps) - 1)
+        refuted = max(refuted, math.ceil(as_written(self.bound) * chain.steps) - 1)
         found = best_schedule(self.problem, chain, self.allocation, cutoff, self.solver, None, refuted)
         self._tell(found.plan, chain.true_time(found.refuted))
         return found
