@@ -20,6 +20,8 @@ from .search import Search
 
 NAME = "dp-piper"
 
+CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
+
 
 class _OutOfTimeError(Exception):
     pass
@@ -41,8 +43,9 @@ def plan_extended(request: Request) -> Outcome:
         board = request.board
         return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
     if best is None:
-        return Outcome(Stop.INFEASIBLE, model_size=run.size())
-    return Outcome(Stop.COMPLETED, best.plan, run.value(best), request.board.bound, model_size=run.size())
+        return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
+    size, bound = run.size(), request.board.bound
+    return Outcome(Stop.COMPLETED, best.plan, run.value(best), bound, model_size=size, checks=CHECKS)
 
 
 class _Run:

@@ -14,6 +14,9 @@ _NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
 """The recursion over levels is defined for these alone."""
 
 
+CHECKS = ("the dynamic program decided over all downsets, level by level",)
+
+
 class _OutOfTimeError(Exception):
     pass
 
@@ -31,10 +34,10 @@ def plan_with_levels(request: Request) -> Outcome:
     except _OutOfTimeError:
         return Outcome(Stop.TIME)
     if found is None:
-        return Outcome(Stop.INFEASIBLE)
+        return Outcome(Stop.INFEASIBLE, checks=CHECKS)
     value = found.time_per_micro_batch
     request.board.post(found.plan, value, value, source="dp-piper")
-    return Outcome(Stop.PROVEN, found.plan, value, value)
+    return Outcome(Stop.PROVEN, found.plan, value, value, checks=CHECKS)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -116,8 +116,12 @@ class _Run:
             raise _OutOfTimeError
 
     def _answer(self, stop: Stop) -> Outcome:
-        if self.search is None or self.steps is None:
+        if self.search is None:
             return Outcome(stop)
+        knapsacks = "exact" if self.search.exact else "relaxed"
+        checks = (f"the dynamic program decided over all {self.search.model.downsets} downsets, with {knapsacks} knapsacks",)
+        if self.steps is None:
+            return Outcome(stop, checks=checks)
         gap = relative_gap(self.value, self.bound)
         if gap is not None and gap <= PROVEN_TOLERANCE:
             stop = Stop.PROVEN
@@ -129,4 +133,4 @@ class _Run:
             "decisions": self.search.decisions,
         }
         plan: Any = self.search.plan(self.steps)
-        return Outcome(stop, plan, self.value, self.bound, model_size=size)
+        return Outcome(stop, plan, self.value, self.bound, model_size=size, checks=checks)
