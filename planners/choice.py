@@ -172,6 +172,12 @@ def _foreign_option(name: str, entry: Entry) -> str:
     return f"{entry.name!r} has no option {flag}; it belongs to {_list(owners)}."
 
 
+def declared_options(name: str) -> tuple[str, ...]:
+    """The names of a method's own options; none where there is no such method."""
+    entry = next((entry for entry in all_methods() if entry.name == name), None)
+    return () if entry is None else tuple(spec.name for spec in entry.options)
+
+
 def check_value(spec: OptionSpec, value: Any) -> Any:
     """The value in the type that the option declares, or an `InputError`."""
     if value is None and spec.default is None:

@@ -37,7 +37,7 @@ def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     try:
         violations = tuple(str(violation) for violation in referee.violations(problem, plan, rules))
         value = None if violations else referee.value(problem, plan, rules)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
     return Ruling(plan, value, violations)
 

@@ -33,4 +33,4 @@ def chains_of_stages(problem: PlacementProblem, options: Mapping[str, Any]) -> F
 def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
     """Of the planners of stage graphs, whose bound holds for all of them: see `graphpipe/bounds.py`."""
     wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
-    return Family(f"stage graphs of any convex stages, with {micro_batches(options)}{devices(options)}", wider or None)
+    return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)

@@ -17,7 +17,7 @@ from .contract import Board, Outcome, Request
 from .cross_check import cross_check as check
 from .cross_check import other_method
 from .infeasible import reasons
-from .judge import Author, Rules, judge
+from .judge import BOUND_SLACK, Author, Rules, judge
 from .options import Progress, SolveOptions
 from .referees import referee_of
 from .remarks import remarks
@@ -94,7 +94,7 @@ def solve(
 
 def _with_outsider(result: Result, outsider: Outsider, author: Author) -> Result:
     """A start that the method could not have found is the answer where it is better; no bound speaks of it."""
-    if result.objective is not None and result.objective <= outsider.value:
+    if result.objective is not None and result.objective <= outsider.value + BOUND_SLACK * abs(outsider.value):
         return result
     assert author.family is not None, "who plans everything has nothing outside"
     settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
@@ -139,7 +139,10 @@ def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Resul
     if facts["contradiction"] is None:
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
-    return replace(result, stop=Stop.ERROR, cross_check=facts, messages=(*result.messages, message))
+    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
+    nothing_proven = {"bound": None, "scope": None, "wider": None, "proof": None}
+    messages = (*result.messages, message)
+    return replace(result, stop=Stop.ERROR, found=found, cross_check=facts, messages=messages, **nothing_proven)
 
 
 def describe(problem: Problem) -> dict[str, Any]:

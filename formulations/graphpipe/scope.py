@@ -19,7 +19,7 @@ def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
     """Of `cp-graphpipe`."""
     mixed, which = bool(options.get("mixed_micro_batches")), options["family"]
     k = f" and k up to {options.get('k', 1)}" if _groups_count(problem, options) else ""
-    scope = f"stage graphs of {_STAGES[which]}, with {micro_batches(options)}{k}{devices(options)}"
+    scope = f"stage graphs of {_STAGES[which]}, {micro_batches(options)}{k}{devices(options)}"
     wider = ["--family convex" if which != "convex" else None, *freer(options, mixable=True)]
     if mixed and k:
         wider.append(f"--k {2 * options.get('k', 1)}")
@@ -36,10 +36,9 @@ def micro_batches(options: Mapping[str, Any]) -> str:
     size = options.get("micro_batch")
     if size is not None:
         return f"micro-batches of {_samples(size)}"
-    number = (
-        "any micro-batches" if options.get("mixed_micro_batches") else "one micro-batch size for all stages, of those"
-    )
-    return f"{number} that are powers of two"
+    if options.get("mixed_micro_batches"):
+        return "micro-batches of any powers of two"
+    return "one micro-batch size for all, a power of two"
 
 
 def devices(options: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from time import monotonic
 from ...formulations.beaumont.bounds import lower_bound
 from ...formulations.beaumont.given_allocation import given_allocation
 from ...formulations.beaumont.integer_chain import integer_chain
+from ...formulations.beaumont.scope import loads_decide
 from ...formulations.registry import ALLOCATION
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
@@ -22,7 +23,7 @@ from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical
 from .contiguous import best_contiguous
-from .given import GivenAllocation
+from .given import LOADS_DECIDE, REFUTED_ON_GRIDS, GivenAllocation
 from .grids import coarse_steps, fine_steps
 from .search import Refuted, Search
 from .solver import Solver
@@ -47,8 +48,7 @@ class ExactBeaumont:
         if allocation is not None:
             return GivenAllocation(problem, request, allocation).outcome()
         run = _Run(problem, request)
-        loads_decide = problem.memory_bytes is None and not problem.exclusive_buffers
-        return run.without_memory() if loads_decide else run.with_memory()
+        return run.without_memory() if loads_decide(problem) else run.with_memory()
 
 
 PLANNER = ExactBeaumont()
@@ -175,5 +175,6 @@ class _Run:
             None if plan is None else plan.period,
             None if stop == Stop.INFEASIBLE else self.bound,
             warm_start=WarmStart(self.warmth),
-            backend={"name": "cp-sat", "models": self.solver.solved},
+            backend=self.solver.backend(),
+            checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
         )

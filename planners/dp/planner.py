@@ -52,6 +52,8 @@ FAMILY_ORDERS = 6
 BEAMS = (60_000, 240_000)
 """Sizes of the families where not all ideals can be had; the greater one where memory and time allow."""
 
+WORK_ALONE = "all devices together take no less for the work alone"
+
 SPANS = 64
 """Equal shares of the work from which a family takes its ideals."""
 
@@ -105,6 +107,7 @@ class _Run:
         self.size: dict[str, int] = {"groups": self.model.count, "nets": len(self.model.nets)}
         self.messages: list[str] = []
         self.restriction: str | None = None
+        self.checks: tuple[str, ...] = (WORK_ALONE,)
 
     # ---- the answer -----------------------------------------------------------------------------------
 
@@ -174,6 +177,7 @@ class _Run:
             model_size=self.size,
             seconds=self.seconds,
             messages=(*self.messages, *([self.restriction] if self.restriction else [])),
+            checks=self.checks,
         )
 
     def _take_warm_start(self) -> None:
@@ -275,10 +279,15 @@ class _Run:
         """After the best plan of a lattice; None: there is none."""
         if not complete:
             return self._restricted(lattice)
+        self._decided_all(lattice)
         if least is None:
+            self.bound = None
             return Stop.INFEASIBLE
         self._raise_bound(least)
         return Stop.PROVEN
+
+    def _decided_all(self, lattice: Lattice) -> None:
+        self.checks = (f"the dynamic program decided over all {lattice.count} ideals",)
 
     def _restricted(self, lattice: Lattice) -> Stop:
         self.restriction = (
@@ -306,6 +315,7 @@ class _Run:
             self._raise_bound(known)
         if not lattice.complete:
             return self._restricted(lattice)
+        self._decided_all(lattice)
         if answer is None and self.value is None:
             return Stop.INFEASIBLE
         return Stop.GAP if self.value is not None and known < self.value else Stop.PROVEN

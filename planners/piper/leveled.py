@@ -16,6 +16,9 @@ _NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
 """The recursion over levels is defined for these alone."""
 
 
+CHECKS = ("the dynamic program decided over all downsets, level by level",)
+
+
 class _OutOfTimeError(Exception):
     pass
 
@@ -32,17 +35,17 @@ def plan_with_levels(request: Request) -> Outcome:
     try:
         found = plan_levels(problem, variant, tick)
         if found is None:
-            return Outcome(Stop.INFEASIBLE)
+            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
         bound = found.time_per_micro_batch
         if verify_leveled(problem, found.plan, variant):  # more digits of memory than are counted
             found = plan_levels(problem, variant, tick, inside=True)
     except _OutOfTimeError:
         return Outcome(Stop.TIME, bound=bound)
     if found is None:
-        return Outcome(Stop.COMPLETED, bound=bound, messages=(NO_ROOM_FOR_ROUNDING,))
+        return Outcome(Stop.COMPLETED, bound=bound, messages=(NO_ROOM_FOR_ROUNDING,), checks=CHECKS)
     value = found.time_per_micro_batch
     request.board.post(found.plan, value, bound, source="dp-piper")
-    return Outcome(Stop.PROVEN if value == bound else Stop.COMPLETED, found.plan, value, bound)
+    return Outcome(Stop.PROVEN if value == bound else Stop.COMPLETED, found.plan, value, bound, checks=CHECKS)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -134,8 +134,13 @@ class _Run:
             raise _OutOfTimeError
 
     def _answer(self, stop: Stop) -> Outcome:
-        if self.search is None or self.plan is None:
-            return Outcome(stop, bound=self.bound, messages=self.messages)
+        if self.search is None:
+            return Outcome(stop)
+        knapsacks = "exact" if self.search.exact else "relaxed"
+        downsets = self.search.model.downsets
+        checks = (f"the dynamic program decided over all {downsets} downsets, with {knapsacks} knapsacks",)
+        if self.plan is None:
+            return Outcome(stop, bound=self.bound, messages=self.messages, checks=checks)
         gap = relative_gap(self.value, self.bound)
         if gap is not None and gap <= PROVEN_TOLERANCE:
             stop = Stop.PROVEN
@@ -146,4 +151,4 @@ class _Run:
             "knapsacks": self.search.tables.extras,
             "decisions": self.search.decisions,
         }
-        return Outcome(stop, self.plan, self.value, self.bound, model_size=size)
+        return Outcome(stop, self.plan, self.value, self.bound, model_size=size, checks=checks)
