@@ -1,4 +1,4 @@
-"""Shared fixtures: `--slow`, the folder of published workloads, the command line in process."""
+"""Shared fixtures: `--slow` and `--sweeps`, the folder of published workloads, the command line in process."""
 
 from __future__ import annotations
 
@@ -22,15 +22,21 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads")).resolve()
 
 
+ON_DEMAND = {"slow": "run the longer proofs as well", "sweeps": "hold many random proofs against enumeration as well"}
+"""Markers with an option of their name."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run the longer proofs as well")
+    for name, words in ON_DEMAND.items():
+        parser.addoption(f"--{name}", action="store_true", help=words)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--slow"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="a longer proof; run with --slow"))
+    for name in ON_DEMAND:
+        if not config.getoption(f"--{name}"):
+            for item in items:
+                if item.get_closest_marker(name):
+                    item.add_marker(pytest.mark.skip(reason=f"run with --{name}"))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import combinations, product
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem
+from pipeplan.instances.amounts import as_written, fits
+from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link
 from pipeplan.instances.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 
@@ -99,23 +101,43 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 def stage_time(problem: GraphPipelineProblem, stage: Stage, b: int, d: int) -> float:
     """Time per sample of a stage in micro-batches of b on d devices."""
-    link = problem.link
-    rate = 0.0 if link.bandwidth is None else 1.0 / link.bandwidth
-    time = sum(problem.operators[v].forward(b / d) + problem.operators[v].backward(b / d) for v in stage)
+    time = math.fsum(problem.operators[v].forward(b / d) + problem.operators[v].backward(b / d) for v in stage)
     crossing = {u for u, v in problem.arcs if (u in stage) != (v in stage)}
-    time += sum(2 * (link.latency_s + problem.operators[u].output_bytes * b / d * rate) for u in crossing)
-    weights = sum(problem.operators[v].weight_bytes for v in stage)
-    sync = 0.0 if d == 1 else 2 * (d - 1) / d * weights * rate + link.latency_s
+    between = link_of(problem, problem.devices)
+    time += 2 * math.fsum(sending(between, problem.operators[u].output_bytes * b / d) for u in crossing)
+    weights = math.fsum(problem.operators[v].weight_bytes for v in stage)
+    sync = 0.0 if d == 1 else sending(link_of(problem, d), 2 * (d - 1) / d * weights)
     return time / b + sync / problem.mini_batch
 
 
-def stage_memory(problem: GraphPipelineProblem, stage: Stage, in_flight: int, d: int) -> float:
-    weights = sum(problem.operators[v].weight_bytes for v in stage)
-    stash = sum(problem.operators[v].stash_bytes for v in stage)
-    return problem.weight_copies * weights + in_flight * stash / d + problem.workspace_bytes
+def link_of(problem: GraphPipelineProblem, devices: int) -> Link:
+    """Of so many devices: within a node, or between nodes."""
+    if problem.node_link is None or problem.devices_per_node is None or devices <= problem.devices_per_node:
+        return problem.link
+    return problem.node_link
 
 
-def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> float | None:
+def sending(link: Link, amount: float) -> float:
+    return link.latency_s + (0.0 if link.bandwidth is None else amount / link.bandwidth)
+
+
+def stage_fits(problem: GraphPipelineProblem, stage: Stage, in_flight: int, d: int) -> bool:
+    """With so many samples in flight, on d devices; decided exactly."""
+    held = [as_written(problem.workspace_bytes)]
+    for v in stage:
+        held.append(as_written(problem.weight_copies) * as_written(problem.operators[v].weight_bytes))
+        held.append(Fraction(in_flight, d) * as_written(problem.operators[v].stash_bytes))
+    return fits(held, problem.memory_bytes)
+
+
+def splits(b: int, d: int, degrees: str) -> bool:
+    """May d devices share a micro-batch of b samples?"""
+    if degrees == "none":
+        return d == 1
+    return b % d == 0 and (degrees == "divisors" or d & (d - 1) == 0)
+
+
+def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage], degrees: str = "divisors") -> float | None:
     """The least time per sample of the slowest stage, micro-batches of b everywhere; None where nothing fits."""
     best = math.inf
     for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
@@ -125,10 +147,10 @@ def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> floa
         if height is None:
             continue
         for shares in compositions(problem.devices, len(stages)):
-            if any(b % d for d in shares):
+            if not all(splits(b, d, degrees) for d in shares):
                 continue
-            if problem.memory_bytes is not None and any(
-                stage_memory(problem, stage, min(problem.mini_batch, b * h), d) > problem.memory_bytes * (1 + 1e-12)
+            if not all(
+                stage_fits(problem, stage, min(problem.mini_batch, b * h), d)
                 for stage, h, d in zip(stages, height, shares, strict=True)
             ):
                 continue
@@ -173,7 +195,11 @@ def samples_held(
 
 
 def all_plans(
-    problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage], mixed: bool = True
+    problem: GraphPipelineProblem,
+    schedules: list[tuple[int, int]],
+    family: set[Stage],
+    mixed: bool = True,
+    degrees: str = "divisors",
 ) -> Iterator[StageGraphPlan]:
     """Every stage graph with these schedules (b, k) that fits the memory; `mixed`: stages may differ in b."""
     for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
@@ -186,10 +212,8 @@ def all_plans(
             held = samples_held(problem, stages, height, chosen)
             for shares in compositions(problem.devices, len(stages)):
                 facts = list(zip(stages, chosen, held, shares, strict=True))
-                if not any(b % d for _, (b, _), _, d in facts) and all(
-                    problem.memory_bytes is None
-                    or stage_memory(problem, stage, samples, d) <= problem.memory_bytes * (1 + 1e-12)
-                    for stage, _, samples, d in facts
+                if all(splits(b, d, degrees) for _, (b, _), _, d in facts) and all(
+                    stage_fits(problem, stage, samples, d) for stage, _, samples, d in facts
                 ):
                     yield _plan(problem, facts)
 

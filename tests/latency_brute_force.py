@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 
+from pipeplan.instances.amounts import fits
 from pipeplan.instances.placement import Node, PlacementProblem
 
 
@@ -66,8 +67,8 @@ def latency_by_definition(problem: PlacementProblem, choice: tuple[tuple[int, in
                 return None
     pieces = {slot: [i for i in range(len(nodes)) if choice[i] == slot] for slot in set(choice) if slot is not None}
     for d in range(problem.accelerators):
-        size = sum(nodes[i].size_bytes for slot, held in pieces.items() if slot[0] == d for i in held)
-        if problem.memory_bytes is not None and size > problem.memory_bytes:
+        sizes = (nodes[i].size_bytes for slot, held in pieces.items() if slot[0] == d for i in held)
+        if not fits(sizes, problem.memory_bytes):
             return None
     finish: dict[int, float] = {}
     waiting = set(pieces) | {i for i, slot in enumerate(choice) if slot is None}

@@ -1,4 +1,4 @@
-"""Every tree of stages of a tiny staging problem on levels, judged by the referee."""
+"""Every tree of stages of a tiny staging problem on levels: costs by the referee, what fits decided exactly here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from staging_brute_force import fits
+from staging_brute_force import bytes_held
 
+from pipeplan.instances.amounts import fits
 from pipeplan.instances.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.referee.staged_levels import evaluate_leveled, verify_leveled
 from pipeplan.instances.staging import StagingProblem
@@ -23,7 +24,7 @@ def best_leveled(problem: StagingProblem, variant: str) -> tuple[float, LeveledP
     everything = tuple(range(len(problem.layers)))
     for stages in _divisions(problem, everything, len(problem.levels)):
         plan = _with_best_configurations(problem, LeveledPlan(stages), variant)
-        if verify_leveled(problem, plan, variant):
+        if plan is None or any(fault.rule != "memory" for fault in verify_leveled(problem, plan, variant)):
             continue
         value = evaluate_leveled(problem, plan, variant).time_per_micro_batch
         if best is None or value < best[0]:
@@ -67,18 +68,25 @@ def _ordered_parts(problem: StagingProblem, layers: tuple[int, ...]) -> Iterator
                     yield (part, *later)
 
 
-def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, variant: str) -> LeveledPlan:
-    """The fastest configurations that fit, or some where none fit."""
+def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, variant: str) -> LeveledPlan | None:
+    """The fastest configurations that fit; None where a stage has none."""
     for number, leaf in enumerate(list(plan.leaves())):
         options = []
         for names in _choices(problem, leaf):
             changed = LeveledPlan(tuple(_changed(plan.stages, [number], names)))
             cost = evaluate_leveled(problem, changed, variant).leaves[number]
-            if variant == "basic" or fits(problem, leaf.tensor_parallel, names, cost.in_flight, problem.memory_bytes):
+            if variant == "basic" or _fits(problem, leaf, names, cost.in_flight):
                 options.append((cost.load, len(options), changed))
-        if options:
-            plan = min(options, key=lambda option: option[:2])[2]
+        if not options:
+            return None
+        plan = min(options, key=lambda option: option[:2])[2]
     return plan
+
+
+def _fits(problem: StagingProblem, leaf: LeveledStage, names: dict[int | str, str], in_flight: int) -> bool:
+    rows = ((problem.layers[problem.index[v]].configurations[leaf.tensor_parallel], name) for v, name in names.items())
+    ways = (next(way for way in row if way.id == name) for row, name in rows)
+    return fits((bytes_held(way, in_flight) for way in ways), problem.memory_bytes)
 
 
 def _choices(problem: StagingProblem, leaf: LeveledStage) -> Iterator[dict[int | str, str]]:

@@ -29,4 +29,4 @@ def random_chain(seed: int) -> ChainProblem:
         time_unit=None,
     )
     spare = -1 if seed % 6 == 0 else draw.choice((0, 0, 1, 2))
-    return problem.replace(memory_bytes=max(0, least_memory(problem) + spare))
+    return problem.replace(memory_bytes=max(0, int(least_memory(problem)) + spare))

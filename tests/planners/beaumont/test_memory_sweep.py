@@ -17,7 +17,7 @@ from pipeplan.planners.options import SolveOptions
 def test_it_fits_from_the_least_memory_on(seed: int) -> None:
     problem = random_chain(seed)
     data = payload(sizes_of(problem), min(problem.gpus, problem.layers), ())
-    least = least_memory(problem)
+    least = int(least_memory(problem))
     unit = least // next(limit for limit in range(1, least + 1) if sweep(data, limit).fits)
     for limit in range(1, 2 * least // unit):
         answer = sweep(data, limit)
