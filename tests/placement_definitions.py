@@ -10,7 +10,6 @@ from fractions import Fraction
 from pipeplan.instances.placement import NodeId, PlacementProblem
 from pipeplan.instances.plan import Device, PlacementPlan
 
-
 # ---- loads -----------------------------------------------------------------------------------------------
 
 
