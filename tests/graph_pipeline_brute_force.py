@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import combinations, product
 
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem
@@ -109,10 +110,14 @@ def stage_time(problem: GraphPipelineProblem, stage: Stage, b: int, d: int) -> f
     return time / b + sync / problem.mini_batch
 
 
-def stage_memory(problem: GraphPipelineProblem, stage: Stage, in_flight: int, d: int) -> float:
-    weights = sum(problem.operators[v].weight_bytes for v in stage)
-    stash = sum(problem.operators[v].stash_bytes for v in stage)
-    return problem.weight_copies * weights + in_flight * stash / d + problem.workspace_bytes
+def fits(problem: GraphPipelineProblem, stage: Stage, in_flight: int, d: int) -> bool:
+    """Numbers are the decimals that they print as, and a hair too much is too much."""
+    if problem.memory_bytes is None:
+        return True
+    weights = sum(Fraction(repr(problem.operators[v].weight_bytes)) for v in stage)
+    stash = sum(Fraction(repr(problem.operators[v].stash_bytes)) for v in stage)
+    held = Fraction(repr(problem.weight_copies)) * weights + in_flight * stash / d
+    return held + Fraction(repr(problem.workspace_bytes)) <= Fraction(repr(problem.memory_bytes))
 
 
 def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> float | None:
@@ -127,10 +132,8 @@ def best_time(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> floa
         for shares in compositions(problem.devices, len(stages)):
             if any(b % d for d in shares):
                 continue
-            if problem.memory_bytes is not None and any(
-                stage_memory(problem, stage, min(problem.mini_batch, b * h), d) > problem.memory_bytes * (1 + 1e-12)
-                for stage, h, d in zip(stages, height, shares, strict=True)
-            ):
+            facts = zip(stages, height, shares, strict=True)
+            if not all(fits(problem, stage, min(problem.mini_batch, b * h), d) for stage, h, d in facts):
                 continue
             worst = max(stage_time(problem, stage, b, d) for stage, d in zip(stages, shares, strict=True))
             best = min(best, worst)
@@ -187,9 +190,7 @@ def all_plans(
             for shares in compositions(problem.devices, len(stages)):
                 facts = list(zip(stages, chosen, held, shares, strict=True))
                 if not any(b % d for _, (b, _), _, d in facts) and all(
-                    problem.memory_bytes is None
-                    or stage_memory(problem, stage, samples, d) <= problem.memory_bytes * (1 + 1e-12)
-                    for stage, _, samples, d in facts
+                    fits(problem, stage, samples, d) for stage, _, samples, d in facts
                 ):
                     yield _plan(problem, facts)
 
