@@ -18,7 +18,7 @@ from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError, UsageError
 from ...instances.pattern import PatternPlan
-from ..contract import BuiltModel, NativeModel, Refuted, Values
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Values
 from ..registry import ALLOCATION, BATCHES_PER_PERIOD
 from . import bounds, cp_model
 from .checks import check_chain
@@ -78,9 +78,7 @@ class BeaumontCp:
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
         if not native:
-            raise UsageError(
-                f"{self.name} is a model for CP-SAT alone; choose --solver cp-sat, or --formulation ilp-beaumont."
-            )
+            raise NativeOnlyError(self.name, instead="ilp-beaumont")
         batches = options["batches_per_period"]
         allocation = given_allocation(problem, options)
         least = as_written(bounds.lower_bound_of(problem, allocation)) * batches
