@@ -10,6 +10,7 @@ from ...instances.kinds import Problem
 from ...instances.result import Moment, Result
 from ..judge import rule
 from ..referees import Rules, fits, referee_of
+from ..rules import unknown_allocation
 from .charts import Line, line_chart, number
 from .gantt import gantt
 from .kinds import sections
@@ -86,6 +87,7 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
         ("gap", None if result.gap is None else f"{100 * result.gap:.4f} %"),
         ("seconds", ", ".join(f"{name} {value:.2f}" for name, value in result.seconds.items())),
         ("options", ", ".join(f"{name}={value}" for name, value in result.options.items() if value is not None)),
+        *(("allocation", text) for text in [unknown_allocation(result.options.get("allocation"))] if text),
         ("instance hash", result.problem.get("hash")),
     ]
 
