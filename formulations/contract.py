@@ -31,7 +31,7 @@ Values = Mapping[str, float]
 class OptionSpec:
     """One option that a formulation or planner declares as its own: shown, checked, refused elsewhere.
 
-    `type` is one of flag, choice, int, float, text, path.
+    `type` is one of flag, choice, int, float, text, path, allocation (the GPU of each layer, or a file with that).
     """
 
     name: str
