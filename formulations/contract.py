@@ -6,7 +6,7 @@ native CP-SAT model inside a worker (the parent process imports no solver).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,6 +48,20 @@ class NativeModel:
     backend: str = "cp-sat"
 
 
+FLOAT_ROOM = 1e-4
+"""Relative: so far below a proven bound, and so far above a cut-off, lie the bounds that a float solver's model knows
+of. A bound of a variable that lies within a solver's tolerance of what rows imply has led HiGHS to false proofs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraRow:
+    """lower <= sum of coefficients x columns <= upper, by the names of the model's columns."""
+
+    coefficients: Mapping[str, float]
+    lower: float
+    upper: float
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltModel:
     """A model with the two translations between its variables and plans.
@@ -66,6 +80,9 @@ class BuiltModel:
     size: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """What a reader of the result should know about this model."""
+    exclude: Callable[[Any], Sequence[ExtraRow]] | None = None
+    """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
+    none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
-"""What native builders of CP-SAT models share: what they return, and memory as whole numbers."""
+"""What native builders of CP-SAT models share: what they return, memory as whole numbers, and further rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-MEMORY_UNITS = 2**40
-"""Of the memory, where sizes are not whole numbers."""
+from .contract import ExtraRow, NativeModel
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,24 @@ class NativeBuilt:
 
 
 def integer_memory(sizes: Sequence[float], memory: float | None) -> tuple[list[int] | None, int]:
-    """Sizes and memory as integers; None where nothing can overflow. What exceeds the memory alone is capped."""
-    if memory is None or math.fsum(sizes) <= memory:
+    """Sizes and memory, whole numbers in one unit, as CP-SAT takes them; None where nothing can overflow."""
+    if memory is None or sum(sizes) <= memory:
         return None, 0
-    if all(float(size).is_integer() for size in sizes):
-        limit = math.floor(memory)
-        return [min(int(size), limit + 1) for size in sizes], limit
-    unit = MEMORY_UNITS / memory if memory else 1.0
-    limit = MEMORY_UNITS if memory else 0
-    return [min(math.floor(size * unit), limit + 1) for size in sizes], limit
+    return [int(size) for size in sizes], int(memory)
+
+
+def with_rows(model: NativeModel, rows: Sequence[ExtraRow]) -> NativeModel:
+    """The model with further rows of whole coefficients; its builder ends with `add_rows`."""
+    plain = [[dict(row.coefficients), row.lower, row.upper] for row in rows]
+    return replace(model, payload={**model.payload, "rows": [*model.payload.get("rows", ()), *plain]})
+
+
+def add_rows(built: NativeBuilt, data: Mapping[str, Any]) -> NativeBuilt:
+    """Called in a worker."""
+    for coefficients, lower, upper in data.get("rows", ()):
+        total = sum(int(factor) * built.variables[name] for name, factor in coefficients.items())
+        if math.isfinite(lower):
+            built.model.add(total >= math.ceil(lower))
+        if math.isfinite(upper):
+            built.model.add(total <= math.floor(upper))
+    return built

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .contract import OptionSpec
+from .family import Describe, Family
 from .tarnawski_latency.options import OPTIONS as LATENCY_OPTIONS
 
 NON_CONTIGUOUS = OptionSpec(
@@ -67,11 +68,19 @@ class Entry:
     """Does it start from a plan that it is given?"""
     extensions: frozenset[str] = frozenset()
     """What it can plan beyond the flat problem: "levels" (devices within devices, replication), "types"."""
+    scope: str | None = None
+    """Address of the function that says for which plans its bounds hold (`family.Describe`); None: it has no bounds."""
 
     def load(self) -> Any:
         """The object itself; imports its module."""
-        module, _, attribute = self.address.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return _object_at(self.address)
+
+    def family(self, problem: Any, options: Mapping[str, Any]) -> Family | None:
+        """The plans of which its bounds speak; None where it has no bounds."""
+        if self.scope is None:
+            return None
+        describe: Describe = _object_at(self.scope)
+        return describe(problem, options)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,6 +93,11 @@ class Entry:
             "extensions": sorted(self.extensions),
             "options": [_spec_to_json(spec) for spec in self.options],
         }
+
+
+def _object_at(address: str) -> Any:
+    module, _, attribute = address.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
@@ -167,6 +181,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (NON_CONTIGUOUS, VARIANT, OBJECTIVE),
             paper=_TARNAWSKI,
             takes_start=True,
+            scope="pipeplan.formulations.tarnawski.formulation:family",
         ),
         Entry(
             "ip-tarnawski-latency",
@@ -176,6 +191,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             LATENCY_OPTIONS,
             paper=_TARNAWSKI,
             takes_start=True,
+            scope="pipeplan.formulations.tarnawski_latency.formulation:family",
         ),
         Entry(
             "ilp-beaumont",
@@ -185,6 +201,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (CHAIN_VARIANT, ALLOCATION),
             paper=_BEAUMONT,
             takes_start=True,
+            scope="pipeplan.formulations.beaumont.scope:family",
         ),
         Entry(
             "cp-beaumont",
@@ -194,6 +211,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (BATCHES_PER_PERIOD, ALLOCATION),
             paper=_BEAUMONT,
             takes_start=True,
+            scope="pipeplan.formulations.beaumont.scope:family",
         ),
         Entry(
             "mip-piper",
@@ -203,6 +221,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (PIPER_VARIANT, SEMANTICS),
             paper=_PIPER,
             takes_start=True,
+            scope="pipeplan.formulations.piper.scope:family",
         ),
         Entry(
             "cp-graphpipe",
@@ -212,6 +231,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             GRAPHPIPE_OPTIONS,
             paper=_GRAPHPIPE,
             takes_start=True,
+            scope="pipeplan.formulations.graphpipe.scope:family",
         ),
     )
 }

@@ -21,6 +21,12 @@ Amount = int | float | Fraction
 MOST_EXACT = 2**53
 """Floats hold every whole number up to here."""
 
+IN_DOUBT = 1e-12
+"""Relative: sums of floats that are as near to a limit as this decide nothing."""
+
+LEAST_CLEAR = 1e-280
+"""Below, floats have fewer digits."""
+
 
 @lru_cache(maxsize=2**16)
 def _decimal(value: float) -> Fraction:
@@ -29,7 +35,9 @@ def _decimal(value: float) -> Fraction:
 
 def as_written(value: Amount) -> Fraction:
     """The exact value of an amount: of a float, the decimal number that it prints as."""
-    return _decimal(value) if isinstance(value, float) else Fraction(value)
+    if isinstance(value, float) and not (value.is_integer() and abs(value) <= MOST_EXACT):
+        return _decimal(value)
+    return Fraction(value)
 
 
 def exact_sum(amounts: Iterable[Amount]) -> Fraction:
@@ -37,8 +45,18 @@ def exact_sum(amounts: Iterable[Amount]) -> Fraction:
 
 
 def fits(amounts: Iterable[Amount], limit: Amount | None) -> bool:
-    """Is the exact sum at most the limit? No limit (None) takes everything."""
-    return limit is None or exact_sum(amounts) <= as_written(limit)
+    """Is the exact sum at most the limit? No limit (None) takes everything.
+
+    Where rounded sums leave no doubt they decide: a decimal is within one part in 10^15 of its float, unless it is
+    one of the least numbers, and `fsum` rounds once.
+    """
+    if limit is None:
+        return True
+    amounts = list(amounts)
+    total, most = math.fsum(amounts), float(limit)
+    if max(total, most) > LEAST_CLEAR and abs(total - most) > IN_DOUBT * max(total, most):
+        return total < most
+    return exact_sum(amounts) <= as_written(limit)
 
 
 def in_digits(value: Amount) -> str:
@@ -62,9 +80,9 @@ def in_digits(value: Amount) -> str:
 class WholeAmounts:
     """Amounts and limits in one common unit, as whole numbers.
 
-    `exact`: a sum of amounts fits a limit exactly where the whole numbers say so. Otherwise everything was
-    rounded down: what fits in truth fits here, too, and what fits here may exceed the limit by a hair (about one
-    part in 10^12). Bounds stay valid then, plans must be checked, as every plan is.
+    `exact`: a sum of amounts fits a limit exactly where the whole numbers say so. Otherwise all amounts were rounded
+    the same way. Down: what fits in truth fits here, too, and what fits here may exceed the limit by a hair (about one
+    part in 10^12); bounds stay valid then, plans must be checked, as every plan is. Up: what fits here fits in truth.
     """
 
     amounts: tuple[int, ...]
@@ -73,43 +91,64 @@ class WholeAmounts:
 
 
 def whole_amounts(
-    amounts: Sequence[Amount], limits: Sequence[Amount | None], most: int = MOST_EXACT, copies: int = 1
+    amounts: Sequence[Amount],
+    limits: Sequence[Amount | None],
+    most: int = MOST_EXACT,
+    copies: int = 1,
+    upwards: bool = False,
 ) -> WholeAmounts:
     """Amounts and limits as whole numbers whose sums stay below `most`, even if each amount comes `copies` times.
 
     An amount above all limits is cut to the largest limit and one unit: it fits nowhere either way.
     """
-    written = [as_written(amount) for amount in amounts]
-    bounds = [None if limit is None else as_written(limit) for limit in limits]
-    whole = _in_units(written, bounds, _common_unit(written), copies)
+    numbers = _Numbers.of(amounts, limits)
+    whole = numbers.in_units(numbers.common_unit(), copies, upwards)
     if copies * sum(whole.amounts) < most:
         return whole
-    given = [limit for limit in bounds if limit is not None]
-    ceiling = max(given) if given and len(given) == len(bounds) else None
-    total = copies * sum(written if ceiling is None else (min(amount, ceiling) for amount in written))
-    # Half of the room, since the cut of large amounts adds up to a unit for each.
-    return _in_units(written, bounds, total / (most // 2 - copies * len(written)), copies)
+    # Half of the room, since rounding up and the cut of large amounts add up to a unit for each.
+    return numbers.in_units(copies * numbers.total() / (most // 2 - copies * len(amounts)), copies, upwards)
 
 
-def _in_units(
-    amounts: Sequence[Fraction], limits: Sequence[Fraction | None], unit: Fraction, copies: int
-) -> WholeAmounts:
-    whole = [math.floor(amount / unit) for amount in amounts]
-    exact = all(amount == number * unit for amount, number in zip(amounts, whole, strict=True))
-    # Where amounts are exact their sums are whole, so that rounding a limit down changes nothing.
-    finite = [math.floor(limit / unit) for limit in limits if limit is not None]
-    if finite and len(finite) == len(limits):
-        whole = [min(number, max(finite) + 1) for number in whole]
-    most = copies * sum(whole)
-    whole_limits = tuple(None if limit is None else min(math.floor(limit / unit), most) for limit in limits)
-    return WholeAmounts(tuple(whole), whole_limits, exact)
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Amounts as whole multiples of 1 / `parts`, since whole numbers are faster than fractions."""
 
+    amounts: Sequence[int]
+    parts: int
+    limits: Sequence[Fraction | None]
+    ceiling: Fraction | None
+    """The largest limit; None: some device takes everything."""
 
-def _common_unit(numbers: Sequence[Fraction]) -> Fraction:
-    """The largest unit of which all are whole multiples."""
-    nonzero = [number for number in numbers if number]
-    if not nonzero:
-        return Fraction(1)
-    common = math.lcm(*(number.denominator for number in nonzero))
-    divisor = math.gcd(*(number.numerator * (common // number.denominator) for number in nonzero))
-    return Fraction(divisor, common)
+    @classmethod
+    def of(cls, amounts: Sequence[Amount], limits: Sequence[Amount | None]) -> _Numbers:
+        written = [as_written(amount) for amount in amounts]
+        parts = math.lcm(*{number.denominator for number in written})
+        bounds = [None if limit is None else as_written(limit) for limit in limits]
+        given = [bound for bound in bounds if bound is not None]
+        ceiling = max(given) if given and len(given) == len(bounds) else None
+        return cls([number.numerator * (parts // number.denominator) for number in written], parts, bounds, ceiling)
+
+    def common_unit(self) -> Fraction:
+        """The largest unit of which all are whole multiples."""
+        return Fraction(math.gcd(*self.amounts) or 1, self.parts)
+
+    def total(self) -> Fraction:
+        """Of all amounts, each as far as some limit."""
+        if self.ceiling is None:
+            return Fraction(sum(self.amounts), self.parts)
+        ceiling = math.ceil(self.ceiling * self.parts)
+        return Fraction(sum(min(amount, ceiling) for amount in self.amounts), self.parts)
+
+    def in_units(self, unit: Fraction, copies: int, upwards: bool) -> WholeAmounts:
+        numerator, denominator = unit.denominator, unit.numerator * self.parts
+        whole = [amount * numerator // denominator for amount in self.amounts]
+        left = [amount * numerator % denominator for amount in self.amounts]
+        if upwards:
+            whole = [number + bool(rest) for number, rest in zip(whole, left, strict=True)]
+        # Sums are whole, so that rounding a limit down changes nothing.
+        if self.ceiling is not None:
+            ceiling = self.ceiling // unit + 1
+            whole = [min(number, ceiling) for number in whole]
+        most = copies * sum(whole)
+        limits = tuple(None if limit is None else min(limit // unit, most) for limit in self.limits)
+        return WholeAmounts(tuple(whole), limits, not any(left))

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
+from .amounts import as_written
 from .errors import InputError, show
 from .placement import MAX_DEVICES, MAX_UNIT_CHARACTERS, check_amount, check_text
 
@@ -89,6 +91,17 @@ class ChainProblem:
     def durations(self) -> tuple[float, ...]:
         """Times of F_1..F_L, B_L..B_1."""
         return (*self.forward, *reversed(self.backward))
+
+    @cached_property
+    def held_weights(self) -> tuple[Fraction, ...]:
+        """All copies of each layer's weights, in bytes, exactly."""
+        copies = as_written(self.weight_copies)
+        return tuple(copies * as_written(size) for size in self.weights)
+
+    @cached_property
+    def held_activations(self) -> tuple[Fraction, ...]:
+        """a_0..a_2L in bytes, exactly: none where only weights count."""
+        return tuple(Fraction(0) if self.memory_mode == "weights" else as_written(size) for size in self.activations)
 
     @cached_property
     def layer_of(self) -> tuple[int, ...]:

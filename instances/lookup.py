@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError
-from .on_cluster import STAGING_OPTIONS, staging_on
 from .on_cluster import Cluster as Cluster
+from .on_cluster import on_cluster
 
 if TYPE_CHECKING:
     from .kinds import Problem
-
-
-def on_cluster(problem: Problem, cluster: Cluster) -> Problem:
-    """A packaged problem on the cluster; what its kind does not have is refused."""
-    names = FIELDS[problem.kind]
-    given = {name: value for name, value in asdict(cluster).items() if value is not None}
-    for name in given:
-        if name not in names:
-            option = "--inference" if name == "training" else "--" + name.removesuffix("_bytes").replace("_", "-")
-            raise UsageError(f"{option} says nothing about a packaged {problem.kind} problem; drop {option}.")
-    from .staging import StagingProblem
-
-    if isinstance(problem, StagingProblem):
-        return staging_on(problem, cluster)
-    changes = {names[name]: None if value == math.inf else value for name, value in given.items()}
-    if problem.kind == "chain" and "bandwidth" in changes:
-        changes["transfer_times"] = None
-    return problem.replace(**changes)
-
-
-FIELDS: Mapping[str, Mapping[str, str]] = {
-    "placement": {"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
-    "chain": {"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
-    "staging": {
-        "devices": "devices",
-        "memory_bytes": "memory_bytes",
-        "bandwidth": "bandwidth",
-        "batch": "micro_batches",
-        **{name: name for name in STAGING_OPTIONS},
-    },
-    "graph-pipeline": {"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
-}
-"""Which fields of each kind of problem the command line overrides."""
 
 
 def load_instance(text: str, on: Cluster) -> Problem:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from .amounts import WholeAmounts, exact_sum, fits, in_digits, whole_amounts
 from .checks import MAX_AMOUNT as MAX_AMOUNT
 from .checks import MAX_DEVICES as MAX_DEVICES
 from .checks import MAX_ID_CHARACTERS as MAX_ID_CHARACTERS
@@ -128,6 +128,37 @@ class PlacementProblem:
             key = ("node", i) if node.color is None else ("color", node.color)
             classes.setdefault(key, []).append(i)
         return tuple(tuple(members) for members in classes.values())
+
+    # ---- memory ---------------------------------------------------------------------------------------
+
+    def memory_of(self, other_type: int | None) -> float | None:
+        """Bytes of one accelerator of the base type (None) or another; None: no limit."""
+        return self.memory_bytes if other_type is None else self.other_types[other_type].memory_bytes
+
+    def holds(self, nodes: Iterable[int], other_type: int | None = None) -> bool:
+        """Has an accelerator of this type, as far as there are such, the memory for these nodes? The exact truth."""
+        return fits((self.nodes[i].size_bytes for i in nodes), self.memory_of(other_type))
+
+    @cached_property
+    def whole_sizes(self) -> WholeAmounts:
+        """Sizes of nodes and memories, of the base type and then of others, for loops that add up: see `amounts`.
+
+        Where they are not exact they are rounded down: no plan that fits is lost.
+        """
+        return self._whole_sizes(upwards=False)
+
+    @cached_property
+    def safe_sizes(self) -> WholeAmounts:
+        """The same, rounded up where they are not exact: every plan that fits here fits in truth."""
+        return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=True)
+
+    def _whole_sizes(self, upwards: bool) -> WholeAmounts:
+        memories = [self.memory_of(t) for t in (None, *range(len(self.other_types)))]
+        if all(memory is None for memory in memories):  # then nobody asks for sizes
+            return WholeAmounts((0,) * len(self.nodes), tuple(None for _ in memories), exact=True)
+        return whole_amounts([node.size_bytes for node in self.nodes], memories, upwards=upwards)
+
+    # ---- identity -------------------------------------------------------------------------------------
 
     @cached_property
     def hash(self) -> str:
@@ -321,17 +352,14 @@ def _check_placeable(problem: PlacementProblem) -> None:
 
 def _fits(problem: PlacementProblem, members: Sequence[int], other_type: int | None) -> bool:
     """Is there an accelerator of this type that can take all of them?"""
-    kind = None if other_type is None else problem.other_types[other_type]
-    count, limit = (problem.accelerators, problem.memory_bytes) if kind is None else (kind.count, kind.memory_bytes)
+    count = problem.accelerators if other_type is None else problem.other_types[other_type].count
     if not count or any(problem.time_on(i, other_type) is None for i in members):
         return False
-    return limit is None or math.fsum(problem.nodes[i].size_bytes for i in members) <= limit
+    return problem.holds(members, other_type)
 
 
 def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> None:
-    limit = problem.memory_bytes
     blocked = next((i for i in members if not problem.nodes[i].supported), None)
-    size = math.fsum(problem.nodes[i].size_bytes for i in members)
     largest = max(members, key=lambda i: problem.nodes[i].size_bytes)
     if blocked is not None:
         what = "no accelerator supports it" if len(members) == 1 else "its colour class has no common device"
@@ -340,20 +368,23 @@ def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> 
             f"is false for node {show(problem.nodes[blocked].id)} and there is no CPU: {what}",
             "add a CPU or mark the node as supported",
         )
-    if limit is not None and problem.nodes[largest].size_bytes > limit:
+    if problem.memory_bytes is None or problem.holds(members):
+        return
+    limit = in_digits(problem.memory_bytes)
+    if not problem.holds([largest]):
         raise InputError(
             f"nodes[{largest}].size_bytes",
-            f"is {problem.nodes[largest].size_bytes:.12g} bytes, more than an accelerator's {limit:.12g}, "
+            f"is {in_digits(problem.nodes[largest].size_bytes)} bytes, more than an accelerator's {limit}, "
             "and there is no CPU",
             "give more memory, a smaller node or a CPU",
         )
-    if limit is not None and size > limit:
-        raise InputError(
-            f"nodes[{largest}].color",
-            f"is {show(problem.nodes[largest].color)}: its class has no common device, {size:.12g} bytes exceed "
-            f"an accelerator's {limit:.12g} and there is no CPU",
-            "give more memory, split the class or add a CPU",
-        )
+    size = in_digits(exact_sum(problem.nodes[i].size_bytes for i in members))
+    raise InputError(
+        f"nodes[{largest}].color",
+        f"is {show(problem.nodes[largest].color)}: its class has no common device, {size} bytes exceed "
+        f"an accelerator's {limit} and there is no CPU",
+        "give more memory, split the class or add a CPU",
+    )
 
 
 def refuse_other_kinds(problem: PlacementProblem, what: str) -> None:

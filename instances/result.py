@@ -50,6 +50,8 @@ class Warmth(StrEnum):
     ACCEPTED = "accepted"
     REPAIRED = "repaired"
     REJECTED = "rejected"
+    OUTSIDE = "outside"
+    """A plan that the referee accepts, but none of those that the method plans: no part of its proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,25 @@ class WarmStart:
 
     def to_json(self) -> dict[str, Any]:
         return {"outcome": str(self.outcome), "source": self.source, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Who proved the bound, or that there is no plan; over which plans; and what stands behind it."""
+
+    method: str
+    """The formulation, or the planner where it uses none."""
+    backend: str | None
+    """The solver; None where the method needs none."""
+    version: str | None
+    """Of the solver."""
+    scope: str
+    checks: tuple[str, ...] = ()
+    """Short phrases: what was checked, by whom."""
+
+    def to_json(self) -> dict[str, Any]:
+        by = {"method": self.method, "backend": self.backend, "version": self.version}
+        return {"by": by, "scope": self.scope, "checks": list(self.checks)}
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
@@ -99,6 +120,12 @@ class Result:
     """The referee's value, in the problem's time unit."""
     claimed: float | None = None
     bound: float | None = None
+    scope: str | None = None
+    """The plans of which the bound, or the proof that there is none, speaks; None where nothing is bounded."""
+    wider: str | None = None
+    """Options of a command that asks for more plans than those; None: no method does, or nothing is bounded."""
+    proof: Proof | None = None
+    """The evidence where the run ended with a proof, None elsewhere."""
     verified: bool = False
     violations: tuple[str, ...] = ()
     warm_start: WarmStart = WarmStart()
@@ -136,6 +163,9 @@ class Result:
             "claimed": self.claimed,
             "bound": self.bound,
             "gap": self.gap,
+            "scope": self.scope,
+            "wider": self.wider,
+            "proof": None if self.proof is None else self.proof.to_json(),
             "warm_start": self.warm_start.to_json(),
             "seconds": dict(self.seconds),
             "model_size": dict(self.model_size),

@@ -11,10 +11,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from .amounts import as_written
 from .checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
 from .errors import InputError, show
 from .graph import adjacency, check_acyclic, topological_order
@@ -44,9 +46,9 @@ class Configuration:
     gather_out: Mapping[NodeId, float] = field(default_factory=dict)
     """The same for the tensor to each reader."""
 
-    def memory_bytes(self, in_flight: int) -> float:
-        """Per device, with so many micro-batches in flight."""
-        return self.memory_per_batch * in_flight + self.memory_fixed
+    def memory_bytes(self, in_flight: int) -> Fraction:
+        """Per device, with so many micro-batches in flight: exactly what is written."""
+        return as_written(self.memory_per_batch) * in_flight + as_written(self.memory_fixed)
 
 
 @dataclass(frozen=True, slots=True)

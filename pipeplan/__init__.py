@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .instances.referee.staged import evaluate_stages as evaluate_stages
     from .instances.referee.staged import verify_stages as verify_stages
     from .instances.result import Found as Found
+    from .instances.result import Proof as Proof
     from .instances.result import Result as Result
     from .instances.result import Stop as Stop
     from .instances.result import WarmStart as WarmStart
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
+    from .planners.proof_check import ProofCheck as ProofCheck
+    from .planners.proof_check import verify_proof as verify_proof
     from .planners.referee_api import evaluate as evaluate
     from .planners.referee_api import verify as verify
     from .planners.sensitivity import Sensitivity as Sensitivity
@@ -73,7 +76,7 @@ _HOMES = {
     "instances.placement": ("Node", "PlacementProblem"),
     "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
     "instances.referee.staged": ("evaluate_stages", "verify_stages"),
-    "instances.result": ("Found", "Result", "Stop", "WarmStart", "Warmth"),
+    "instances.result": ("Found", "Proof", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "instances.simulation.simulate": ("simulate",),
     "instances.stage_graph": ("GraphStage", "StageGraphPlan"),
@@ -81,6 +84,7 @@ _HOMES = {
     "instances.staging": ("StagingProblem",),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
+    "planners.proof_check": ("ProofCheck", "verify_proof"),
     "planners.referee_api": ("evaluate", "verify"),
     "planners.sensitivity": ("Sensitivity", "sensitivity"),
     "planners.solve": ("solve",),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.contract import OptionSpec, Problem
+from ..formulations.family import Family
 from ..formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
 from ..instances.errors import InputError, UsageError
 from .options import SolveOptions
@@ -24,8 +25,17 @@ class Method:
     options: Mapping[str, Any]
 
     @property
+    def name(self) -> str:
+        """What a proof is signed with."""
+        return (self.formulation or self.planner).name
+
+    @property
     def title(self) -> str:
-        return self.planner.name if self.formulation is None else f"{self.planner.name} ({self.formulation.name})"
+        return self.planner.name if self.formulation is None else f"{self.planner.name} ({self.name})"
+
+    def family(self, problem: Problem) -> Family | None:
+        """The plans of which its bounds speak; None where it has no bounds."""
+        return (self.formulation or self.planner).family(problem, self.options)
 
     def request_options(self) -> dict[str, Any]:
         """What the planner is told: its options, and for `exact` the formulation and the solver as well."""
@@ -160,6 +170,12 @@ def _foreign_option(name: str, entry: Entry) -> str:
         has = _list("--" + spec.name.replace("_", "-") for spec in entry.options) or "none"
         return f"There is no option {flag}; {entry.name!r} has {has}."
     return f"{entry.name!r} has no option {flag}; it belongs to {_list(owners)}."
+
+
+def declared_options(name: str) -> tuple[str, ...]:
+    """The names of a method's own options; none where there is no such method."""
+    entry = next((entry for entry in all_methods() if entry.name == name), None)
+    return () if entry is None else tuple(spec.name for spec in entry.options)
 
 
 def check_value(spec: OptionSpec, value: Any) -> Any:

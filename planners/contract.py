@@ -94,6 +94,8 @@ class Outcome:
     model_size: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    """What stands behind the bound, in short phrases: who refuted what, on which numbers."""
 
 
 class Planner(Protocol):

@@ -3,7 +3,8 @@
 A plan of value v is known to be within a gap g of the optimum as soon as no plan has a value of at most
 (1 - g) v. So each attempt asks only for plans below that cut-off: reductions are strong there, and an
 infeasibility proof is much easier than closing the gap from both sides. Either the attempt finds a
-better plan, and the cut-off falls, or it proves that there is none, and the run ends.
+better plan, and the cut-off falls, or it proves that there is none, and the run ends. What a float solver proves is
+asked again of another solver first: `backends/trust.py` says why and how.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import Any
 
 from ..formulations.contract import Formulation, Gradual, OptionSpec, Plan
 from ..formulations.registry import FORMULATIONS
-from ..instances.errors import TooLargeError
+from ..instances.errors import TooLargeError, UsageError
 from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from .backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from .contract import Board, Outcome, Planner, Request
 from .judge import Rules, rule
 from .lineup import Stage, lineup
+from .options import SolveOptions
 from .race import Attempt, Race
 from .registry import PLANNERS
 
@@ -30,6 +33,10 @@ NEAR = 2.5
 
 FINE_GAP = PROVEN_TOLERANCE / 2
 """What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
+
+
+MOST_EXCLUDED = 1_000
+"""Plans that only rounding lets through are cut off one by one, not without end."""
 
 
 class ExactPlanner:
@@ -52,6 +59,8 @@ class _State:
     value: float | None = None
     claimed: float | None = None
     bound: float | None = None
+    checks: tuple[str, ...] = ()
+    """What stands behind the bound."""
 
 
 class _Run:
@@ -73,10 +82,15 @@ class _Run:
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: set[str] = set()
+        self.excluded: list[Plan] = []
+        """What models let through by rounding and the referee refuses: cut off in the next attempt."""
+        self.contradicted = False
+        """Was a solver left out because another one showed it to be wrong?"""
         self.warm_start = WarmStart()
 
     def outcome(self) -> Outcome:
-        self._take_bound(self.formulation.lower_bound(self.request.problem, self.options))
+        bound = self.formulation.lower_bound(self.request.problem, self.options)
+        self._take_bound(bound, f"a bound of {self.formulation.name} that needs no solver")
         self._take_warm_start()
         try:
             stop = self._solve()
@@ -96,6 +110,7 @@ class _Run:
             model_size={} if last is None else last.size,
             seconds={"build": self.build_seconds},
             messages=tuple(dict.fromkeys(self.messages)),
+            checks=self.state.checks,
         )
 
     # ---- incumbents and bounds ------------------------------------------------------------------------
@@ -111,9 +126,9 @@ class _Run:
             self.state.plan, self.state.value, self.state.claimed = plan, value, claimed
             self.request.board.post(plan, value, source=source)
 
-    def _take_bound(self, bound: float | None) -> None:
+    def _take_bound(self, bound: float | None, *checks: str) -> None:
         if bound is not None and (self.state.bound is None or bound > self.state.bound):
-            self.state.bound = bound
+            self.state.bound, self.state.checks = bound, checks
             self.request.board.post(bound=bound)
 
     def _take_warm_start(self) -> None:
@@ -185,14 +200,16 @@ class _Run:
                 return Stop.INFEASIBLE
             if attempt.stop == Stop.UNBOUNDED:
                 return Stop.UNBOUNDED
+            if self._exclude(attempt):
+                continue
             unchanged = (self.state.value, self.state.bound) == before
             if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
                 turn += 1  # it has had its time
-            if attempt.refused is not None and self.state.plan is None:
-                self.refused = attempt.refused
+            if attempt.refused and self.state.plan is None:
+                self.refused = attempt.refused[-1]
                 return Stop.ERROR
             if turn == len(stages):
-                return Stop.TIME if self.request.out_of_time() else self._stuck(attempt)
+                return Stop.TIME if attempt.out_of_time or self.request.out_of_time() else self._stuck(attempt)
         return None
 
     def _help(self, kind: str, gap: float, seconds: float) -> None:
@@ -216,14 +233,25 @@ class _Run:
             if board.plan is not None and (value := self.judge(board.plan)) is not None:
                 self._take_plan(board.plan, value, value, kind)
 
+    def _exclude(self, attempt: Attempt) -> bool:
+        """Are there plans that the next attempt can cut off?"""
+        new = [plan for plan in attempt.refused if plan not in self.excluded and attempt.excludes(plan)]
+        self.excluded += dict.fromkeys(new) if len(self.excluded) < MOST_EXCLUDED else ()
+        return bool(new) and len(self.excluded) < MOST_EXCLUDED
+
     def _stuck(self, attempt: Attempt) -> Stop:
+        if attempt.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED):
+            self.messages.append(
+                f"not proven: {attempt.decided_by} ended its search, but its bound does not say so much"
+            )
+            return Stop.COMPLETED
         self.messages.append("the solver stopped without closing the gap")
         return Stop.MEMORY if attempt.stop == Stop.MEMORY else Stop.ERROR
 
     def _living(self, stage: Stage) -> Stage:
         """A stage without the backends that died; an empty portfolio stage falls back to what lives."""
         living = {name: n for name, n in stage.threads_of.items() if name not in self.given_up}
-        if not living and self.solver == "auto":
+        if not living and (self.solver == "auto" or self.contradicted):
             spare = next((name for name in ("highs", "cp-sat") if name not in self.given_up), None)
             living = {} if spare is None else {spare: self.request.limits.threads or 1}
             return replace(stage, threads_of=living, seconds=None)
@@ -243,28 +271,110 @@ class _Run:
         left = self.request.seconds_left()
         seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
         coarse = gap >= COARSE_GAP / 10
-        start = self.request.warm_start
+        # Close to the bound a float solver's model holds the best plan as well, so that it may start from there.
+        start = self.request.warm_start if coarse else self.state.plan or self.request.warm_start
         enough = cutoff if coarse else None
         if stage.kind == "improve" and value is not None:
             start, cutoff = self.state.plan, value
             enough = None if self.state.bound is None else self.state.bound / (1 - gap)
-        race = Race(
-            self.request.problem,
-            self.formulation,
-            self.options,
-            self.request.limits,
-            self.request.board,
-            self.judge,
-            precision=1e-6 if coarse else 1e-9,
-        )
+        race = self._race(self.request.limits, 1e-6 if coarse else 1e-9)
         attempt = race.attempt(stage.threads_of, cutoff, seconds, start, enough)
         self.last = attempt
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)
         self.given_up.update(attempt.dead)
-        self._take_bound(attempt.bound)
+        self._take_plan_of(attempt)
+        self._take_proof(attempt, gap)
+        return attempt
+
+    def _race(self, limits: SolveOptions, precision: float) -> Race:
+        request = self.request
+        return Race(
+            request.problem,
+            self.formulation,
+            self.options,
+            limits,
+            request.board,
+            self.judge,
+            precision=precision,
+            excluded=tuple(self.excluded),
+        )
+
+    def _take_plan_of(self, attempt: Attempt) -> None:
         if attempt.plan is not None and attempt.value is not None:
             self._take_plan(attempt.plan, attempt.value, attempt.claimed, "solver")
-        if attempt.refuted is not None and cutoff is not None:
-            self._take_bound(cutoff)
-        return attempt
+
+    # ---- what an attempt proves ------------------------------------------------------------------------
+
+    def _take_proof(self, attempt: Attempt, gap: float) -> None:
+        """At once from whole numbers; from a float solver after a second opinion, where it would end the search."""
+        decider = attempt.decided_by
+        if attempt.refuted is None and attempt.stop not in (Stop.PROVEN, Stop.GAP):
+            self._take_bound(attempt.bound, "the bound of a search that did not end")
+        elif decider is None:
+            self._take_bound(attempt.cutoff, f"before any solver: {attempt.refuted}")
+        elif is_exact(decider):
+            question = attempt.bound if attempt.refuted is None else attempt.cutoff
+            self._take_bound(question, evidence(decider, _answer(question)))
+        else:
+            question = attempt.cutoff if attempt.refuted is not None else self._below(attempt, gap)
+            self._take_second_opinion(attempt, question)
+
+    def _below(self, attempt: Attempt, gap: float) -> float | None:
+        """What a float solver that has ended its search excludes, in so far as it would close the gap."""
+        value = self.state.value
+        cutoff = attempt.bound if value is None else value - max(gap, FINE_GAP) * (1 - 1e-9) * abs(value)
+        return cutoff if attempt.cutoff is None or cutoff is None else min(cutoff, attempt.cutoff)
+
+    def _take_second_opinion(self, attempt: Attempt, question: float | None) -> None:
+        """Confirmed, contradicted (the first solver is left out, with all that it said), or not answered in time."""
+        first = attempt.decided_by
+        assert first is not None
+        mine = evidence(first, _answer(question))
+        for other in second_opinions(first):
+            seconds = self._second_seconds(attempt)
+            if other in self.given_up or seconds <= 0:
+                continue
+            try:
+                second = self._second(other, question, seconds)
+            except (UsageError, TooLargeError):  # it does not take this model
+                continue
+            self._take_plan_of(second)
+            if second.value is not None and (question is None or second.value <= question):
+                self._leave_out(first, other, attempt)
+                return
+            if second.refuted is not None:
+                theirs = second.refuted if second.decided_by is None else evidence(other, _answer(question))
+                self._take_bound(question, mine, theirs)
+                return
+            break
+        unanswered = f"no second opinion within {self._second_seconds(attempt):.3g} s"
+        if attempt.refuted is not None:
+            self._take_bound(question, mine, unanswered)
+        else:
+            self._take_bound(attempt.bound, mine, unanswered)
+
+    def _second_seconds(self, attempt: Attempt) -> float:
+        seconds, left = second_opinion_seconds(attempt.seconds), self.request.seconds_left()
+        return seconds if left is None else min(seconds, left)
+
+    def _second(self, solver: str, question: float | None, seconds: float) -> Attempt:
+        limits = replace(self.request.limits, native={}, log_path=None)
+        threads = {solver: self.request.limits.threads or 1}
+        return self._race(limits, 1e-9).attempt(threads, question, seconds, None, question)
+
+    def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:
+        self.given_up.add(first)
+        self.contradicted = True
+        attempt.refuted, attempt.stop = None, None
+        attempt.dead.append(first)
+        self.request.board.bound = self.state.bound  # what the first one said on the way is not believed either
+        self.messages.append(f"{first} excluded a plan that {other} has found: {first} is left out")
+
+
+def _answer(question: float | None) -> str:
+    return (
+        "found that there is no plan at all"
+        if question is None
+        else f"refuted every plan of value {question:.9g} or less"
+    )

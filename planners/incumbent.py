@@ -15,6 +15,9 @@ SAFETY = 1e-9
 """Relative: bounds are lowered by this, so that rounding never lifts one above the optimum."""
 
 
+WORK_ALONE = "work alone takes no less: a bound without transfers and without a search"
+
+
 class Incumbent(ABC):
     """Takes assignments, a number for each thing that is placed; those that break a rule count for nothing."""
 
@@ -67,4 +70,5 @@ class Incumbent(ABC):
         if gap is not None and gap <= PROVEN_TOLERANCE:
             stop = Stop.PROVEN
         bound = None if bound is None else min(bound, self.value)
-        return Outcome(stop, self.plan_of(self.best), self.value, bound, warm_start, messages=messages)
+        plan = self.plan_of(self.best)
+        return Outcome(stop, plan, self.value, bound, warm_start, messages=messages, checks=(WORK_ALONE,))

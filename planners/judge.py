@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..formulations.contract import Plan, Problem
-from ..instances.result import PROVEN_TOLERANCE, Found, Stop, relative_gap
+from ..formulations.family import Family
+from ..instances.result import PROVEN_TOLERANCE, Found, Proof, Stop, relative_gap
 from .contract import Board, Outcome
 from .options import SolveOptions
 from .referees import Rules as Rules
@@ -14,6 +15,9 @@ from .referees import fits, referee_of
 
 BOUND_SLACK = 1e-9
 """A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
+
+RECOMPUTED = "the referee recomputed the plan's value"
+NO_FAMILY = "the method's bound was dropped: it does not say for which plans it holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     try:
         violations = tuple(str(violation) for violation in referee.violations(problem, plan, rules))
         value = None if violations else referee.value(problem, plan, rules)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
     return Ruling(plan, value, violations)
 
@@ -50,15 +54,52 @@ class Verdict:
     bound: float | None = None
     violations: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
+    family: Family | None = None
+    """The plans of which the bound, or the proof that there is none, speaks."""
+    proof: Proof | None = None
 
 
-def judge(problem: Problem, rules: Rules, outcome: Outcome, board: Board, limits: SolveOptions) -> Verdict:
-    """The best plan that stands before the referee, with a bound and a stop that do not contradict it."""
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whose outcome is judged, and of which plans its bounds speak (None: it proves nothing)."""
+
+    method: str
+    family: Family | None
+
+
+def judge(
+    problem: Problem, rules: Rules, author: Author, outcome: Outcome, board: Board, limits: SolveOptions
+) -> Verdict:
+    """The best plan that stands before the referee, with a bound and a stop that do not contradict it.
+
+    What is proven names its evidence, and the plans of which it speaks.
+    """
+    verdict = _verdict(problem, rules, author.family, outcome, board, limits)
+    if author.family is None or (verdict.bound is None and verdict.stop != Stop.INFEASIBLE):
+        return verdict
+    verdict = replace(verdict, family=author.family)
+    if verdict.stop not in (Stop.PROVEN, Stop.INFEASIBLE):
+        return verdict
+    checks = (*outcome.checks, *([RECOMPUTED] if verdict.plan is not None else []))
+    solver, version = (_text(outcome.backend.get(key)) for key in ("name", "version"))
+    return replace(verdict, proof=Proof(author.method, solver, version, author.family.scope, checks))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _verdict(
+    problem: Problem, rules: Rules, family: Family | None, outcome: Outcome, board: Board, limits: SolveOptions
+) -> Verdict:
     messages = list(outcome.messages)
     rulings = [rule(problem, plan, rules) for plan in _offers(outcome, board)]
     accepted = [ruling for ruling in rulings if ruling.value is not None]
     refused = [ruling for ruling in rulings if ruling.value is None]
     bound = _bound(outcome, board, messages)
+    if bound is not None and family is None:
+        messages.append(NO_FAMILY)
+        bound = None
     if refused:
         text = f"the referee rejected a plan: {refused[0].violations[0]}"
         messages += [] if text in messages else [text]

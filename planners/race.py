@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..formulations.contract import BuiltModel, Formulation, NativeModel, Plan, Problem, Refuted
+from ..formulations.contract import BuiltModel, ExtraRow, Formulation, NativeModel, Plan, Problem, Refuted
+from ..formulations.native import with_rows
 from ..instances.result import Stop, Warmth
 from .backends import Event, Incumbent, Job, compile_pyomo, find_backend, submit
+from .backends.trust import cutoff_for, safe_bound
 from .contract import Board
 from .options import Progress, SolveOptions
 
@@ -33,11 +35,16 @@ class Attempt:
     value: float | None = None
     """The referee's value of `plan`."""
     claimed: float | None = None
-    refused: Plan | None = None
-    """The last plan that the referee did not accept, with the model's value of it."""
+    refused: list[Plan] = field(default_factory=list)
+    """Plans that the referee did not accept; `refused_value` is the model's value of the last one."""
     refused_value: float | None = None
     stop: Stop | None = None
     """Why the deciding backend stopped; None: the attempt was cut short."""
+    decided_by: str | None = None
+    """The backend that refuted the cut-off or finished its search; None: nobody, or no solver was needed."""
+    out_of_time: bool = False
+    """Did a backend reach the limit that it was given?"""
+    seconds: float = 0.0
     warmth: Warmth = Warmth.NONE
     backend: Mapping[str, Any] = field(default_factory=dict)
     size: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +55,10 @@ class Attempt:
     satisfied: bool = False
     """A plan of the wanted value was found."""
     runners: list[_Runner] = field(default_factory=list, repr=False)
+
+    def excludes(self, plan: Plan) -> bool:
+        """Can one of the models cut off this plan, which the referee refused?"""
+        return any(runner.built.exclude is not None and runner.built.exclude(plan) for runner in self.runners)
 
     @property
     def settled(self) -> bool:
@@ -87,6 +98,8 @@ class Race:
     judge: Callable[[Plan], float | None]
     """The referee: a value, or None for a plan that it refuses."""
     precision: float = 1e-9
+    excluded: Sequence[Plan] = ()
+    """Plans that models let through and the referee refused: to be cut off by rows."""
 
     def attempt(
         self,
@@ -98,7 +111,8 @@ class Race:
     ) -> Attempt:
         """Race the backends; a plan of a value of at most `enough` ends the attempt."""
         attempt = Attempt(cutoff)
-        deadline = None if seconds is None else self.board.seconds + seconds
+        began = self.board.seconds
+        deadline = None if seconds is None else began + seconds
         try:
             for name, threads in threads_of.items():
                 if self._launch(name, threads, seconds, start, attempt):
@@ -109,6 +123,7 @@ class Race:
                 if runner.job.outcome is None:
                     runner.job.interrupt()
             self._last_words(attempt)
+            attempt.seconds = self.board.seconds - began
         return attempt
 
     def _launch(
@@ -126,15 +141,18 @@ class Race:
             self.problem,
             self.options,
             native=backend.capabilities.native,
-            cutoff=attempt.cutoff,
+            cutoff=cutoff_for(name, attempt.cutoff),
             precision=self.precision,
         )
         if isinstance(built, Refuted):
             attempt.refuted = built.reason
             return True
         model, columns = built.model, None
-        if not isinstance(model, NativeModel):
-            model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss)
+        rows = self._exclusions(built)
+        if isinstance(model, NativeModel):
+            model = with_rows(model, rows) if rows else model
+        else:
+            model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss).with_rows(rows)
             columns = model.position
         values = None if start is None else start_values(built, start, columns)
         attempt.build_seconds += self.board.seconds - began
@@ -143,6 +161,14 @@ class Race:
         attempt.size = {**attempt.size, **built.size}
         attempt.messages.extend(built.notes)
         return False
+
+    def _exclusions(self, built: BuiltModel) -> list[ExtraRow]:
+        """The rows that cut off refused plans, each once."""
+        found: list[ExtraRow] = []
+        if built.exclude is not None:
+            for plan in self.excluded:
+                found += [row for row in built.exclude(plan) if row not in found]
+        return found
 
     def _watch(self, attempt: Attempt, deadline: float | None, enough: float | None) -> None:
         running = list(attempt.runners)
@@ -173,7 +199,7 @@ class Race:
         for event in events:
             if isinstance(event, Progress):
                 if event.bound is not None:
-                    self._take_bound(event.bound, attempt)
+                    self._take_bound(safe_bound(runner.name, event.bound), attempt)
                 self.board.post(nodes=event.nodes, source=runner.name)
 
     def _take_plan(self, runner: _Runner, values: Mapping[str, float], claimed: float | None, attempt: Attempt) -> None:
@@ -181,7 +207,8 @@ class Race:
         value = self.judge(plan)
         if value is None:
             attempt.messages.append(f"a plan of {runner.name} was refused by the referee")
-            attempt.refused, attempt.refused_value = plan, claimed
+            attempt.refused.append(plan)
+            attempt.refused_value = claimed
         elif attempt.value is None or value < attempt.value:
             attempt.plan, attempt.value, attempt.claimed = plan, value, claimed
             attempt.improved_at = self.board.seconds
@@ -196,13 +223,15 @@ class Race:
                 if values is not None:
                     runner.job.offer(values)
 
-    def _take_bound(self, bound: float, attempt: Attempt) -> None:
+    def _take_bound(self, bound: float, attempt: Attempt, final: bool = False) -> None:
+        """`final`: told at the end of a search, and not to be posted before it is known what that is worth."""
         if not math.isfinite(bound):
             return
         bound = bound if attempt.cutoff is None else min(bound, attempt.cutoff)
         if attempt.bound is None or bound > attempt.bound:
             attempt.bound = bound
-            self.board.post(bound=bound)
+            if not final:
+                self.board.post(bound=bound)
 
     def _finish(self, runner: _Runner, attempt: Attempt) -> None:
         """A final answer: it settles the attempt, or costs one backend."""
@@ -220,12 +249,15 @@ class Race:
         if outcome.stop == Stop.INFEASIBLE:
             self._take_refutation(runner, attempt)
             return
+        complete = outcome.stop in (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED)
         if outcome.bound is not None:
-            self._take_bound(outcome.bound, attempt)
+            self._take_bound(safe_bound(runner.name, outcome.bound), attempt, final=complete)
         if outcome.message:
             attempt.messages.append(f"{runner.name}: {outcome.message}")
-        if outcome.stop in (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED):  # completed: all that a grid tells
-            attempt.stop = outcome.stop
+        if complete:  # completed: all that a grid tells
+            attempt.stop, attempt.decided_by = outcome.stop, runner.name
+        elif outcome.stop == Stop.TIME:
+            attempt.out_of_time = True
         elif outcome.stop == Stop.MEMORY:
             attempt.dead.append(runner.name)
 
@@ -235,7 +267,7 @@ class Race:
             attempt.messages.append(f"{runner.name} calls infeasible what another solver has solved: it is left out")
             return
         attempt.refuted = f"{runner.name} proved that the model has no solution"
-        attempt.stop = Stop.INFEASIBLE
+        attempt.stop, attempt.decided_by = Stop.INFEASIBLE, runner.name
 
     def _last_words(self, attempt: Attempt) -> None:
         """Interrupted workers may still have a plan or a bound; those that stay silent are killed."""

@@ -19,12 +19,15 @@ from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
 
+_SCOPES = "pipeplan.planners.scopes"
+
 _HEURISTICS = "pipeplan.planners.heuristics"
 
 
 def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool = False) -> Entry:
     address = f"{_HEURISTICS}.{name.replace('-', '_')}:PLANNER"
-    return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start)
+    scope = f"{_SCOPES}:{'placements' if exact else 'all_placements'}"
+    return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start, scope=scope)
 
 
 def _piper(name: str, title: str, attribute: str) -> Entry:
@@ -46,7 +49,8 @@ def _latency(
     takes_start: bool = False,
 ) -> Entry:
     address = f"pipeplan.planners.latency.{address}"
-    return Entry(name, title, "placement", address, options, exact=False, takes_start=takes_start)
+    scope = f"{_SCOPES}:all_placements"
+    return Entry(name, title, "placement", address, options, exact=False, takes_start=takes_start, scope=scope)
 
 
 _CHAINS = "pipeplan.planners.beaumont"
@@ -58,7 +62,7 @@ def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> En
 
 def _graph(name: str, title: str, module: str, attribute: str, options: tuple[OptionSpec, ...]) -> Entry:
     address = f"pipeplan.planners.graphpipe.{module}:{attribute}"
-    return Entry(name, title, "graph-pipeline", address, options, exact=False)
+    return Entry(name, title, "graph-pipeline", address, options, exact=False, scope=f"{_SCOPES}:stage_graphs")
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -74,6 +78,7 @@ PLANNERS: Mapping[str, Entry] = {
             paper="Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020",
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
+            scope=f"{_SCOPES}:chains_of_stages",
         ),
         _heuristic("brute-force", "All plans of a tiny problem, one by one", exact=True),
         _heuristic("greedy", "Nodes in topological order, device after device"),
@@ -98,6 +103,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.piper.planner:PLANNER",
             PIPER_OPTIONS,
             extensions=frozenset({"levels", "types"}),
+            scope="pipeplan.formulations.piper.scope:family",
         ),
         _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),
@@ -112,6 +118,7 @@ PLANNERS: Mapping[str, Entry] = {
             f"{_CHAINS}.exact:PLANNER",
             (ALLOCATION,),
             takes_start=True,
+            scope="pipeplan.formulations.beaumont.scope:family",
         ),
         _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),

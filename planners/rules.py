@@ -13,9 +13,15 @@ LATENCY = "latency"
 """The objective by which a placement is judged for one sample at a time, in pieces, without stages."""
 
 
+CONTIGUITIES = ("none", "device", "chain")
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """By which rules the referee judges: those that the options ask for. Chains have one set of rules."""
+    """By which rules the referee judges: those that the options ask for. Chains have one set of rules.
+
+    The options of a result say by which contiguity its plan was judged, which a formulation decides, not an option.
+    """
 
     objective: str = "max-load"
     """Of graph pipelines: "iteration", or else the time per sample."""
@@ -36,10 +42,13 @@ class Rules:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
+        """From a method's options, or from those that a result names."""
         contiguity = "device" if options.get("device_contiguity") else "chain"
+        contiguity = "none" if options.get("non_contiguous") else contiguity
+        stored = options.get("contiguity")
         return cls(
             objective=options.get("objective", "max-load"),
-            contiguity="none" if options.get("non_contiguous") else contiguity,
+            contiguity=stored if stored in CONTIGUITIES else contiguity,
             semantics=options.get("semantics", "paper"),
             allocation=options.get("allocation"),
             hierarchy=options.get("hierarchy", "precise"),

@@ -9,17 +9,19 @@ from functools import partial
 from typing import Any
 
 from ..formulations.contract import Problem
+from ..formulations.family import Family
 from ..instances.errors import PipeplanError
-from ..instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..instances.result import PROVEN_TOLERANCE, Found, Result, Stop
 from .choice import Method, check_native, choose
 from .contract import Board, Outcome, Request
 from .cross_check import cross_check as check
 from .cross_check import other_method
 from .infeasible import reasons
-from .judge import Rules, judge
+from .judge import BOUND_SLACK, Author, Rules, judge
 from .options import Progress, SolveOptions
 from .referees import referee_of
-from .start import Start, Wish, prepare
+from .remarks import remarks
+from .start import Outsider, Start, Wish, prepare
 
 _log = logging.getLogger("pipeplan")
 
@@ -38,6 +40,9 @@ def solve(
 ) -> Result:
     """Plan `problem` and report a plan that the referee has recomputed and accepted.
 
+    A bound, and *optimal*, hold for the plans that the result names in `scope`. A warm start that is none of them
+    is no part of any proof; where it is better than all of them it is the answer, and nothing is proven of it.
+
     `formulation` alone means the exact planner with that model; with neither name given the best exact
     method for the problem is taken and named in the result. `options` are those that the formulation or
     planner declares (`plan formulations NAME` lists them). An interrupt keeps the best plan so far.
@@ -49,14 +54,15 @@ def solve(
     check_native(solver, limits)
     if cross_check:
         other_method(problem, method)  # refused before any work is done
-    rules = _rules(method)
+    rules, author = _rules(method), Author(method.name, method.family(problem))
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
+    start.messages.extend(remarks(problem))
     planned = board.seconds
     try:
-        verdict = judge(problem, rules, outcome, board, limits)
+        verdict = judge(problem, rules, author, outcome, board, limits)
     except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
-        verdict = judge(problem, rules, outcome, board, limits)
+        verdict = judge(problem, rules, author, outcome, board, limits)
     why = () if verdict.plan is not None else reasons(problem, method, verdict.stop, limits, board)
     result = Result(
         problem=describe(problem),
@@ -68,6 +74,9 @@ def solve(
         objective=verdict.objective,
         claimed=verdict.claimed,
         bound=verdict.bound,
+        scope=None if verdict.family is None else verdict.family.scope,
+        wider=None if verdict.family is None else verdict.family.wider,
+        proof=verdict.proof,
         verified=verdict.objective is not None,
         violations=verdict.violations,
         warm_start=start.report(outcome),
@@ -78,7 +87,46 @@ def solve(
         messages=(*start.messages, *verdict.messages, *why),
         history=tuple(board.history),
     )
-    return _cross_checked(problem, method, rules, result, limits) if cross_check else result
+    if cross_check:
+        result = _cross_checked(problem, method, rules, result, limits)
+    return _with_outsider(result, start.outsider, author) if start.outsider is not None else result
+
+
+def _with_outsider(result: Result, outsider: Outsider, author: Author) -> Result:
+    """A start that the method could not have found is the answer where it is better; no bound speaks of it."""
+    if result.objective is not None and result.objective <= outsider.value + BOUND_SLACK * abs(outsider.value):
+        return result
+    assert author.family is not None, "who plans everything has nothing outside"
+    settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
+    return replace(
+        result,
+        stop=Stop.COMPLETED if settled else result.stop,
+        found=Found.FEASIBLE,
+        plan=outsider.plan,
+        objective=outsider.value,
+        claimed=outsider.value,
+        bound=None,
+        scope=None,
+        wider=None,
+        proof=None,
+        verified=True,
+        violations=(),
+        messages=(*result.messages, _said_of(result, outsider, author.method, author.family)),
+    )
+
+
+def _said_of(result: Result, outsider: Outsider, method: str, family: Family) -> str:
+    if result.stop == Stop.INFEASIBLE:
+        known = "there is no such plan"
+    elif result.objective is None:
+        known = "it found no such plan"
+    else:
+        known = f"the {'optimum' if result.stop == Stop.PROVEN else 'best plan found'} of these is {result.objective!r}"
+    asks = "" if outsider.reason.asks is None else f"; {outsider.reason.asks} asks for such plans"
+    return (
+        f"nothing is proven of this plan: the start of value {outsider.value!r} has {outsider.reason.why}, which is "
+        f"outside what {method} plans ({family.scope}); {known}{asks}"
+    )
 
 
 def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Result, limits: SolveOptions) -> Result:
@@ -91,7 +139,18 @@ def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Resul
     if facts["contradiction"] is None:
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
-    return replace(result, stop=Stop.ERROR, cross_check=facts, messages=(*result.messages, message))
+    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
+    return replace(
+        result,
+        stop=Stop.ERROR,
+        found=found,
+        bound=None,
+        scope=None,
+        wider=None,
+        proof=None,
+        cross_check=facts,
+        messages=(*result.messages, message),
+    )
 
 
 def describe(problem: Problem) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..formulations.contract import Plan, Problem
+from ..formulations.family import Family, Outside
 from ..instances.errors import UsageError
 from ..instances.result import WarmStart, Warmth
 from .choice import Method, lacks
@@ -44,11 +45,25 @@ DP = "dp"
 DP_BY_KIND: Mapping[str, str] = {"placement": DP, "staging": "dp-piper"}
 
 
+@dataclass(frozen=True, slots=True)
+class Outsider:
+    """A plan that the referee accepts, but none of those that the method plans: kept apart from all its proofs."""
+
+    plan: Plan
+    source: str
+    value: float
+    reason: Outside
+
+
 @dataclass
 class Start:
     """What is handed to the planner as a warm start, and what there is to say about it."""
 
     wish: str = "none"
+    family: Family | None = None
+    """The plans that the method's proofs speak of."""
+    outsider: Outsider | None = None
+    """The best start that is none of them."""
     plan: Plan | None = None
     source: str | None = None
     value: float | None = None
@@ -60,23 +75,35 @@ class Start:
         if self.refused:
             return WarmStart(Warmth.REJECTED, self.source)
         told = outcome.warm_start
+        if self.plan is None and self.outsider is not None:
+            return WarmStart(Warmth.OUTSIDE, self.outsider.source, self.outsider.value)
         if self.plan is None or told.outcome == Warmth.NONE:
             return told
         return WarmStart(told.outcome, told.source or self.source, self.value if told.value is None else told.value)
 
     def take(self, plan: Plan, source: str, value: float, board: Board) -> None:
-        """A plan that the referee has accepted: a start, and an incumbent from now on."""
+        """A plan that the referee has accepted: a start, and an incumbent from now on, if the method plans such."""
+        reason = None if self.family is None else self.family.outside(plan)
+        if reason is not None:
+            if self.outsider is None or value < self.outsider.value:
+                self.outsider = Outsider(plan, source, value, reason)
+            return
         if self.value is None or value < self.value:
             self.plan, self.source, self.value = plan, source, value
         board.post(plan, value, source=source)
 
 
 def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: SolveOptions, board: Board) -> Start:
-    """The start for this method; a plan that the referee refuses is reported and not handed on."""
+    """The start for this method; a plan that the referee refuses is reported and not handed on.
+
+    Nor is one that the method could not have found: below it there might be none of the method's plans, which says
+    nothing about others.
+    """
+    family = method.family(problem)
     if isinstance(wish, Plan):
         _check_takes_start(method)
-        return _from_user(problem, rules, wish, board)
-    start = Start(wish)
+        return _from_user(problem, rules, wish, Start("plan", family, source="user"), board)
+    start = Start(wish, family)
     if wish == DP:
         _check_takes_start(method)
         if method.planner.name == DP:
@@ -100,8 +127,7 @@ def _check_takes_start(method: Method) -> None:
         )
 
 
-def _from_user(problem: Problem, rules: Rules, plan: Plan, board: Board) -> Start:
-    start = Start("plan", source="user")
+def _from_user(problem: Problem, rules: Rules, plan: Plan, start: Start, board: Board) -> Start:
     ruling = rule(problem, plan, rules)
     if ruling.value is None:
         start.refused = True

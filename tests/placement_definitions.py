@@ -10,9 +10,6 @@ from fractions import Fraction
 from pipeplan.instances.placement import NodeId, PlacementProblem
 from pipeplan.instances.plan import Device, PlacementPlan
 
-TOLERANCE = Fraction(1, 10**9)
-
-
 # ---- loads -----------------------------------------------------------------------------------------------
 
 
@@ -77,9 +74,9 @@ def _known_devices(problem: PlacementProblem, plan: PlacementPlan) -> bool:
 def _fits(problem: PlacementProblem, plan: PlacementPlan) -> bool:
     if problem.memory_bytes is None:
         return True
-    limit = Fraction(problem.memory_bytes) * (1 + TOLERANCE)
+    limit = Fraction(repr(problem.memory_bytes))
     return all(
-        sum(Fraction(node.size_bytes) for node in problem.nodes if node.id in device.nodes) <= limit
+        sum(Fraction(repr(node.size_bytes)) for node in problem.nodes if node.id in device.nodes) <= limit
         for device in plan.devices
         if device.type == "accelerator"
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError, UsageError
 from ...instances.pattern import PatternPlan
@@ -21,12 +22,12 @@ from ..contract import BuiltModel, NativeModel, Refuted, Values
 from ..registry import ALLOCATION, BATCHES_PER_PERIOD
 from . import bounds, cp_model
 from .checks import check_chain
-from .decimals import Grid, decimal, grid_below
+from .decimals import Grid, grid_below
 from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
 from .given_allocation import canonical, given_allocation
-from .integer_chain import IntegerChain, integer_chain
-
-MOST_BATCHES = 16
+from .integer_chain import integer_chain
+from .no_goods import NoGoods
+from .scope import MOST_BATCHES
 
 BUFFER_STEPS = 1000
 """With exclusive buffers a pattern need not fit every longer period, so the grid is finer by this factor, and each
@@ -82,12 +83,12 @@ class BeaumontCp:
             )
         batches = options["batches_per_period"]
         allocation = given_allocation(problem, options)
-        least = decimal(bounds.lower_bound_of(problem, allocation)) * batches
-        limit = None if cutoff is None else decimal(cutoff) * batches
+        least = as_written(bounds.lower_bound_of(problem, allocation)) * batches
+        limit = None if cutoff is None else as_written(cutoff) * batches
         if limit is not None and least > limit * (1 + Fraction(1, 10**9)):
             return Refuted("the GPUs together have too little time or memory for the work")
         grid = _grid(problem, limit, batches)
-        chain = chain_on(problem, grid)
+        chain = integer_chain(problem, grid.steps)
         floor = min(math.floor(least * grid.steps * (1 - Fraction(1, 10**12))), grid.ceiling)
         scale = float(grid.steps * batches)
         data = cp_model.payload(
@@ -109,7 +110,10 @@ class BeaumontCp:
             return encode(problem, batches, limit, plan)
 
         size = {"layers": problem.layers, "gpus": chain.gpus, "batches": batches}
-        return BuiltModel(NativeModel(cp_model.BUILDER, data), decode_values, encode_plan, size=size)
+        no_goods = NoGoods(decode_values, encode_plan)
+        exclude = None if problem.memory_bytes is None or chain.exact_sizes else no_goods.exclude
+        model = NativeModel(cp_model.BUILDER, data)
+        return BuiltModel(model, no_goods.decode, encode_plan, size=size, exclude=exclude)
 
 
 FORMULATION = BeaumontCp()
@@ -120,16 +124,6 @@ def _grid(problem: ChainProblem, limit: Fraction | None, batches: int) -> Grid:
     if grid.exact and problem.exclusive_buffers:
         return Grid(grid.steps * BUFFER_STEPS, grid.ceiling * BUFFER_STEPS, Fraction(1), exact=True)
     return grid
-
-
-def chain_on(problem: ChainProblem, grid: Grid) -> IntegerChain:
-    """The problem in steps of a grid; exact where the grid is."""
-    chain = integer_chain(problem, grid.steps)
-    if not grid.exact:
-        return chain
-    durations = tuple(int(decimal(time) * grid.steps) for time in problem.durations)
-    transfers = (0, *(int(decimal(time) * grid.steps) for time in problem.edge_times))
-    return replace(chain, durations=durations, transfers=transfers)
 
 
 # ---- from a solution to a plan, and back ----------------------------------------------------------------

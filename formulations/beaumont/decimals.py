@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 
 MOST_UNITS = 10**6
@@ -22,12 +22,6 @@ FINE = Fraction(1, 10**7)
 
 STAGES = 2
 """By how many periods one activity may lag behind the previous one of its batch, at most."""
-
-
-@lru_cache(maxsize=2**14)
-def decimal(value: float) -> Fraction:
-    """The decimal number that a float prints as: 0.1 is a tenth."""
-    return Fraction(repr(float(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,7 @@ class Grid:
 
 def unit_of(problem: ChainProblem) -> Fraction | None:
     """The largest unit of which all times are whole multiples; None where there are too many units."""
-    times = [decimal(time) for time in (*problem.durations, *problem.edge_times) if time]
+    times = [as_written(time) for time in (*problem.durations, *problem.edge_times) if time]
     if not times:
         return Fraction(1)
     common = math.lcm(*(time.denominator for time in times))

@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
-from .decimals import decimal
 from .timetable import Timetable, Wait, tightest
 
 TIE = Fraction(1, 10**6)
@@ -51,7 +51,7 @@ class Draft:
 
     def duration(self, activity: Activity) -> Fraction:
         times = self.problem.edge_times if activity.is_transfer else self.problem.durations
-        return decimal(times[activity.number - 1])
+        return as_written(times[activity.number - 1])
 
     def path(self, row: int) -> list[Activity]:
         """The tasks of a batch, and its transfers as far as they are activities of their own."""
@@ -188,16 +188,16 @@ def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:
     shape = len(plan.allocation) == problem.layers and all(len(row) == problem.tasks for row in plan.starts)
     if not shape or not plan.starts or plan.period <= 0:
         return None
-    period = decimal(plan.period)
-    origin = decimal(plan.starts[0][0])
+    period = as_written(plan.period)
+    origin = as_written(plan.starts[0][0])
     positions: dict[Activity, Fraction] = {}
     laps: dict[Activity, int] = {}
     for row, (starts, transfers) in enumerate(zip(plan.starts, plan.transfers, strict=True)):
-        times = {Activity(row, t): decimal(start) for t, start in enumerate(starts, 1)}
-        times |= {Activity(row, e, is_transfer=True): decimal(start) for e, start in transfers.items()}
+        times = {Activity(row, t): as_written(start) for t, start in enumerate(starts, 1)}
+        times |= {Activity(row, e, is_transfer=True): as_written(start) for e, start in transfers.items()}
         for activity, start in times.items():
             durations = problem.edge_times if activity.is_transfer else problem.durations
-            end = start - origin + decimal(durations[activity.number - 1])
+            end = start - origin + as_written(durations[activity.number - 1])
             # An end within rounding of a multiple of the period belongs to that multiple.
             lap = math.ceil(end / period - Fraction(1, 10**9)) - 1 if end > 0 else 0
             laps[activity] = lap

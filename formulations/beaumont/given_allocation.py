@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError, show
-from .decimals import decimal
 
 FIELD = "option allocation"
 REMEDY = "give the GPU (from 0) of each layer, as 0,1,1,0, or a file with such a list, a plan or a result"
@@ -73,10 +73,10 @@ def load_bound(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
     loads: dict[tuple[int, ...], Fraction] = {}
     for task, time in enumerate(problem.durations):
         here = (allocation[problem.layer_of[task]],)
-        loads[here] = loads.get(here, Fraction(0)) + decimal(time)
+        loads[here] = loads.get(here, Fraction(0)) + as_written(time)
     for edge in problem.remote_edges:
         ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
         if ends[0] != ends[1]:
             link = ends if problem.duplex == "full" else tuple(sorted(ends))
-            loads[link] = loads.get(link, Fraction(0)) + decimal(problem.edge_times[edge - 1])
+            loads[link] = loads.get(link, Fraction(0)) + as_written(problem.edge_times[edge - 1])
     return max(loads.values())

@@ -1,24 +1,32 @@
 """A chain problem in whole numbers: what the constraint models of the decomposition are built from.
 
-Times are rounded down to steps, sizes down to units and the memory up or exactly, so every periodic pattern of
-the true problem is one of the integer problem too, with a period of at most one step more (a pattern that fits
-a period fits every longer one). Hence what is refuted here up to period c is refuted in truth up to c / steps.
+Times are rounded down to steps; sizes and the memory are exact, or rounded down together where they have too many
+digits. So every periodic pattern of the true problem is one of the integer problem too, with a period of at most one
+step more (a pattern that fits a period fits every longer one). Hence what is refuted here up to period c is refuted
+in truth up to c / steps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...instances.amounts import WholeAmounts, as_written, whole_amounts
+
 if TYPE_CHECKING:
     from ...instances.chain import ChainProblem
 
-MEMORY_UNITS = 2**30
-"""Units of memory where sizes are not whole bytes: their rounding stays far below the referee's tolerance."""
+MOST_UNITS = 2**60
+"""All copies of all sizes together stay below: solvers add them up in 64 bits."""
+MOST_COPIES = 100
+"""Per task: more copies of a tensor than that are never counted at once, in patterns of up to 16 batches."""
+
+ROUNDED = Fraction(1, 10**13)
+"""Relative: how far a period is from the fraction that it was rounded from, at most."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class IntegerChain:
     """Steps per time unit of the problem."""
     exact: bool
     """Are all times whole numbers of steps? If not, they were rounded down."""
+    exact_sizes: bool
+    """Do sizes fit the memory here exactly where they do in truth? If not, what fits here may exceed it by a hair."""
 
     @property
     def layers(self) -> int:
@@ -108,40 +118,41 @@ class IntegerChain:
     def last_below(self, period: float) -> int:
         """The longest period in steps at which what fits is better than a plan of that period.
 
-        On a rounded grid each of the activities in a critical cycle may in truth take up to one step more.
+        On a rounded grid each of the activities in a critical cycle may in truth take up to one step more. On an exact
+        one the plan's period is a fraction, of which the plan has the nearest floating-point number.
         """
-        margin = 0 if self.exact else self.tasks + len(self.transfers)
-        return math.ceil(Fraction(period) * self.steps) - 1 - margin
+        steps = as_written(period) * self.steps
+        if not self.exact:
+            return math.ceil(steps) - 1 - self.tasks - len(self.transfers)
+        fraction = steps.limit_denominator(self.most_shifts)
+        return math.ceil(fraction if abs(fraction - steps) <= ROUNDED * steps else steps) - 1
+
+
+def whole_sizes(problem: ChainProblem) -> WholeAmounts:
+    """What each layer's weights take, then a_0..a_2L, as they count in the memory mode; and the memory."""
+    sizes = (*problem.held_weights, *problem.held_activations)
+    return whole_amounts(sizes, [problem.memory_bytes], MOST_UNITS, MOST_COPIES * problem.tasks)
 
 
 def integer_chain(problem: ChainProblem, steps: Fraction) -> IntegerChain:
     """The problem on a grid of `steps` per time unit."""
-    counted = problem.memory_mode != "weights"
-    weights = [problem.weight_copies * weight for weight in problem.weights]
-    sizes = [float(a) if counted else 0.0 for a in problem.activations]
-    unit = _size_unit([*weights, *sizes], problem.memory_bytes)
-    memory = None if problem.memory_bytes is None else math.floor(Fraction(problem.memory_bytes) / unit)
+    whole = whole_sizes(problem)
+    times = (*problem.durations, *problem.edge_times)
     return IntegerChain(
         durations=_floors(problem.durations, steps),
         transfers=(0, *_floors(problem.edge_times, steps)),
-        activations=_floors(sizes, 1 / unit),
-        weights=_floors(weights, 1 / unit),
+        activations=whole.amounts[problem.layers :],
+        weights=whole.amounts[: problem.layers],
         gpus=min(problem.gpus, problem.layers),
-        memory=memory,
+        memory=whole.limits[0],
         inputs_only=problem.memory_mode in ("inputs", "weights"),
         full_duplex=problem.duplex == "full",
         exclusive_buffers=problem.exclusive_buffers,
         steps=steps,
-        exact=all((Fraction(time) * steps).denominator == 1 for time in (*problem.durations, *problem.edge_times)),
+        exact=all((as_written(time) * steps).denominator == 1 for time in times),
+        exact_sizes=whole.exact,
     )
 
 
 def _floors(amounts: Sequence[float], factor: Fraction) -> tuple[int, ...]:
-    return tuple(math.floor(Fraction(amount) * factor) for amount in amounts)
-
-
-def _size_unit(sizes: Iterable[float], memory: float | None) -> Fraction:
-    """Bytes per unit: the common divisor of whole sizes, or a small part of the memory."""
-    if all(float(size).is_integer() for size in sizes):
-        return Fraction(math.gcd(*(int(size) for size in sizes)) or 1)
-    return Fraction(memory) / MEMORY_UNITS if memory else Fraction(1)
+    return tuple(math.floor(as_written(amount) * factor) for amount in amounts)

@@ -53,13 +53,12 @@ class Sizes:
 def sizes_of(problem: ChainProblem) -> Sizes:
     """The sizes of a chain in its memory mode. Tasks without duration count like the others, as in all models."""
     mode, tasks = problem.memory_mode, problem.tasks
-    a = [Fraction(0 if mode == "weights" else size) for size in problem.activations]
+    a = problem.held_activations
     layers = range(problem.layers)
     current = mode in ("reserved", "strict")
-    copies = Fraction(problem.weight_copies)
     return Sizes(
-        weights=tuple(copies * Fraction(weight) for weight in problem.weights),
-        kept=tuple(a[: problem.layers]),
+        weights=problem.held_weights,
+        kept=a[: problem.layers],
         forward=tuple(a[i + 1] if current else Fraction(0) for i in layers),
         backward=tuple(a[tasks - 1 - i] + a[tasks - i] if current else Fraction(0) for i in layers),
         slots=tuple(a[b] + a[tasks - b] if mode == "reserved" else Fraction(0) for b in layers if b),

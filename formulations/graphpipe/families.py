@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations
 
 from ...instances.errors import InputError
@@ -15,7 +16,8 @@ MOST_SETS = 20_000
 FAMILIES = ("series-parallel", "convex")
 
 
-def stage_sets(problem: GraphPipelineProblem, family: str) -> list[int]:
+@lru_cache(maxsize=2)
+def stage_sets(problem: GraphPipelineProblem, family: str) -> tuple[int, ...]:
     """All sets that may be a stage, as bit sets of operators; an `InputError` where there are too many."""
     found: set[int] = set()
     candidates = _convex_sets(problem) if family == "convex" else _tree_sets(problem)
@@ -27,7 +29,7 @@ def stage_sets(problem: GraphPipelineProblem, family: str) -> list[int]:
                 f"form more than {MOST_SETS} stages of the family {family!r}",
                 "give --family series-parallel, or choose --planner graphpipe",
             )
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def _bits(tree: Tree) -> int:

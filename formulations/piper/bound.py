@@ -10,7 +10,7 @@ from .stages import StageBook
 PRECISION = 1e-4
 """Relative: how closely the largest such load is enclosed."""
 SMALL = 1e-6
-"""Of the worst load: where the search starts if the work takes no time."""
+"""Of the worst load, and of every load that is possible: where the search goes on while nothing is known but 0."""
 GROWTH = 1.4
 MAX_STEPS = 50
 """Where the bound is 0 no relative precision is ever reached."""
@@ -36,7 +36,7 @@ def column_bound(book: StageBook) -> float:
     for _ in range(MAX_STEPS):
         if high - low <= PRECISION * high:
             break
-        middle = (low + high) / 2
+        middle = (low + high) / 2 if low else SMALL * high
         if _possible(book, middle):
             high = middle
         else:

@@ -20,6 +20,8 @@ from .lattice import Lattice
 from .stages import Stage, StageBook, positions
 
 ROUNDING = 1e-9
+SAME = 1e-11
+"""Relative: costs that differ by less are one cost."""
 ENDLESS = 10**15
 
 
@@ -147,7 +149,7 @@ class _Search:
             return least, self.floor
         cost = stage.load(d, y)
         assert cost is not None, "what is below a target is below none"
-        below = cost * (1 - ROUNDING)
+        below = cost * (1 - SAME)
         if not stage.keeps_to(below, d, least):
             return least, cost
         low, high = least, y

@@ -12,10 +12,15 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ...instances.checks import NodeId
 from ...instances.errors import InputError
 from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration
+from .candidates import ROUNDING
 from .stages import StageBook
+
+LARGEST_NUMBER = 1e6
+"""In rows of loads and of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is."""
 
 MAX_CHOICES = 50_000
 """Variables u, above which the columns are the better model by far."""
@@ -25,6 +30,15 @@ GRID_STEPS = 2**24
 """Of a load as large as the bound, for integer solvers."""
 
 
+def load_unit(floor: float, highest: float) -> float:
+    """What loads are counted in: about the largest one of a good plan, so that absolute tolerances are relative ones.
+
+    A floor far below the highest load that the model knows says little of good plans, and would make for huge
+    numbers: then the highest load is the unit. It shrinks with every plan that is found.
+    """
+    return floor if floor * LARGEST_NUMBER > highest else highest or 1.0
+
+
 class Setting(NamedTuple):
     t: int
     d: int
@@ -32,11 +46,9 @@ class Setting(NamedTuple):
 
 
 class CompactModel:
-    """The Pyomo model with what the translations need."""
+    """What stages may choose from, and the Pyomo model of it with what the translations need."""
 
     def __init__(self, book: StageBook, floor: float, cutoff: float | None) -> None:
-        import pyomo.environ as pyo
-
         self.book = book
         self.problem = book.problem
         self.layers = range(len(self.problem.layers))
@@ -45,11 +57,21 @@ class CompactModel:
         self.settings = [
             Setting(t, d, q) for t in self.problem.degrees for d in book.replicas(t) for q in self._in_flight(d)
         ]
-        self.unit = floor or book.worst_load
-        most = book.worst_load if cutoff is None else cutoff
+        self.most = book.worst_load if cutoff is None else cutoff
+        self.unit = load_unit(floor, self.most)
         # Rounded up, or a plan as good as the cut-off would be lost on the grid.
-        self.bounds = (floor / self.unit, math.ceil(most / self.unit * GRID_STEPS) / GRID_STEPS)
+        self.bounds = (floor / self.unit, math.ceil(self.most / self.unit * GRID_STEPS) / GRID_STEPS)
         self.choices = self._choices()
+
+    @property
+    def homeless(self) -> NodeId | None:
+        """A layer without any choice: then there is no model."""
+        placed = {v for v, _, _, _ in self.choices}
+        return next((layer.id for v, layer in enumerate(self.problem.layers) if v not in placed), None)
+
+    def build(self) -> None:
+        import pyomo.environ as pyo
+
         self.model = pyo.ConcreteModel("mip-piper, compact")
         self._variables()
         self._assignment()
@@ -65,14 +87,15 @@ class CompactModel:
         return range(most, most + 1) if self.problem.memory_bytes is None else range(1, most + 1)
 
     def _choices(self) -> list[tuple[int, int, int, int]]:
-        """(v, i, c, X) that fit into the memory at all."""
-        limit = self.problem.memory_bytes
+        """(v, i, c, X) that fit into the memory and are within the highest load, alone in a stage."""
+        limit = self.book.limit
         found = [
             (v, i, c, number)
             for c, setting in enumerate(self.settings)
             for v in self.layers
             for number, way in enumerate(self._ways(v, setting))
-            if limit is None or way.memory_bytes(setting.q) <= limit
+            if limit is None or self.memory(v, c, number) <= limit
+            if self._work(way, setting) <= self.most * (1 + ROUNDING)
             for i in self.stages
         ]
         if len(found) > MAX_CHOICES:
@@ -88,6 +111,15 @@ class CompactModel:
 
     def way(self, v: int, c: int, number: int) -> Configuration:
         return self._ways(v, self.settings[c])[number]
+
+    def memory(self, v: int, c: int, number: int) -> int:
+        """In whole units."""
+        each, fixed = self.book.memory.ways[v][self.settings[c].t][number]
+        return each * self.settings[c].q + fixed
+
+    def _work(self, way: Configuration, setting: Setting) -> float:
+        """Of a layer, for the load of its stage."""
+        return (way.time + self.book.sync_time(setting.d) * way.weight_bytes) / setting.d
 
     # ---- the model --------------------------------------------------------------------------------------
 
@@ -118,8 +150,8 @@ class CompactModel:
             for e, edge in by_layer[v]:
                 gathered = way.gather_in.get(edge.source, 0.0) if incoming else way.gather_out.get(edge.target, 0.0)
                 cost = TRIPS * (edge.bytes + gathered) / self.settings[c].d / self.problem.bandwidth
-                if cost:
-                    paid[e, v, i, c, number] = cost
+                if cost:  # twice the highest load is as forbidden as more
+                    paid[e, v, i, c, number] = min(cost, 2 * self.most)
         return paid
 
     def _assignment(self) -> None:
@@ -181,20 +213,23 @@ class CompactModel:
     def _memory(self) -> None:
         import pyomo.environ as pyo
 
-        limit = self.problem.memory_bytes
+        limit = self.book.limit
         if limit is None:
             return
-        needs = {(v, c, n): self.way(v, c, n).memory_bytes(self.settings[c].q) for v, _, c, n in self.choices}
-        unit = _common_unit([*needs.values()], limit)
+        needs = {(v, c, n): self.memory(v, c, n) for v, _, c, n in self.choices}
+        unit = math.gcd(*needs.values()) or 1
+        needs, limit = {key: need // unit for key, need in needs.items()}, limit // unit
+        # Half a unit more changes nothing where rows are whole numbers that solvers tell apart, and keeps them from
+        # losing a stage that fills the memory; of larger numbers, more than their tolerance.
+        scale = min(1.0, LARGEST_NUMBER / max(limit, 1))
+        room = limit * scale + max(0.5 * scale, 1e-6 * limit * scale)
         by_stage: dict[int, list[tuple[int, int, int]]] = {i: [] for i in self.stages}
         for v, i, c, n in self.choices:
             if needs[v, c, n]:
                 by_stage[i].append((v, c, n))
         self.model.eq_7 = pyo.Constraint(
             [i for i in self.stages if by_stage[i]],
-            rule=lambda m, i: (
-                sum(needs[v, c, n] / unit * m.u[v, i, c, n] for v, c, n in by_stage[i]) <= limit / unit * m.z[i]
-            ),
+            rule=lambda m, i: sum(needs[v, c, n] * scale * m.u[v, i, c, n] for v, c, n in by_stage[i]) <= room * m.z[i],
         )
 
     def _cut_edges(self) -> None:
@@ -217,11 +252,11 @@ class CompactModel:
         terms: dict[int, list[Any]] = {i: [] for i in self.stages}
         device_time = []
         for v, i, c, n in self.choices:
-            way, setting = self.way(v, c, n), self.settings[c]
-            work = way.time + self.book.sync_time(setting.d) * way.weight_bytes
+            setting = self.settings[c]
+            work = self._work(self.way(v, c, n), setting)
             if work:
-                terms[i].append(work / setting.d / unit * model.u[v, i, c, n])
-                device_time.append(setting.t * work / unit * model.u[v, i, c, n])
+                terms[i].append(work / unit * model.u[v, i, c, n])
+                device_time.append(setting.t * setting.d * work / unit * model.u[v, i, c, n])
         for paid, variable in ((self.incoming, model.f), (self.outgoing, model.h)):
             for key, cost in paid.items():
                 terms[key[2]].append(cost / unit * variable[key])
@@ -230,10 +265,3 @@ class CompactModel:
         )
         if device_time:
             model.cut_devices = pyo.Constraint(expr=sum(device_time) <= self.problem.devices * model.T)
-
-
-def _common_unit(amounts: list[float], limit: float) -> float:
-    """Whole bytes are counted in their greatest common divisor, which keeps rows exact; others in the limit."""
-    if limit and all(float(amount).is_integer() for amount in (*amounts, limit)):
-        return float(math.gcd(int(limit), *(int(amount) for amount in amounts)))
-    return limit or 1.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from ...instances.staged_plan import PlannedStage, StagedPlan
-from ..contract import Values
+from ..contract import ExtraRow, Values
 from .compact import CompactModel, Setting
 
 
@@ -40,6 +42,38 @@ def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
             return None
         values |= chosen
     return values
+
+
+def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
+    """For each stage that holds too much: not all of these choices together, with as many in flight or more."""
+    limit, rows = compact.book.limit, list[ExtraRow]()
+    for number, stage in enumerate(plan.stages):
+        suffix = sum(later.data_parallel for later in plan.stages[number:])
+        numbers = _numbers(compact, stage)
+        enough = [c for c, setting in enumerate(compact.settings) if _serves(setting, stage, suffix)]
+        least = min((sum(compact.memory(v, c, n) for v, n in numbers.items()) for c in enough), default=0)
+        if limit is not None and least > limit:
+            known = set(compact.choices)
+            for i in compact.stages:
+                chosen = [(v, i, c, n) for v, n in numbers.items() for c in enough if (v, i, c, n) in known]
+                names = {f"u[{v},{i},{c},{n}]": 1.0 for v, i, c, n in chosen}
+                rows.append(ExtraRow(names, -math.inf, len(numbers) - 1.0))
+    return rows
+
+
+def _numbers(compact: CompactModel, stage: PlannedStage) -> dict[int, int]:
+    """Of each layer of the stage, the number of its configuration."""
+    found = {}
+    for node_id in stage.nodes:
+        v = compact.problem.index[node_id]
+        ways = compact.problem.layers[v].configurations[stage.tensor_parallel]
+        found[v] = next(n for n, way in enumerate(ways) if way.id == stage.configurations[node_id])
+    return found
+
+
+def _serves(setting: Setting, stage: PlannedStage, suffix: int) -> bool:
+    """The degree, and memory for at least as many micro-batches as the stage holds."""
+    return setting.t == stage.tensor_parallel and setting.q >= -(-suffix // stage.data_parallel)
 
 
 def _stage_values(compact: CompactModel, i: int, stage: PlannedStage, suffix: int) -> dict[str, float] | None:

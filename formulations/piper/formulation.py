@@ -7,21 +7,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, show
 from ...instances.staging import StagingProblem
-from ..contract import BuiltModel, Refuted
+from ..contract import FLOAT_ROOM, BuiltModel, Refuted
 from ..registry import PIPER_VARIANT, SEMANTICS
 from . import compact_values
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
 from .columns import build_columns
-from .compact import GRID_STEPS, CompactModel
+from .compact import GRID_STEPS, CompactModel, load_unit
 from .paths import PathTranslator
 from .stages import StageBook
-
-MARGIN = 1e-4
-"""Relative: so much below the bound is what a model knows of it. A bound of a variable that lies within a solver's
-tolerance (1e-6) of what rows imply has led HiGHS to false proofs, and bisection ends anywhere below the optimum."""
 
 
 class PiperMip:
@@ -81,7 +77,7 @@ class PiperMip:
         floor = self.lower_bound(problem, options)
         if cutoff is not None and cutoff < floor:
             return Refuted("the devices together have too little time or memory for the stages")
-        floor *= 1 - MARGIN
+        floor *= 1 - FLOAT_ROOM
         if options["variant"] == "compact":
             return _build_compact(case, floor, cutoff)
         return _build_columns(case, floor, cutoff)
@@ -117,7 +113,7 @@ def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
     candidates = find_candidates(book, cutoff, floor)
     if not candidates.columns:
         return Refuted("no path of stages is short enough in devices and micro-batches within memory and cut-off")
-    unit = floor or max(column.cost for column in candidates.columns) or 1.0
+    unit = load_unit(floor, max(column.cost for column in candidates.columns))
     paths = PathTranslator(book, candidates, unit)
     model = build_columns(case.problem, candidates, unit)
     step = 1.0 / GRID_STEPS
@@ -130,8 +126,11 @@ def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
     return BuiltModel(model, paths.decode, paths.encode, grids, unit * step, size)
 
 
-def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel:
+def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
     compact = CompactModel(_book(case), floor, cutoff)
+    if compact.homeless is not None:
+        return Refuted(f"layer {show(compact.homeless)} has no configuration for these devices, memory and cut-off")
+    compact.build()
     step = 1.0 / GRID_STEPS
     families = (compact.model.f, compact.model.h, compact.model.s)
     grids = {"T": step, **{variable.name: 1.0 for family in families for variable in family.values()}}
@@ -142,4 +141,5 @@ def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
         grids,
         compact.unit * step,
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
+        exclude=partial(compact_values.exclude, compact),
     )

@@ -1,4 +1,4 @@
-"""The exact multiple-choice knapsack: one option per layer, least cost, memory within a limit.
+"""The exact multiple-choice knapsack: one option per layer, least cost, memory (whole numbers) within a limit.
 
 Partial choices are extended layer by layer; what is dominated (another one is neither dearer nor larger) or
 cannot end below the best known choice, by the bound of the linear relaxation, is dropped. Equal layers lead
@@ -14,12 +14,12 @@ from itertools import accumulate
 from typing import NamedTuple
 
 TOLERANCE = 1e-12
-"""Relative: what rounding may do to a sum."""
+"""Relative: what rounding may do to a sum of costs."""
 
 
 class Option(NamedTuple):
     cost: float
-    memory: float
+    memory: int
     number: int = 0
     """Which one it is to the caller."""
 
@@ -32,35 +32,34 @@ class Selection:
 
 
 class _Step(NamedTuple):
-    """One exchange on the lower hull of a layer: so much more memory for so much less cost."""
+    """One exchange on the lower hull of a layer: so much less memory for so much more cost."""
 
     rate: float
-    memory: float
-    saving: float
+    memory: int
+    cost: float
     layer: int
 
 
 class _Partial(NamedTuple):
-    memory: float
+    memory: int
     cost: float
     option: Option | None
     before: _Partial | None
 
 
-def select(layers: Sequence[Sequence[Option]], limit: float | None) -> Selection | None:
+def select(layers: Sequence[Sequence[Option]], limit: int | None) -> Selection | None:
     """The cheapest choice of one option per layer; None where none fits."""
     if limit is None:
         return _selection([min(options, key=lambda option: option.cost) for options in layers])
-    return _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE)).run()
+    return _Search([undominated(options) for options in layers], limit).run()
 
 
-def enclosure(layers: Sequence[Sequence[Option]], limit: float | None) -> tuple[float, float] | None:
+def enclosure(layers: Sequence[Sequence[Option]], limit: int | None) -> tuple[float, float] | None:
     """Bounds of the least cost, far quicker than `select`: by the linear relaxation, and of a choice that fits."""
     if limit is None:
         cost = select(layers, None)
         return None if cost is None else (cost.cost, cost.cost)
-    search = _Search([undominated(options) for options in layers], limit * (1 + TOLERANCE))
-    return search.enclosure()
+    return _Search([undominated(options) for options in layers], limit).enclosure()
 
 
 def _selection(chosen: Sequence[Option]) -> Selection:
@@ -79,23 +78,23 @@ def undominated(options: Sequence[Option]) -> list[Option]:
 class _Search:
     """`layers` from here on: undominated options, ordered so that equal layers are neighbours."""
 
-    def __init__(self, layers: list[list[Option]], limit: float) -> None:
+    def __init__(self, layers: list[list[Option]], limit: int) -> None:
         steps = [_hull_steps(options, v) for v, options in enumerate(layers)]
         best_rate = [max((step.rate for step in of_layer), default=0.0) for of_layer in steps]
         self.order = sorted(range(len(layers)), key=lambda v: (-best_rate[v], layers[v]))
         self.layers = [layers[v] for v in self.order]
         self.steps = [[step._replace(layer=i) for step in steps[v]] for i, v in enumerate(self.order)]
         self.limit = limit
-        self.least_memory = _suffix_sums([options[0].memory for options in self.layers])
-        self.dearest = _suffix_sums([options[0].cost for options in self.layers])
+        self.least_memory = [*accumulate((options[0].memory for options in reversed(self.layers)), initial=0)][::-1]
+        self.most_memory = [*accumulate((options[-1].memory for options in reversed(self.layers)), initial=0)][::-1]
+        self.cheapest = [*accumulate((options[-1].cost for options in reversed(self.layers)), initial=0.0)][::-1]
 
     def enclosure(self) -> tuple[float, float] | None:
-        left = self.limit - self.least_memory[0]
-        if left < 0:
+        if self.least_memory[0] > self.limit:
             return None
-        lower = self.dearest[0] - _RestBound(self.steps).saving(left)
+        lower = self.cheapest[0] + _RestBound(self.steps).cost(self.most_memory[0] - self.limit)
         upper = sum(option.cost for option in self._greedy())
-        return min(lower, upper) - TOLERANCE * upper, upper
+        return min(lower, upper) * (1 - TOLERANCE), upper
 
     def run(self) -> Selection | None:
         if self.least_memory[0] > self.limit:
@@ -111,7 +110,7 @@ class _Search:
         return _selection(in_order)
 
     def _greedy(self) -> list[Option]:
-        """Exchanges by rate while they fit."""
+        """From the smallest options, the dearest of the exchanges taken back first, while they fit."""
         position = [options[0] for options in self.layers]
         blocked: set[int] = set()
         left = self.limit - self.least_memory[0]
@@ -129,7 +128,7 @@ class _Search:
     def _merge(self, ceiling: float) -> _Partial | None:
         """The cheapest full choice that costs at most `ceiling`."""
         bound = _RestBound(self.steps)
-        states = [_Partial(0.0, 0.0, None, None)]
+        states = [_Partial(0, 0.0, None, None)]
         most = ceiling * (1 + TOLERANCE)
         for i, options in enumerate(self.layers):
             bound.drop(i)
@@ -137,10 +136,10 @@ class _Search:
             for state in states:
                 for option in options:
                     memory, cost = state.memory + option.memory, state.cost + option.cost
-                    left = self.limit - memory - self.least_memory[i + 1]
-                    if left < 0:
+                    if memory + self.least_memory[i + 1] > self.limit:
                         break
-                    if cost + self.dearest[i + 1] - bound.saving(left) <= most:
+                    need = memory + self.most_memory[i + 1] - self.limit
+                    if cost + self.cheapest[i + 1] + bound.cost(need) <= most:
                         grown.append(_Partial(memory, cost, option, state))
             states = _front(grown)
         return states[-1] if states else None
@@ -165,10 +164,6 @@ def _unrolled(state: _Partial) -> list[Option]:
     return chosen[::-1]
 
 
-def _suffix_sums(values: list[float]) -> list[float]:
-    return [*accumulate(reversed(values), initial=0.0)][::-1]
-
-
 def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
     """From the smallest option along the lower hull: rates fall."""
     steps: list[_Step] = []
@@ -187,10 +182,13 @@ def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
 
 
 class _RestBound:
-    """The most that the layers still open can save with so much memory more than they need at least."""
+    """What it costs the layers still open, at least, to hold so much less memory than their cheapest options do.
+
+    Costs are only added up, from the cheapest exchange on: one that costs 1e16 ("forbidden") blurs none before it.
+    """
 
     def __init__(self, steps: list[list[_Step]]) -> None:
-        self.steps = sorted((step for of_layer in steps for step in of_layer), key=lambda step: -step.rate)
+        self.steps = sorted((step for of_layer in steps for step in of_layer), key=lambda step: step.rate)
         self._sum_up()
 
     def drop(self, layer: int) -> None:
@@ -199,10 +197,12 @@ class _RestBound:
         self._sum_up()
 
     def _sum_up(self) -> None:
-        self.memory = list(accumulate((step.memory for step in self.steps), initial=0.0))
-        self.savings = list(accumulate((step.saving for step in self.steps), initial=0.0))
+        self.memory = list(accumulate((step.memory for step in self.steps), initial=0))
+        self.costs = list(accumulate((step.cost for step in self.steps), initial=0.0))
 
-    def saving(self, memory: float) -> float:
+    def cost(self, memory: int) -> float:
+        if memory <= 0:
+            return 0.0
         i = bisect_right(self.memory, memory) - 1
         part = (memory - self.memory[i]) * self.steps[i].rate if i < len(self.steps) else 0.0
-        return self.savings[i] + part
+        return self.costs[i] + part

@@ -16,6 +16,7 @@ from ...instances.compiled import compiled
 from ...instances.errors import TooLargeError
 from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration, StagingProblem
+from ...instances.staging_memory import whole_memory
 from .lattice import MAX_STAGES, REMEDY, Lattice
 
 ROUNDING, LEAST = 1e-9, 1e-300
@@ -26,6 +27,9 @@ SMALL = 1e-6
 """Of the highest limit: where the search starts if nothing is proven."""
 PLAIN_UP_TO = 40
 """So many sets are scanned faster than compiled loops are loaded."""
+
+ALIKE = 1e6
+"""Sums up to so many times their least part are as exact as rounding needs them."""
 
 ENDLESS = 1e300
 """Stands for the time of what cannot run at all: infinity would spoil sums that leave it out."""
@@ -145,12 +149,24 @@ def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) ->
     degrees, most = problem.degrees, min(problem.devices, problem.micro_batches)
     replicas = list(allowed)
     inside = _membership(bits, len(problem.layers)).astype(float)
+    memory = whole_memory(problem, most)  # if rounded, then down: all that fits is kept
+    limit = memory.limits[0]
 
-    def total(least: Callable[[Configuration], float]) -> Any:
-        """The least of each layer, whichever configuration it is of, summed over the sets."""
-        rows = [[_least(layer.configurations.get(t, ()), least) for layer in problem.layers] for t in degrees]
-        return np.array(rows).reshape(len(degrees), len(problem.layers)) @ inside.T
+    def over(rows: Any) -> Any:
+        """Summed over the sets."""
+        return np.array(rows, dtype=float).reshape(len(degrees), len(problem.layers)) @ inside.T
 
+    def least_of(of: Callable[[Configuration], float]) -> list[list[float]]:
+        """The least of each layer, whichever configuration it is of."""
+        return [
+            [min(map(of, layer.configurations.get(t, ())), default=0.0) for layer in problem.layers] for t in degrees
+        ]
+
+    def least_held(place: int) -> list[list[int]]:
+        return [[min((held[place] for held in of.get(t, ())), default=0) for of in memory.ways] for t in degrees]
+
+    time, weight = least_of(lambda way: way.time), least_of(lambda way: way.weight_bytes)
+    (time, time_rest), (weight, weight_rest) = (_in_two(np.array(rows, dtype=float)) for rows in (time, weight))
     missing = [[float(not layer.configurations.get(t)) for layer in problem.layers] for t in degrees]
     into, out_of = _transfers(problem, degrees)
     return scan.Layers(
@@ -159,25 +175,39 @@ def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) ->
         head=np.array([v for _, v in problem.arcs], dtype=np.int64),
         into=into,
         out_of=out_of,
-        time=total(lambda way: way.time),
-        weight=total(lambda way: way.weight_bytes),
-        per_batch=total(lambda way: way.memory_per_batch),
-        fixed=total(lambda way: way.memory_fixed),
-        missing=np.array(missing).reshape(len(degrees), len(problem.layers)) @ inside.T,
+        time=over(time),
+        weight=over(weight),
+        time_rest=over(time_rest),
+        weight_rest=over(weight_rest),
+        fine=bool(time_rest.any() or weight_rest.any()),
+        per_batch=over(least_held(0)),
+        fixed=over(least_held(1)),
+        missing=over(missing),
         enter=np.zeros((len(degrees), len(sets))),
         leave=np.zeros((len(degrees), len(sets))),
         degree=np.array(degrees, dtype=np.int64),
         replicas=np.array(replicas, dtype=np.int64),
         at_least=np.searchsorted(replicas, np.arange(most + 2)),
         sync=np.array(list(allowed.values())),
-        memory=math.inf if problem.memory_bytes is None else problem.memory_bytes * (1 + ROUNDING),
+        memory=math.inf if limit is None else float(limit),
         devices=problem.devices,
         batches=most,
     )
 
 
-def _least(ways: tuple[Configuration, ...], of: Callable[[Configuration], float]) -> float:
-    return min(map(of, ways), default=0.0)
+def _in_two(values: Any) -> tuple[Any, Any]:
+    """[degree, layer] as multiples of a large unit, whose sums and differences are exact, and what is left.
+
+    Nothing is left where the numbers are alike in size. Where one layer takes 1e16 ("forbidden"), a sum that holds it
+    would otherwise forget the others.
+    """
+    import numpy as np
+
+    totals = values.sum(axis=1, keepdims=True)
+    least = np.where(values > 0, values, np.inf).min(axis=1, initial=np.inf, keepdims=True)
+    units = np.where(totals > ALIKE * least, 2.0 ** (np.frexp(totals)[1] - 52), 0.0)
+    coarse = np.where(units > 0, np.floor(values / np.where(units > 0, units, 1.0)) * units, values)
+    return coarse, values - coarse
 
 
 def _transfers(problem: StagingProblem, degrees: tuple[int, ...]) -> tuple[Any, Any]:

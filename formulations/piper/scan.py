@@ -32,7 +32,13 @@ class Layers(NamedTuple):
     """float[degrees, edges]: what the stage of its head, and that of its tail, pays for an edge that is cut"""
     time: Any
     weight: Any
+    time_rest: Any
+    weight_rest: Any
+    """what is left of times and weights where one number is not enough for their sum"""
+    fine: bool
+    """is anything left?"""
     per_batch: Any
+    """in whole units of memory: exact"""
     fixed: Any
     missing: Any
     """how many layers do not offer the degree"""
@@ -98,6 +104,8 @@ def fewest_by_time(x: Layers, i: int, j: int, a: int, limit: float, most: int) -
     if x.missing[a, j] - x.missing[a, i] > 0.5:
         return most + 1
     need = (x.time[a, j] - x.time[a, i]) / limit
+    if x.fine:
+        need += (x.time_rest[a, j] - x.time_rest[a, i]) / limit
     return most + 1 if need > most else max(1, int(np.ceil(need)))
 
 
@@ -108,14 +116,17 @@ def fewest_replicas(
 
     `carried`: the fewest replicas of all later stages. `edges`: those that lead into set j.
     """
-    time = x.time[a, j] - x.time[a, i] + x.enter[a, j] + x.leave[a, i]
+    time, weight = x.time[a, j] - x.time[a, i], x.weight[a, j] - x.weight[a, i]
+    if x.fine:
+        time += x.time_rest[a, j] - x.time_rest[a, i]
+        weight += x.weight_rest[a, j] - x.weight_rest[a, i]
+    time += x.enter[a, j] + x.leave[a, i]
     for n in range(count):
         e = edges[n]
         if holds(x, i, x.head[e]):  # passes by: neither end is in the stage
             time -= x.into[a, e] + x.out_of[a, e]
     if time > limit * most:
         return 0
-    weight = x.weight[a, j] - x.weight[a, i]
     per_batch, fixed = x.per_batch[a, j] - x.per_batch[a, i], x.fixed[a, j] - x.fixed[a, i]
     for n in range(x.at_least[max(least, int(np.ceil(time / limit)))], x.replicas.shape[0]):
         d = x.replicas[n]

@@ -9,9 +9,13 @@ from functools import cached_property
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, Edge, StagingProblem
+from ...instances.staging_memory import Bytes, whole_memory
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
 from .near import NearStages
+
+ANY_NUMBER = 2**1000
+"""Python's whole numbers have no end, so memory is always exact; this much a float can still be divided by."""
 
 
 class StageBook:
@@ -26,6 +30,9 @@ class StageBook:
         for (u, v), edge in zip(problem.arcs, problem.edges, strict=True):
             self.near[v].append((u, edge, True))
             self.near[u].append((v, edge, False))
+        self.memory = whole_memory(problem, min(problem.devices, problem.micro_batches), ANY_NUMBER)
+        self.limit = self.memory.limits[0]
+        """Of a device, in whole units as all memory here; None: no limit."""
         self.least_work, self.least_time = _least(problem)
         self._stages: dict[tuple[int, int], Stage] = {}
         self._degrees = [
@@ -110,6 +117,11 @@ class _Way:
 
     work: float
     configuration: Configuration
+    held: Bytes
+
+    def memory(self, in_flight: int) -> int:
+        """In whole units."""
+        return self.held[0] * in_flight + self.held[1]
 
 
 class Stage:
@@ -128,9 +140,7 @@ class Stage:
         self.fits_until = self._largest(most, self.least_memory)
         """The most micro-batches in flight with which the stage fits into the memory at all."""
         fast = [min(row, key=lambda way: way.work) for row in self.ways]
-        self.free_until = self._largest(
-            self.fits_until, lambda y: math.fsum(way.configuration.memory_bytes(y) for way in fast)
-        )
+        self.free_until = self._largest(self.fits_until, lambda y: sum(way.memory(y) for way in fast))
         """... with which its fastest configurations fit."""
         self._priced: dict[tuple[float, int], _Priced] = {}
 
@@ -138,8 +148,8 @@ class Stage:
         """A lower bound whatever is in flight."""
         return (self.least_work + self.book.sync_time(d) * self.least_weight) / d
 
-    def least_memory(self, in_flight: int) -> float:
-        return sum(min(way.configuration.memory_bytes(in_flight) for way in row) for row in self.ways)
+    def least_memory(self, in_flight: int) -> int:
+        return sum(min(way.memory(in_flight) for way in row) for row in self.ways)
 
     def load(self, d: int, in_flight: int) -> float | None:
         """The least load with so many micro-batches in flight per replica; None where none fits."""
@@ -150,7 +160,8 @@ class Stage:
     def keeps_to(self, load: float | None, d: int, in_flight: int) -> bool:
         """Is the least load at most this (None: is there any)? Asks for the exact one only where it has to."""
         priced = self._price(d, in_flight)
-        return priced is not None and priced.is_at_most(math.inf if load is None else load * d - self._common(d))
+        most = math.inf if load is None else load * d * (1 + TOLERANCE) - self._common(d)
+        return priced is not None and priced.is_at_most(most)
 
     def configurations(self, d: int, in_flight: int) -> dict[int, str]:
         """By layer, those of the least load; there is one."""
@@ -180,15 +191,15 @@ class Stage:
         """What every choice adds to d times the load."""
         return 0.0 if self.uniform_weight is None else self.book.sync_time(d) * self.uniform_weight
 
-    def _largest(self, most: int, memory: Callable[[int], float]) -> int:
+    def _largest(self, most: int, memory: Callable[[int], int]) -> int:
         """The largest number in flight, up to `most`, for which the memory is enough; 0 where one is too many."""
-        limit = self.book.problem.memory_bytes
-        if limit is None or memory(most) <= limit * (1 + TOLERANCE):
+        limit = self.book.limit
+        if limit is None or memory(most) <= limit:
             return most
         low, high = 0, most
         while high - low > 1:
             middle = (low + high) // 2
-            if memory(middle) <= limit * (1 + TOLERANCE):
+            if memory(middle) <= limit:
                 low = middle
             else:
                 high = middle
@@ -206,19 +217,17 @@ class Stage:
             priced = self._priced[rate, in_flight] = _Priced(self, rate, in_flight)
         return priced
 
-    def knapsack(self, rate: float, in_flight: int) -> tuple[list[list[Option]], float | None]:
+    def knapsack(self, rate: float, in_flight: int) -> tuple[list[list[Option]], int | None]:
         """Options of each layer, a byte of weights costing `rate`, and the memory where it limits anything."""
         rows = [
             [
-                Option(
-                    way.work + rate * way.configuration.weight_bytes, way.configuration.memory_bytes(in_flight), number
-                )
+                Option(way.work + rate * way.configuration.weight_bytes, way.memory(in_flight), number)
                 for number, way in enumerate(row)
             ]
             for row in self.ways
         ]
         free = not rate and in_flight <= self.free_until
-        return rows, None if free else self.book.problem.memory_bytes
+        return rows, None if free else self.book.limit
 
 
 class _Priced:
@@ -230,7 +239,6 @@ class _Priced:
         self._best: Selection | None = None
 
     def is_at_most(self, cost: float) -> bool:
-        cost += TOLERANCE * abs(cost)
         if self._enclosure is None or self._enclosure[0] > cost:
             return False
         if self._enclosure[1] <= cost:
@@ -261,12 +269,12 @@ def _ways(book: StageBook, v: int, members: int, t: int) -> list[_Way]:
     """Every configuration of a layer, with the transfers that it pays in this stage."""
     cut = [(edge, incoming) for other, edge, incoming in book.near[v] if not members >> other & 1]
     ways = []
-    for way in book.problem.layers[v].configurations[t]:
+    for way, held in zip(book.problem.layers[v].configurations[t], book.memory.ways[v][t], strict=True):
         moved = 0.0
         for edge, incoming in cut:
             gathered = way.gather_in.get(edge.source, 0.0) if incoming else way.gather_out.get(edge.target, 0.0)
             moved += edge.bytes + gathered
-        ways.append(_Way(way.time + TRIPS * moved / book.problem.bandwidth, way))
+        ways.append(_Way(way.time + TRIPS * moved / book.problem.bandwidth, way, held))
     return ways
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from .groups import GroupProblem
 
@@ -13,41 +14,54 @@ SAFETY = 1e-9
 def average_load_bound(groups: GroupProblem) -> float:
     """No plan has a smaller load: all devices together must take all the work.
 
-    If every load is at most T, the accelerators do at most k T of the work and the CPUs, whose own time is at
-    most l T in total, relieve them of at most what a fractional knapsack of capacity l T holds (groups with
-    more CPU time than T fit on none). The smallest T that passes this test is found by bisection;
-    transfers only add. With two load parts the sum of the parts' maxima is at least the largest total load.
+    If every load is at most T, groups with more work than T are on CPUs, as are those that no accelerator supports.
+    The accelerators do at most k T of the other work, and the CPUs relieve them of at most what a fractional knapsack
+    holds, with the part of their l T that is left (groups with more CPU time than T fit on none). The smallest T that
+    passes this test is found by bisection; transfers only add. With two load parts the sum of the parts' maxima is
+    at least the largest total load.
+
+    All that is compared has a margin, and costs above T are in no sum, so that a rounded sum never refutes a plan.
     """
-    low, high = 0.0, math.fsum(groups.total_times) + math.fsum(groups.total_cpu_times) + 1.0
+    works, cpus = groups.total_times, groups.total_cpu_times
+    by_relief = sorted(range(groups.count), key=lambda g: cpus[g] / works[g] if works[g] else math.inf)
+    low, high = 0.0, math.fsum(works) + math.fsum(cpus) + 1.0
     for _ in range(100):
         middle = (low + high) / 2
-        if _work_fits(groups, middle):
+        if _work_fits(groups, middle, by_relief):
             high = middle
         else:
             low = middle
     return max(low, _largest_group_bound(groups)) * (1 - SAFETY)
 
 
-def _work_fits(groups: GroupProblem, limit: float) -> bool:
-    return math.fsum(groups.total_times) - cpu_relief(groups, limit) <= groups.accelerators * limit
-
-
-def cpu_relief(groups: GroupProblem, limit: float) -> float:
-    """The most accelerator work that the CPUs can take over if each CPU's load is at most `limit`."""
-    capacity = groups.cpus * limit
-    relief = 0.0
-    candidates = [
-        (work, cpu) for work, cpu in zip(groups.total_times, groups.total_cpu_times, strict=True) if cpu <= limit
-    ]
-    if groups.cpus == 0:
-        return 0.0
-    for work, cpu in sorted(candidates, key=lambda pair: -(pair[0] / pair[1] if pair[1] else math.inf)):
-        if cpu <= capacity:
-            capacity -= cpu
-            relief += work
-        else:
-            return relief + work * capacity / cpu
-    return relief
+def _work_fits(groups: GroupProblem, limit: float, by_relief: Sequence[int]) -> bool:
+    """`by_relief`: groups in the order of what a unit of CPU time relieves accelerators of, the most first."""
+    work = 0.0
+    capacity = groups.cpus * limit * (1 + SAFETY)
+    choices = []
+    for g in by_relief:
+        slow = cpu_allowed(groups, g, limit)
+        if not accelerator_allowed(groups, g, limit):
+            if not slow:
+                return False
+            capacity -= groups.total_cpu_times[g]
+            continue
+        work += groups.total_times[g]
+        if slow:
+            choices.append(g)
+    if capacity < 0:
+        return False
+    room = groups.accelerators * limit + SAFETY * (work + groups.accelerators * limit)
+    for g in choices:
+        if work <= room:
+            break
+        cpu = groups.total_cpu_times[g]
+        if cpu > capacity:
+            work -= groups.total_times[g] * capacity / cpu
+            break
+        capacity -= cpu
+        work -= groups.total_times[g]
+    return work <= room
 
 
 def _largest_group_bound(groups: GroupProblem) -> float:

@@ -2,7 +2,7 @@
 
 All costs are rounded down and the cut-off with them, so every plan whose true value is at most the cut-off
 stays feasible with an integer value that is no larger: an infeasibility proof and every bound hold for the
-true data. Sizes that are whole bytes stay exact; others are rounded down far below the referee's tolerance.
+true data. Sizes are whole numbers already.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..native import NativeBuilt, integer_memory
+from ..native import NativeBuilt, add_rows, integer_memory
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
 
@@ -55,7 +55,7 @@ def payload(
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker: the contiguous (stage) model or the non-contiguous (device) model."""
-    return _Builder(data).build()
+    return add_rows(_Builder(data).build(), data)
 
 
 class _Builder:

@@ -9,10 +9,12 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
-from ..contract import BuiltModel, NativeModel, OptionSpec, Refuted, Values
+from ..contract import BuiltModel, ExtraRow, NativeModel, OptionSpec, Refuted, Values
+from ..family import PLACEMENTS, Family
+from ..memory import at_most, covers
 from . import cp, plain, strong
 from .bounds import average_load_bound
-from .groups import GroupProblem, contract
+from .groups import GroupProblem, capped, contract
 from .reductions import Reduced, reduce_groups
 
 OPTIONS = (
@@ -77,13 +79,19 @@ class TarnawskiThroughput:
         lower_bound = min(average_load_bound(groups), limit)
         if lower_bound >= limit and cutoff is not None:
             return Refuted("the devices together have too little time for the work")
-        reduced = _reduced(groups, limit)
+        reduced = _reduced(capped(groups, limit), limit)
         if isinstance(reduced, Refuted):
             return reduced
         return _build_strong(problem, reduced, contiguous, native, limit, lower_bound, precision)
 
 
 FORMULATION = TarnawskiThroughput()
+
+
+def family(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """All that the referee accepts by its notion of contiguity."""
+    contiguity = FORMULATION.contiguity(options)
+    return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
 
 
 @lru_cache(maxsize=8)
@@ -140,7 +148,17 @@ def _build_strong(
             return _encode_stages(groups, device_of)
         return _encode_devices(groups, device_of, reduced.pinned)
 
-    return BuiltModel(model, decode, encode, size=size)
+    def exclude(plan: PlacementPlan) -> list[ExtraRow]:
+        """No accelerator, or stage that is no CPU, holds more of a cover than fits."""
+        rows = []
+        for cover in covers(problem, groups.members, plan):
+            for j in range(groups.accelerators + (groups.cpus if contiguous else 0)):
+                names = [f"x[{g},{j}]" for g in cover.things if native or (g, j) in model.x]
+                if len(names) > cover.most:
+                    rows.append(at_most(names, cover.most, f"w[{j}]" if contiguous and groups.cpus else None))
+        return rows
+
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude)
 
 
 def _build_plain(problem: PlacementProblem, options: Mapping[str, Any], cutoff: float | None) -> BuiltModel:
@@ -161,13 +179,22 @@ def _build_plain(problem: PlacementProblem, options: Mapping[str, Any], cutoff: 
         at = {i: device_of[g] for g, members in enumerate(singles.members) for i in members}
         return {f"x[{v},{j}]": float(at[v] == j) for v in range(len(problem.nodes)) for j in devices}
 
+    def exclude(plan: PlacementPlan) -> list[ExtraRow]:
+        """No accelerator holds more of a cover than fits."""
+        found = covers(problem, [(v,) for v in range(len(problem.nodes))], plan)
+        return [
+            at_most([f"x[{v},{i}]" for v in cover.things], cover.most)
+            for cover in found
+            for i in range(problem.accelerators)
+        ]
+
     # On an integer grid for the loads the optimum grows by less than one step per part.
     step = (cutoff if cutoff is not None else plain.worst_value(problem)) / 2**24
     parts = 2 if options["objective"] == "gpipe" else 1
     grids = {f"T[{q}]": step for q in range(parts)}
     for family in ("comm_in", "comm_out", "z"):
         grids.update({variable.name: 1.0 for variable in getattr(model, family, {}).values()})
-    return BuiltModel(model, decode, encode, grids=grids, grid_loss=parts * step)
+    return BuiltModel(model, decode, encode, grids=grids, grid_loss=parts * step, exclude=exclude)
 
 
 def _positions(values: Values, count: int, positions: int) -> list[int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.placement import NodeId, PlacementProblem
@@ -44,6 +44,7 @@ class GroupProblem:
     times: tuple[tuple[float, ...], ...]
     cpu_times: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
+    """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
     supported: tuple[bool, ...]
     """May the whole group be on an accelerator (operators supported, memory large enough)?"""
     nets: tuple[Net, ...]
@@ -159,24 +160,42 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
             for part in range(parts)
         )
 
-    sizes = tuple(math.fsum(problem.nodes[i].size_bytes for i in members) for members in classes)
-    fits = [problem.memory_bytes is None or size <= problem.memory_bytes for size in sizes]
     supported = tuple(
-        fit and problem.accelerators > 0 and all(problem.nodes[i].supported for i in members)
-        for fit, members in zip(fits, classes, strict=True)
+        problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
+        for members in classes
     )
+    whole = problem.whole_sizes
+    memory = whole.limits[0]
     return GroupProblem(
         members=classes,
         times=work("accelerator_time"),
         cpu_times=work("cpu_time"),
-        sizes=sizes,
+        sizes=tuple(float(sum(whole.amounts[i] for i in members)) for members in classes),
         supported=supported,
         nets=_nets(problem, class_of, parts),
         arcs=transitive_reduction(len(classes), arcs),
         accelerators=problem.accelerators,
         cpus=problem.cpus,
-        memory=problem.memory_bytes,
+        memory=None if memory is None else float(memory),
     )
+
+
+def capped(groups: GroupProblem, limit: float) -> GroupProblem:
+    """The same for all plans of value at most `limit`, without costs that are far above it.
+
+    A device that pays more than twice the limit at once makes a worse plan, however much more it is; and next to a
+    "forbidden" that is written as 1e12 no solver would see the other costs.
+    """
+    most = 2 * limit
+    largest = max(*map(max, (*groups.times, *groups.cpu_times)), *(net.cost for net in groups.nets))
+    if not 0 < most < largest:
+        return groups
+
+    def cut(parts: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(min(time, most) for time in part) for part in parts)
+
+    nets = tuple(replace(net, cost=min(net.cost, most)) for net in groups.nets)
+    return replace(groups, times=cut(groups.times), cpu_times=cut(groups.cpu_times), nets=nets)
 
 
 def _owner(classes: Sequence[Sequence[int]], count: int) -> list[int]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..contract import FLOAT_ROOM
+from ..memory import memory_row
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
 
@@ -108,7 +110,7 @@ def _loads(model: Any, groups: GroupProblem, cutoff: float, lower_bound: float) 
     import pyomo.environ as pyo
 
     model.T = pyo.Var(range(groups.parts), bounds=(0, cutoff))
-    model.range = pyo.Constraint(expr=(lower_bound, sum(model.T[q] for q in model.T), cutoff))
+    model.range = pyo.Constraint(expr=(lower_bound * (1 - FLOAT_ROOM), sum(model.T[q] for q in model.T), cutoff))
     model.objective = pyo.Objective(expr=sum(model.T[q] for q in model.T))
 
 
@@ -171,11 +173,11 @@ def _accelerator_constraints(
         return work + transfers - m.T[q] <= 0
 
     model.accelerator_load = pyo.Constraint(range(groups.parts), positions, rule=load)
-    if groups.memory is not None and sum(groups.sizes) > groups.memory:
-        unit = groups.memory or 1.0
+    memory = groups.memory
+    if memory is not None and sum(groups.sizes) > memory:
         model.memory = pyo.Constraint(
             [j for j in positions if any(groups.sizes[g] for g, _ in by_position[j])],
-            rule=lambda m, j: sum(groups.sizes[g] / unit * v for g, v in by_position[j]) <= groups.memory / unit,
+            rule=lambda m, j: memory_row(((groups.sizes[g], v) for g, v in by_position[j]), memory),
         )
     model.conflict = pyo.Constraint(
         [(g, h, j) for g, h in conflicts for j in positions if (g, j) in at and (h, j) in at],

@@ -8,7 +8,7 @@ a class ties its atoms to one device. On the CPUs nodes run one by one in either
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...instances.placement import PlacementProblem
 from .order import topological_ranks
@@ -26,8 +26,10 @@ class Atoms:
     allowed: tuple[bool, ...]
     """May the atom be on an accelerator: supported, with all that must be there too, and small enough?"""
     sizes: tuple[float, ...]
+    """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
     arcs: tuple[tuple[int, int], ...]
     accelerator_times: tuple[float, ...]
+    """0 for nodes that no accelerator takes."""
     cpu_times: tuple[float, ...]
     transfer_times: tuple[float, ...]
     accelerators: int
@@ -79,7 +81,8 @@ class Atoms:
 
     def worst_value(self) -> float:
         """No plan takes longer than all work one after the other with every transfer paid in all pieces."""
-        work = math.fsum(map(max, self.accelerator_times, self.cpu_times))
+        slow = self.cpu_times if self.has_cpu else (0.0,) * self.nodes
+        work = math.fsum(map(max, self.accelerator_times, slow))
         return work + (self.stages + 1) * math.fsum(self.transfer_times) + 1.0
 
 
@@ -87,35 +90,53 @@ def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> 
     """`pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are one atom."""
     classes = problem.color_classes
     fits = [_fits(problem, members) for members in classes]
+    takes = [fits[c] for c in _owners(classes, len(problem.nodes))]
+    whole = problem.whole_sizes
+    memory = whole.limits[0]
     members: tuple[tuple[int, ...], ...]
     ties: tuple[tuple[int, ...], ...]
     if pieces == 1 and merged:
         members, allowed, ties = classes, tuple(fits), ()
     else:
         members = tuple((i,) for i in range(len(problem.nodes)))
-        allowed = tuple(fits[c] for c in _owners(classes, len(problem.nodes)))
+        allowed = tuple(takes)
         ties = tuple(nodes for nodes in classes if len(nodes) > 1)
     return Atoms(
         atom_of=tuple(_owners(members, len(problem.nodes))),
         members=members,
         classes=ties,
         allowed=allowed,
-        sizes=tuple(math.fsum(problem.nodes[i].size_bytes for i in nodes) for nodes in members),
+        sizes=tuple(float(sum(whole.amounts[i] for i in nodes)) for nodes in members),
         arcs=problem.arcs,
-        accelerator_times=tuple(node.accelerator_time for node in problem.nodes),
+        accelerator_times=tuple(
+            node.accelerator_time if ok else 0.0 for node, ok in zip(problem.nodes, takes, strict=True)
+        ),
         cpu_times=tuple(node.cpu_time for node in problem.nodes),
         transfer_times=tuple(node.transfer_time for node in problem.nodes),
         accelerators=problem.accelerators,
         pieces=pieces,
         has_cpu=problem.cpus > 0,
-        memory=problem.memory_bytes,
+        memory=None if memory is None else float(memory),
     )
 
 
+def capped(atoms: Atoms, limit: float) -> Atoms:
+    """The same for all plans of latency at most `limit`, without times that are far above it.
+
+    A path with more than twice the limit in one place is too long, however much more it is; and next to a "forbidden"
+    that is written as 1e12 no solver would see the other times.
+    """
+    most = 2 * limit
+    families = (atoms.accelerator_times, atoms.cpu_times, atoms.transfer_times)
+    if not 0 < most < max(map(max, families)):
+        return atoms
+    fast, slow, moved = (tuple(min(time, most) for time in times) for times in families)
+    return replace(atoms, accelerator_times=fast, cpu_times=slow, transfer_times=moved)
+
+
 def _fits(problem: PlacementProblem, members: tuple[int, ...]) -> bool:
-    size = math.fsum(problem.nodes[i].size_bytes for i in members)
-    fits = problem.memory_bytes is None or size <= problem.memory_bytes
-    return fits and problem.accelerators > 0 and all(problem.nodes[i].supported for i in members)
+    supported = problem.accelerators > 0 and all(problem.nodes[i].supported for i in members)
+    return supported and problem.holds(members)
 
 
 def _owners(sets: tuple[tuple[int, ...], ...], count: int) -> list[int]:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..native import NativeBuilt, integer_memory
+from ..native import NativeBuilt, add_rows, integer_memory
 from .atoms import Atoms
 from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
@@ -64,7 +64,7 @@ def _plain_cover(cover: Cover) -> list[Any]:
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker."""
-    return _Builder(data).build()
+    return add_rows(_Builder(data).build(), data)
 
 
 class _Builder:

@@ -16,7 +16,7 @@ from .atoms import Atoms
 from .order import topological_ranks
 
 SLACK = 1e-9
-"""Relative: the referee forgives a memory that is overrun by rounding."""
+"""Relative: what is compared after divisions and sums of floats has this margin."""
 
 LARGE = 0.01
 """Nodes beside a path join its covers from this share of the memory on."""
@@ -79,7 +79,7 @@ def covers(atoms: Atoms) -> list[Cover]:
         return []
     found: dict[tuple[int, tuple[tuple[int, int], ...]], Cover] = {}
     for path in critical_paths(atoms):
-        for cover in _along(atoms, path, atoms.memory * (1 + SLACK)):
+        for cover in _along(atoms, path, atoms.memory):
             found.setdefault((cover.least, cover.arcs + cover.beside), cover)
     return [cover for cover in found.values() if cover.arcs or cover.beside]
 

@@ -10,13 +10,15 @@ from typing import Any
 from ...instances.errors import InputError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
-from ..contract import BuiltModel, NativeModel, Refuted, Values
+from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Values
+from ..family import Family
+from ..memory import at_most, covers
 from ..tarnawski.formulation import check_plain
 from . import cp, plain, strong
-from .atoms import Atoms, atoms_of
+from .atoms import Atoms, atoms_of, capped
 from .options import OPTIONS
 from .path_bound import path_bound
-from .translate import Staged, plan_of, read_staged, staged_of, write_staged
+from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
 SAFETY = 1e-9
 """Relative: a bound that comes from sums of floats is lowered by this."""
@@ -63,16 +65,26 @@ class TarnawskiLatency:
         if bound > limit:
             return Refuted("one path alone takes longer, however it is divided")
         if options["variant"] == "plain":
-            single = atoms_of(problem, options["subgraphs_per_device"], merged=False)
-            return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write)
+            single = capped(atoms_of(problem, options["subgraphs_per_device"], merged=False), limit)
+            return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write, plain.columns)
+        atoms = capped(atoms, limit)
         if native:
             data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=precision)
-            return _built(problem, atoms, NativeModel(f"{cp.__name__}:build", data), read_staged, write_staged)
-        model = strong.build(atoms, cutoff=limit, lower_bound=bound)
-        return _built(problem, atoms, model, read_staged, write_staged)
+            model: Any = NativeModel(f"{cp.__name__}:build", data)
+        else:
+            model = strong.build(atoms, cutoff=limit, lower_bound=bound)
+        return _built(problem, atoms, model, read_staged, write_staged, held_columns)
 
 
 FORMULATION = TarnawskiLatency()
+
+
+def family(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """All that the referee accepts with so many pieces."""
+    pieces = options["subgraphs_per_device"]
+    counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
+    wider = f"--subgraphs-per-device {2 * pieces}" if pieces < len(problem.nodes) else None
+    return Family(f"placements of {counted} per accelerator", wider)
 
 
 @lru_cache(maxsize=8)
@@ -93,7 +105,10 @@ def _built(
     model: Any,
     read: Callable[[Values, Atoms], Staged],
     write: Callable[[Staged, Atoms], Values],
+    columns: Callable[[Atoms, int, int], list[str]],
 ) -> BuiltModel:
+    """`columns`: those of which one is 1 where an atom is on an accelerator."""
+
     def decode(values: Values) -> PlacementPlan:
         return plan_of(problem, atoms, read(values, atoms))
 
@@ -101,5 +116,15 @@ def _built(
         staged = staged_of(problem, atoms, plan)
         return None if staged is None else write(staged, atoms)
 
+    def exclude(plan: PlacementPlan) -> list[ExtraRow]:
+        """No accelerator holds more of a cover than fits."""
+        rows = []
+        for cover in covers(problem, atoms.members, plan):
+            for i in range(atoms.accelerators):
+                names = [name for a in cover.things for name in columns(atoms, a, i)]
+                if names:
+                    rows.append(at_most(names, cover.most))
+        return rows
+
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
-    return BuiltModel(model, decode, encode, size=size)
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude)

@@ -214,7 +214,7 @@ def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
 def _from(reach: _Reach, path: Sequence[int], i: int, whole: int, behind: Sequence[int]) -> Iterator[tuple[int, float]]:
     """The intervals that start at i, as far as an accelerator takes them."""
     atoms, piece, inside = reach.atoms, _Piece(reach), 0
-    limit = math.inf if atoms.memory is None else atoms.memory * (1 + SLACK)
+    limit = math.inf if atoms.memory is None else atoms.memory
     elsewhere = reach.atoms_at(path[:i])
     for j in range(i + 1, len(path) + 1):
         inside |= 1 << path[j - 1]
@@ -241,7 +241,8 @@ class _Choice:
 def _relaxed(choices: Sequence[_Choice], room: float) -> float:
     """The least price of the choices where those inside may take no more than `room` (a fractional knapsack)."""
     least = math.fsum(min(c.inside, c.outside) for c in choices)
-    excess = math.fsum(c.size for c in choices if c.inside < c.outside) - room
+    wanted = math.fsum(c.size for c in choices if c.inside < c.outside)
+    excess = wanted * (1 - SLACK) - room  # sizes are divided among the nodes of an atom
     dearer = sorted((c for c in choices if c.inside < c.outside and c.size > 0), key=_price)
     for c in dearer:
         if excess <= 0:

@@ -19,17 +19,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..memory import memory_row
 from .atoms import Atoms
 from .translate import Staged
 
 
 def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
-    """A Pyomo model; atoms are single nodes. M: all work on the CPUs, as printed, where that is a plan."""
+    """A Pyomo model; atoms are single nodes. M: all work on the CPUs, as printed, where that is a plan; never more
+    than the cut-off, since nothing ends later."""
     import pyomo.environ as pyo
 
     nodes, slots = range(atoms.nodes), range(1, atoms.accelerators * atoms.pieces + 1)
     big = math.fsum(atoms.cpu_times) if atoms.has_cpu else atoms.worst_value()
     limit = big if cutoff is None else cutoff
+    big = min(big, limit)
     model = pyo.ConcreteModel("ip-tarnawski-latency, plain")
     model.x = pyo.Var(nodes, [0, *slots], domain=pyo.Binary)
     model.total = pyo.Var(bounds=(0, limit))
@@ -66,6 +69,11 @@ def write(staged: Staged, atoms: Atoms) -> dict[str, float]:
     return values
 
 
+def columns(atoms: Atoms, v: int, i: int) -> list[str]:
+    """The variables of which one is 1 where accelerator i holds node v."""
+    return [f"x[{v},{1 + i * atoms.pieces + q}]" for q in range(atoms.pieces)]
+
+
 def _placement(model: Any, atoms: Atoms, slots: range) -> None:
     import pyomo.environ as pyo
 
@@ -80,9 +88,8 @@ def _placement(model: Any, atoms: Atoms, slots: range) -> None:
     for i in range(atoms.accelerators):
         mine = slots[i * atoms.pieces : (i + 1) * atoms.pieces]
         if atoms.memory is not None and any(atoms.sizes):
-            unit = atoms.memory or 1.0
-            held = sum(size / unit * model.x[v, s] for v, size in enumerate(atoms.sizes) if size for s in mine)
-            model.placement.add(held <= atoms.memory / unit)
+            held = ((size, model.x[v, s]) for v, size in enumerate(atoms.sizes) for s in mine)
+            model.placement.add(memory_row(held, atoms.memory))
         for first, *others in atoms.classes:
             for v in others:
                 model.placement.add(sum(model.x[v, s] - model.x[first, s] for s in mine) == 0)

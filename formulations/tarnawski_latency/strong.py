@@ -10,9 +10,10 @@ Every M is the room that the longest paths before and behind leave below the cut
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from ..contract import FLOAT_ROOM
+from ..memory import memory_row
 from .atoms import Atoms
 from .cuts import covers, critical_paths
 from .path_bound import joined_arcs
@@ -37,7 +38,7 @@ class _Builder:
         time = {"bounds": (0, cutoff)}
         model.x = pyo.Var(range(atoms.count), self.stages, domain=pyo.Binary)
         model.cpu = pyo.Var(range(atoms.count), domain=pyo.Binary)
-        model.total = pyo.Var(bounds=(lower_bound, cutoff))
+        model.total = pyo.Var(bounds=(lower_bound * (1 - FLOAT_ROOM), cutoff))
         model.start, model.finish = pyo.Var(self.stages, **time), pyo.Var(self.stages, **time)
         model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
         model.f = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
@@ -45,10 +46,10 @@ class _Builder:
         model.objective = pyo.Objective(expr=model.total)
 
     def _low(self, v: int) -> float:
-        return max(0.0, min(self.head[v] * (1 - 1e-9), self._high(v)))
+        return max(0.0, min(self.head[v] * (1 - FLOAT_ROOM), self._high(v)))
 
     def _high(self, v: int) -> float:
-        return max(0.0, self.cutoff - self.tail[v] * (1 - 1e-9))
+        return max(0.0, self.cutoff - self.tail[v] * (1 - FLOAT_ROOM))
 
     def build(self) -> Any:
         self.placement()
@@ -105,9 +106,8 @@ class _Builder:
 
     def memory(self, held: dict[int, Any]) -> None:
         limit, sizes = self.atoms.memory, self.atoms.sizes
-        if limit is not None and math.fsum(sizes) > limit:
-            unit = limit or 1.0
-            self.row(sum(sizes[a] / unit * at for a, at in held.items() if sizes[a]) <= limit / unit)
+        if limit is not None and sum(sizes) > limit:
+            self.row(memory_row(((sizes[a], at) for a, at in held.items()), limit))
 
     def devices(self) -> None:
         """d[p, i]: stage p runs on accelerator i; h[a, i]: atom a is there. Named in the order of first stages."""

@@ -101,7 +101,7 @@ def read_staged(values: Mapping[str, float], atoms: Atoms) -> Staged:
 
 
 def write_staged(staged: Staged, atoms: Atoms) -> dict[str, float]:
-    """The same variables with their values, and cpu[a]."""
+    """The same variables with their values, and cpu[a]; with several pieces also h[a,i]: which accelerator holds a."""
     values: dict[str, float] = {}
     for a, stage in enumerate(staged.stage_of):
         values[f"cpu[{a}]"] = float(stage is None)
@@ -109,4 +109,14 @@ def write_staged(staged: Staged, atoms: Atoms) -> dict[str, float]:
     if atoms.pieces > 1:
         for p, device in enumerate(staged.device_of):
             values |= {f"d[{p},{i}]": float(device == i) for i in range(atoms.accelerators)}
+        for a, stage in enumerate(staged.stage_of):
+            home = None if stage is None else staged.device_of[stage]
+            values |= {f"h[{a},{i}]": float(home == i) for i in range(atoms.accelerators)}
     return values
+
+
+def held_columns(atoms: Atoms, a: int, i: int) -> list[str]:
+    """The variables of which one is 1 where accelerator i holds atom a."""
+    if atoms.pieces > 1:
+        return [f"h[{a},{i}]"]
+    return [f"x[{a},{i}]"] if i < atoms.stages else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,11 +12,13 @@ from ..chain import ChainProblem
 from ..errors import InputError, UsageError, show
 from ..graph_pipeline import GraphPipelineProblem
 from ..kinds import Plan, Problem
-from ..on_cluster import SECONDS, Cluster, refuse_staging_options, staging_on
+from ..on_cluster import Cluster, overridden, refuse_staging_options, staging_on
 from ..placement import PlacementProblem
 from ..result import SCHEMA as RESULT_SCHEMA
 from ..result import Result
 from ..staging import StagingProblem
+from .chain import DEFAULTS as CHAIN_DEFAULTS
+from .chain import FIELDS as CHAIN_FIELDS
 from .chain import SCHEMA as CHAIN_SCHEMA
 from .chain import chain_from_json, chain_to_json
 from .graph_pipeline import GRAPH_PIPELINE_SCHEMA, graph_pipeline_from_json, graph_pipeline_to_json
@@ -106,20 +107,16 @@ def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: C
     name = name or _json_format(data)
     if _is_staging(data):
         return _staging(data, cluster, Path(path).stem)
-    refuse_staging_options(cluster)
+    # Overriding before the checks lets the caller's cluster mend what the file lacks.
     if _has_schema(data, GRAPH_PIPELINE_SCHEMA):
-        return _graph_pipeline(data, cluster)
-    if cluster.batch is not None:
-        raise UsageError(
-            "--batch is for staging problems and graph pipelines: this one has no micro-batches; drop --batch."
-        )
+        return graph_pipeline_from_json({**data, **overridden("graph-pipeline", cluster)})
     if name == "own" and _is_chain(data):
         return _chain(data, cluster)
-    _refuse_profile_options(cluster)
+    changes = overridden("placement", cluster)
     if name == "published":
         names = {"accelerators": "maxFPGAs", "cpus": "maxCPUs", "memory_bytes": "maxSizePerFPGA"}
-        return placement_from_published(_overridden(data, cluster, names), name=Path(path).stem)
-    return placement_from_json(_overridden(data, cluster, {}))
+        return placement_from_published(_changed(data, changes, names), name=Path(path).stem)
+    return placement_from_json(_changed(data, changes, {}))
 
 
 def _json_format(data: object) -> str:
@@ -134,11 +131,10 @@ def _json_format(data: object) -> str:
     raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
 
 
-def _overridden(data: Any, cluster: Cluster, names: Mapping[str, str]) -> Any:
-    """The data with the caller's cluster in it: overriding before the checks lets it mend what the file lacks."""
-    given = {"accelerators": cluster.devices, "cpus": cluster.cpus, "memory_bytes": cluster.memory_bytes}
-    changes = {names.get(key, key): _finite(value) for key, value in given.items() if value is not None}
-    return {**data, **changes} if changes and isinstance(data, dict) else data
+def _changed(data: Any, changes: Mapping[str, Any], names: Mapping[str, str]) -> Any:
+    """The data with other values of some fields; `names` are those of the file where they are not ours."""
+    in_file = {names.get(key, key): value for key, value in changes.items()}
+    return {**data, **in_file} if in_file and isinstance(data, dict) else data
 
 
 def _is_chain(data: Any) -> bool:
@@ -161,63 +157,18 @@ def _is_staging(data: Any) -> bool:
 
 
 def _staging(data: dict[str, Any], cluster: Cluster, name: str) -> StagingProblem:
-    if cluster.cpus:
-        raise UsageError("--cpus is for placement problems: stages run on devices alone; drop --cpus.")
-    _refuse_profile_options(replace(cluster, bandwidth=None))
     problem = staging_from_json(data) if "schema" in data else staging_from_published(data, name)
     return staging_on(problem, cluster)
 
 
-def _graph_pipeline(data: dict[str, Any], cluster: Cluster) -> GraphPipelineProblem:
-    """The graph pipeline with the caller's cluster in it: overridden before the checks, like a placement."""
-    if cluster.cpus:
-        raise UsageError("--cpus is for placement problems: a graph pipeline runs on devices alone; drop --cpus.")
-    _refuse_profile_options(cluster)
-    given = {"devices": cluster.devices, "memory_bytes": cluster.memory_bytes, "mini_batch": cluster.batch}
-    changes = {key: _finite(value) for key, value in given.items() if value is not None}
-    return graph_pipeline_from_json({**data, **changes})
-
-
 def _chain(data: dict[str, Any], cluster: Cluster) -> ChainProblem:
     """The chain with the caller's cluster in it."""
-    if cluster.cpus:
-        raise UsageError("--cpus is for placement problems: a chain runs on GPUs alone; drop --cpus.")
-    _refuse_profile_options(replace(cluster, bandwidth=None))
-    changes: dict[str, Any] = {}
-    if cluster.devices is not None:
-        changes["gpus"] = cluster.devices
-    if cluster.memory_bytes is not None:
-        changes["memory"] = _finite(cluster.memory_bytes)
-    if cluster.bandwidth is not None:
-        changes["bandwidth"] = _finite(cluster.bandwidth * _seconds(data.get("time_unit", "s")))
-        changes["transfer_times"] = None
-    return chain_from_json({**data, **changes})
-
-
-def _seconds(time_unit: object) -> float:
-    """A time unit in seconds, to turn bytes per second into bytes per unit."""
-    if not isinstance(time_unit, str) or time_unit not in SECONDS:
-        known = ", ".join(SECONDS)
-        raise UsageError(
-            f"--bandwidth is in bytes per second, but the file's time_unit is {show(time_unit)}: give the file one of "
-            f"{known}, or write the bandwidth into it."
-        )
-    return SECONDS[time_unit]
+    changes = overridden("chain", cluster, data.get("time_unit", CHAIN_DEFAULTS["time_unit"]))
+    return chain_from_json(_changed(data, changes, {ours: theirs for theirs, ours in CHAIN_FIELDS.items()}))
 
 
 def _finite(value: float) -> float | None:
     return None if value == math.inf else value
-
-
-def _refuse_profile_options(cluster: Cluster) -> None:
-    options = {
-        "--bandwidth": cluster.bandwidth,
-        "--cpu-slowdown": cluster.cpu_slowdown,
-        "--inference": cluster.training,
-    }
-    for option, value in options.items():
-        if value is not None:
-            raise UsageError(f"{option} is for PipeDream profiles: this file already holds its times; drop {option}.")
 
 
 def _lower(text: str, path: str | os.PathLike[str], cluster: Cluster) -> PlacementProblem:

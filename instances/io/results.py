@@ -17,7 +17,7 @@ from ..leveled_plan import LeveledPlan
 from ..pattern import PatternPlan
 from ..placement import PlacementProblem
 from ..plan import PlacementPlan
-from ..result import SCHEMA, Found, Moment, Result, Stop, WarmStart, Warmth
+from ..result import SCHEMA, Found, Moment, Proof, Result, Stop, WarmStart, Warmth
 from ..stage_graph import StageGraphPlan
 from ..staged_plan import StagedPlan
 from ..staging import StagingProblem
@@ -106,6 +106,9 @@ def result_from_json(data: object) -> Result:
         objective=_number_or_none("objective", top),
         claimed=_number_or_none("claimed", top),
         bound=_number_or_none("bound", top),
+        scope=_text_or_none("scope", top),
+        wider=_text_or_none("wider", top),
+        proof=None if top.get("proof") is None else _proof(require_object("", top, "proof")),
         verified=_flag("verified", top),
         violations=_texts("violations", top),
         warm_start=_warm_start(top.get("warm_start", {})),
@@ -129,6 +132,17 @@ def _moment(where: str, value: object) -> Moment:
     return Moment(seconds, _number_or_none("incumbent", data, where), _number_or_none("bound", data, where))
 
 
+def _proof(data: Mapping[str, Any]) -> Proof:
+    by = require_object("proof", data, "by")
+    return Proof(
+        method=_text("proof.by", by, "method"),
+        backend=_text_or_none("backend", by, "proof.by"),
+        version=_text_or_none("version", by, "proof.by"),
+        scope=_text("proof", data, "scope"),
+        checks=_texts("checks", data, "proof"),
+    )
+
+
 def _warm_start(value: object) -> WarmStart:
     data = as_object("warm_start", value)
     refuse_unknown("warm_start", data, ("outcome", "source", "value"))
@@ -144,6 +158,13 @@ def _word(where: str, value: object, words: type[Word]) -> Word:
         if word == value:
             return word
     raise InputError(where, f"is {show(value)}", "give one of " + ", ".join(words))
+
+
+def _text(where: str, data: Mapping[str, Any], key: str) -> str:
+    value = _text_or_none(key, {key: require(where, data, key)}, where)
+    if value is None:
+        raise InputError(join(where, key), "is null", "give a text")
+    return value
 
 
 def _text_or_none(key: str, data: Mapping[str, Any], where: str = "") -> str | None:
@@ -178,11 +199,11 @@ def _flag(key: str, data: Mapping[str, Any]) -> bool:
     return value
 
 
-def _texts(key: str, data: Mapping[str, Any]) -> tuple[str, ...]:
-    values = as_list(key, data.get(key, []))
+def _texts(key: str, data: Mapping[str, Any], where: str = "") -> tuple[str, ...]:
+    values = as_list(join(where, key), data.get(key, []))
     for i, value in enumerate(values):
         if not isinstance(value, str):
-            raise InputError(f"{key}[{i}]", f"is {show(value)}, not a text", "give a text")
+            raise InputError(f"{join(where, key)}[{i}]", f"is {show(value)}, not a text", "give a text")
     return tuple(values)
 
 

@@ -27,7 +27,7 @@ from .pattern_rules import verify_pattern as verify_pattern
 from .stages import is_contiguous_set as is_contiguous_set
 from .stages import stage_order as stage_order
 from .verify import CONTIGUITIES as CONTIGUITIES
-from .verify import MEMORY_TOLERANCE as MEMORY_TOLERANCE
 from .verify import RULES as RULES
 from .verify import Violation as Violation
+from .verify import overfull as overfull
 from .verify import verify as verify

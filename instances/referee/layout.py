@@ -1,27 +1,29 @@
 """A periodic pattern on a clock of whole ticks: every time exact, every task, transfer and slot with its place.
 
-Times are whole numbers of ticks, the ticks being as short as all times of problem and plan need. Plans in whole
-numbers or short fractions are judged exactly; where a time has more digits than that, it was rounded
-somewhere, and times that differ by less than `TOLERANCE` of the period count as equal.
+Times are the decimals that they are written as, in whole numbers of ticks as short as all times of problem and plan
+need. Plans in numbers of few digits are judged exactly, in whatever unit they are; where a time has as many digits as
+a floating-point number holds, it was rounded somewhere, and times that differ by less than `TOLERANCE` of the period
+count as equal. That is far below what a proof may leave open, so a plan never seems better than it is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
+from ..amounts import as_written
 from ..chain import ChainProblem
 from ..errors import PipeplanError, show
 from ..pattern import PatternPlan
 
-TOLERANCE = Fraction(1, 10**6)
+TOLERANCE = Fraction(1, 10**9)
 """Relative to the period."""
 
-EXACT_TICKS = 2**20
-"""More ticks per time unit come from rounded numbers."""
+EXACT_TICKS = 10**12
+"""More ticks in a period come from rounded numbers."""
 
 MAX_PERIODS = 10_000
 """A plan in which one batch takes more periods is not laid out."""
@@ -69,6 +71,13 @@ class Layout:
     starts: tuple[tuple[int, ...], ...]
     transfers: tuple[Mapping[int, int], ...]
     tolerance: int
+
+    @property
+    def digits(self) -> int:
+        """The period in the largest unit of which all times are multiples: has it few digits, or many?"""
+        starts = (time for row in self.starts for time in row)
+        moving = (time for row in self.transfers for time in row.values())
+        return self.period // math.gcd(self.period, *self.durations, *self.edge_times, *starts, *moving)
 
     @property
     def rows(self) -> range:
@@ -178,10 +187,10 @@ def lay_out(problem: ChainProblem, plan: PatternPlan) -> Layout:
     durations, edge_times = _fractions(problem.durations), _fractions(problem.edge_times)
     starts = [_fractions(row) for row in plan.starts]
     transfers = [dict(zip(row, _fractions(row.values()), strict=True)) for row in plan.transfers]
-    period = Fraction(plan.period)
+    period = as_written(plan.period)
     moving = (time for row in transfers for time in row.values())
     ticks = common_denominator([period, *durations, *edge_times, *(t for row in starts for t in row), *moving])
-    return Layout(
+    layout = Layout(
         problem=problem,
         allocation=plan.allocation,
         ticks_per_unit=ticks,
@@ -190,12 +199,13 @@ def lay_out(problem: ChainProblem, plan: PatternPlan) -> Layout:
         edge_times=_whole(edge_times, ticks),
         starts=tuple(_whole(row, ticks) for row in starts),
         transfers=tuple({edge: int(time * ticks) for edge, time in row.items()} for row in transfers),
-        tolerance=0 if ticks <= EXACT_TICKS else int(period * ticks * TOLERANCE),
+        tolerance=int(period * ticks * TOLERANCE),
     )
+    return replace(layout, tolerance=0) if layout.digits <= EXACT_TICKS else layout
 
 
 def _fractions(values: Iterable[Number]) -> list[Fraction]:
-    return [Fraction(value) for value in values]
+    return [as_written(value) for value in values]
 
 
 def _whole(values: Sequence[Fraction], ticks: int) -> tuple[int, ...]:
@@ -220,8 +230,8 @@ def shape_faults(problem: ChainProblem, plan: PatternPlan) -> Iterator[str]:
     if odd is not None:
         yield f"A start is {show(odd)}, not a finite number."
     elif times and _is_finite(plan.period) and plan.period > 0:
-        span = max(map(Fraction, times)) - min(map(Fraction, times)) + max(map(Fraction, problem.durations))
-        periods = span / Fraction(plan.period)
+        span = as_written(max(times)) - as_written(min(times)) + as_written(max(problem.durations))
+        periods = span / as_written(plan.period)
         if periods > MAX_PERIODS:
             yield f"One batch takes {float(periods):.6g} periods, more than the {MAX_PERIODS} that can be laid out."
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from ..amounts import as_written
 from ..chain import ChainProblem
 from ..pattern import PatternPlan
 from .layout import Layout, edge_name, lay_out, plain, task_name
@@ -174,7 +175,7 @@ def _gpu_use(layout: Layout, gpu: int) -> GpuUse:
 
 def _running(layout: Layout, gpu: int, time: float) -> str | None:
     """The task that runs at a position in the period."""
-    ticks = round(Fraction(time) * layout.ticks_per_unit)
+    ticks = round(as_written(time) * layout.ticks_per_unit)
     for task in layout.tasks_on(gpu):
         for row in layout.rows:
             if (ticks - layout.starts[row][task]) % layout.period < layout.durations[task]:

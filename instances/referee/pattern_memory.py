@@ -47,8 +47,6 @@ class Profile:
     gpu: int
     instants: tuple[Instant, ...]
     exact_peak: Fraction
-    exact_sizes: bool
-    """Are all sizes whole bytes?"""
 
     @property
     def peak(self) -> Instant:
@@ -80,7 +78,7 @@ def memory_profile(layout: Layout, gpu: int) -> Profile:
         peak = max(peak, total)
         terms = Terms(**{term: plain(Fraction(size, sizes.per_byte)) for term, size in held.items()})
         instants.append(Instant(layout.time(ticks), plain(Fraction(total, sizes.per_byte)), terms))
-    return Profile(gpu, tuple(instants), Fraction(peak, sizes.per_byte), sizes.per_byte == 1)
+    return Profile(gpu, tuple(instants), Fraction(peak, sizes.per_byte))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +92,7 @@ class _Sizes:
     @classmethod
     def of(cls, layout: Layout) -> _Sizes:
         problem = layout.problem
-        copies = Fraction(problem.weight_copies)
-        weights = [Fraction(size) * copies for size in problem.weights]
-        activations = [Fraction(size) for size in problem.activations]
+        weights, activations = problem.held_weights, problem.held_activations
         per_byte = common_denominator([*weights, *activations])
         return cls(
             tuple(int(size * per_byte) for size in activations),

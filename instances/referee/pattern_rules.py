@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
+from ..amounts import as_written, in_digits
 from ..chain import ChainProblem
 from ..pattern import PatternPlan
-from .layout import TOLERANCE, Layout, edge_name, lay_out, shape_faults, task_name
+from .layout import Layout, edge_name, lay_out, shape_faults, task_name
 from .pattern_memory import memory_profile
 from .verify import Violation
 
@@ -127,18 +127,17 @@ def _memory(layout: Layout) -> Iterator[Violation]:
     problem = layout.problem
     if problem.memory_bytes is None:
         return
-    limit = Fraction(problem.memory_bytes)
+    limit = as_written(problem.memory_bytes)
     for gpu in sorted(set(layout.allocation)):
         profile = memory_profile(layout, gpu)
-        # Whole bytes add up exactly; sizes with fractions were rounded somewhere.
-        allowed = limit if profile.exact_sizes else limit * (1 + TOLERANCE)
-        if profile.exact_peak > allowed:
+        if profile.exact_peak > limit:
             peak = profile.peak
+            over = in_digits(profile.exact_peak - limit)
             made_of = ", ".join(f"{name} {size:.12g}" for name, size in peak.terms.to_json().items() if size)
             yield Violation(
                 "memory",
-                f"GPU {gpu} holds {peak.bytes:.12g} bytes at time {peak.time:.12g} of the period ({made_of}), "
-                f"{float(profile.exact_peak - limit):.6g} more than its memory of {float(limit):.12g} bytes.",
+                f"GPU {gpu} holds {in_digits(profile.exact_peak)} bytes at time {peak.time:.12g} of the period "
+                f"({made_of}), {over} more than its memory of {in_digits(limit)} bytes.",
             )
 
 

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..amounts import as_written, in_digits
 from ..errors import PipeplanError, show
 from ..graph import adjacency, find_cycle, topological_order
 from ..graph_pipeline import GraphPipelineProblem
 from ..simulation import DeadlockError, iteration_time
 from ..simulation.from_stage_graph import stage_graph_pipeline
 from ..stage_graph import GraphStage, StageGraphPlan
-from .stage_graph_costs import GraphStageCost, forced_edges, required_in_flight, stage_costs
-from .verify import MEMORY_TOLERANCE, Violation
+from .stage_graph_costs import GraphStageCost, forced_edges, held_bytes, required_in_flight, stage_costs
+from .verify import Violation
 
 STAGE_GRAPH_RULES = (
     "assignment",
@@ -268,10 +269,11 @@ def _memory(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Vio
     limit = problem.memory_bytes
     if limit is None:
         return
-    for number, cost in enumerate(stage_costs(problem, plan)):
-        if cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
+    for number, stage in enumerate(plan.stages):
+        held = held_bytes(problem, stage)
+        if held > as_written(limit):
             yield Violation(
                 "memory",
-                f"A device of stage {number} holds {cost.memory_bytes:.12g} bytes with {plan.stages[number].in_flight} "
-                f"samples in flight, {cost.memory_bytes - limit:.6g} more than its memory of {limit:.12g} bytes.",
+                f"A device of stage {number} holds {in_digits(held)} bytes with {stage.in_flight} samples in flight, "
+                f"{in_digits(held - as_written(limit))} more than its memory of {in_digits(limit)} bytes.",
             )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
+from ..amounts import as_written, exact_sum
 from ..checks import NodeId
 from ..graph_pipeline import GraphPipelineProblem
 from ..stage_graph import GraphStage, StageGraphPlan
@@ -54,7 +56,6 @@ def _cost(problem: GraphPipelineProblem, stage: GraphStage, required: int) -> Gr
     transfers = TRIPS * math.fsum(link.seconds(amount * b / d) for amount in _boundary(problem, stage))
     synchronisation = problem.inner_link(d).seconds(2 * (d - 1) / d * weights) if d > 1 else 0.0
     sample_bytes = math.fsum(operator.stash_bytes for operator in members) / d
-    fixed = problem.weight_copies * weights + problem.workspace_bytes
     return GraphStageCost(
         forward=forward,
         backward=backward,
@@ -63,9 +64,18 @@ def _cost(problem: GraphPipelineProblem, stage: GraphStage, required: int) -> Gr
         time_per_sample=math.fsum((forward, backward, transfers)) / b + synchronisation / problem.mini_batch,
         weight_bytes=weights,
         sample_bytes=sample_bytes,
-        memory_bytes=fixed + stage.in_flight * sample_bytes,
+        memory_bytes=float(held_bytes(problem, stage)),
         required_in_flight=required,
     )
+
+
+def held_bytes(problem: GraphPipelineProblem, stage: GraphStage) -> Fraction:
+    """What a device of the stage holds, exactly."""
+    members = [problem.operators[problem.index_of[node_id]] for node_id in stage.nodes]
+    weights = exact_sum(operator.weight_bytes for operator in members)
+    stashes = exact_sum(operator.stash_bytes for operator in members)
+    fixed = as_written(problem.weight_copies) * weights + as_written(problem.workspace_bytes)
+    return fixed + stashes * stage.in_flight / stage.devices
 
 
 def _boundary(problem: GraphPipelineProblem, stage: GraphStage) -> Iterable[float]:

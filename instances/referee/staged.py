@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
+from ..amounts import as_written, in_digits
 from ..errors import PipeplanError, show
 from ..placement import NodeId
 from ..staged_plan import PlannedStage, StagedPlan
@@ -19,9 +21,6 @@ from ..staging import Configuration, DeviceType, StagingProblem
 from .verify import Violation
 
 SEMANTICS = ("paper", "reference")
-MEMORY_TOLERANCE = 1e-9
-"""Relative: by so much the sum of sizes may exceed the memory, as rounding."""
-
 TRIPS = 2.0
 """A tensor crosses an edge forward, its gradient backward."""
 
@@ -119,9 +118,29 @@ def chosen(problem: StagingProblem, stage: PlannedStage, node_id: NodeId) -> Con
     return next((way for way in ways if way.id == stage.configurations.get(node_id)), None)
 
 
+def ways_of(problem: StagingProblem, stage: PlannedStage) -> dict[NodeId, Configuration]:
+    """The configurations of a stage's layers, as far as there are such."""
+    return {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
+
+
+def held_bytes(ways: Iterable[Configuration], in_flight: int) -> Fraction:
+    """What a device of a stage holds, exactly."""
+    return sum((way.memory_bytes(in_flight) for way in ways), Fraction(0))
+
+
+def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
+    """In all digits: a byte too much is too much."""
+    more = held - as_written(limit)
+    return Violation(
+        "memory",
+        f"A device of {where} holds {in_digits(held)} bytes with {in_flight} micro-batches in flight, "
+        f"{in_digits(more)} more than its memory of {in_digits(limit)} bytes.",
+    )
+
+
 def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: str) -> StageCost:
     d = stage.data_parallel
-    ways = {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
+    ways = ways_of(problem, stage)
     moved = []
     for edge in problem.edges:
         if edge.target in ways and edge.source not in ways:
@@ -136,7 +155,7 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
     transfers = TRIPS * math.fsum(moved) / d / problem.bandwidth
     synchronisation = SYNC_TRIPS * (d - 1) / d * weights / samples / problem.bandwidth
     in_flight = -(-suffix // d)
-    memory = math.fsum(way.memory_bytes(in_flight) for way in ways.values())
+    memory = float(held_bytes(ways.values(), in_flight))
     return StageCost(
         compute=compute,
         transfers=transfers,
@@ -171,7 +190,7 @@ def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "p
     if semantics == "reference":
         found += _divides(problem, plan)
     if not any(violation.rule in ("assignment", "configuration") for violation in found):
-        found += _memory(problem, plan, semantics)
+        found += _memory(problem, plan)
     return tuple(found)
 
 
@@ -247,15 +266,12 @@ def _contiguity(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation
             )
 
 
-def _memory(problem: StagingProblem, plan: StagedPlan, semantics: str) -> Iterator[Violation]:
-    if not plan.stages:
-        return
-    for number, cost in enumerate(evaluate_stages(problem, plan, semantics).stages):
-        kind = type_of(problem, plan.stages[number])
+def _memory(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    for number, (stage, suffix) in enumerate(zip(plan.stages, _suffix_sums(plan), strict=True)):
+        kind = type_of(problem, stage)
         limit = None if kind is None else kind.memory_bytes
-        if limit is not None and cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
-            yield Violation(
-                "memory",
-                f"A device of stage {number} holds {cost.memory_bytes:.12g} bytes with {cost.in_flight} micro-batches "
-                f"in flight, {cost.memory_bytes - limit:.12g} more than its memory of {limit:.12g} bytes.",
-            )
+        if limit is not None:
+            in_flight = -(-suffix // stage.data_parallel)
+            held = held_bytes(ways_of(problem, stage).values(), in_flight)
+            if held > as_written(limit):
+                yield too_many_bytes(f"stage {number}", held, in_flight, limit)

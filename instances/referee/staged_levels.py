@@ -24,12 +24,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..amounts import as_written
 from ..checks import NodeId
 from ..errors import InputError, show
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..staged_plan import PlannedStage
 from ..staging import Layer, StagingProblem
-from .staged import MEMORY_TOLERANCE, SYNC_TRIPS, TRIPS, NotAStagingError, binding, chosen
+from .staged import (
+    SYNC_TRIPS,
+    TRIPS,
+    NotAStagingError,
+    binding,
+    chosen,
+    held_bytes,
+    too_many_bytes,
+    ways_of,
+)
 from .verify import Violation
 
 VARIANTS = ("basic", "crude", "precise")
@@ -152,8 +162,7 @@ def _cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iter
 
 
 def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
-    flat = _planned(leaf)
-    ways = {node_id: way for node_id in leaf.nodes if (way := chosen(problem, flat, node_id)) is not None}
+    ways = ways_of(problem, _planned(leaf))
     d, bandwidth = leaf.data_parallel, problem.levels[0].bandwidth
     moved = []
     for edge in problem.edges:
@@ -166,7 +175,7 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
     transfers = TRIPS * math.fsum(moved) / d / bandwidth
     synchronisation = SYNC_TRIPS * (d - 1) / d * weights / d / bandwidth
     in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
-    memory = math.fsum(way.memory_bytes(in_flight) for way in ways.values())
+    memory = float(held_bytes(ways.values(), in_flight))
     return LeafCost(
         compute=compute,
         transfers=transfers,
@@ -292,10 +301,6 @@ def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterato
     if limit is None:
         return
     for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan, variant).leaves, strict=True):
-        if cost.memory_bytes > limit * (1 + MEMORY_TOLERANCE):
-            yield Violation(
-                "memory",
-                f"A device of the stage that begins with layer {show(leaf.nodes[0])} holds {cost.memory_bytes:.12g} "
-                f"bytes with {cost.in_flight} micro-batches in flight, {cost.memory_bytes - limit:.6g} more than its "
-                f"memory of {limit:.12g} bytes.",
-            )
+        held = held_bytes(ways_of(problem, _planned(leaf)).values(), cost.in_flight)
+        if held > as_written(limit):
+            yield too_many_bytes(f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ..amounts import as_written
 from ..chain import ChainProblem
 from ..pattern import PatternPlan
 from .layout import Layout, edge_name, lay_out, plain, task_name
@@ -39,7 +40,7 @@ def unroll(
     """
     layout = lay_out(problem, plan)
     ticks = layout.ticks_per_unit
-    window = (math.floor(Fraction(begin) * ticks), math.ceil(Fraction(end) * ticks))
+    window = (math.floor(as_written(begin) * ticks), math.ceil(as_written(end) * ticks))
     found = [*_tasks(layout, window, first_batch), *_transfers(layout, window, first_batch)]
     return sorted(found, key=lambda activity: (activity.start, activity.resource))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..amounts import as_written, exact_sum, fits, in_digits
 from ..errors import show
 from ..placement import NodeId, PlacementProblem, refuse_other_kinds
 from ..plan import Device, PlacementPlan
@@ -138,28 +138,34 @@ def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Viol
             yield Violation("assignment", f"Node {show(node.id)} is on no device.")
 
 
-def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+def overfull(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[tuple[Device, float]]:
+    """Accelerators that hold more bytes than their memory has, with that memory."""
     for device in plan.devices:
         limit = _memory_of(problem, device)
-        if limit is None:
-            continue
-        size = math.fsum(problem.nodes[i].size_bytes for i in _known(problem, device.nodes))
-        if size > limit * (1 + MEMORY_TOLERANCE):
-            yield Violation(
-                "memory",
-                f"Device {show(device.name)} holds {size:.12g} bytes, {size - limit:.6g} more than its memory of "
-                f"{limit:.12g} bytes.",
-            )
+        if limit is not None and not fits(_sizes(problem, device), limit):
+            yield device, limit
+
+
+def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    for device, limit in overfull(problem, plan):
+        size = exact_sum(_sizes(problem, device))
+        yield Violation(
+            "memory",
+            f"Device {show(device.name)} holds {in_digits(size)} bytes, {in_digits(size - as_written(limit))} more "
+            f"than its memory of {in_digits(limit)} bytes.",
+        )
+
+
+def _sizes(problem: PlacementProblem, device: Device) -> list[float]:
+    return [problem.nodes[i].size_bytes for i in _known(problem, device.nodes)]
 
 
 def _memory_of(problem: PlacementProblem, device: Device) -> float | None:
     """None: no limit, or a type that is not there."""
     if device.type != "accelerator":
         return None
-    if device.accelerator_type is None:
-        return problem.memory_bytes
     kind = other_type_of(problem, device)
-    return None if kind is None else problem.other_types[kind].memory_bytes
+    return None if kind is None and device.accelerator_type is not None else problem.memory_of(kind)
 
 
 def _support(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:

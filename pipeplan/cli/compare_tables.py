@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
     from ..planners.compare.table import faults, plain_rows, summary
-    from ..planners.compare.write import case_cells
+    from ..planners.compare.write import case_cells, told_otherwise
 
     frame = comparison.table()
     if frame.empty:
@@ -27,6 +27,8 @@ def draw(comparison: Comparison) -> None:
         out().print(styled(key))
     methods = [_method(row) for row in plain_rows(summary(frame))]
     _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
+    for claim in told_otherwise(comparison):
+        out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
     for method, status, message in faults(frame):
         out().print(styled(f"{method}: {status}. {message}"), soft_wrap=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Found, Result, Stop
@@ -13,6 +13,9 @@ from ..planners.referees import Rules, referee_of
 from .console import out, styled
 from .drawing_shapes import several
 from .progress import number
+
+if TYPE_CHECKING:
+    from ..planners.proof_check import ProofCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ def _run_facts(result: Result, problem: Problem) -> dict[str, Any]:
         "objective": _value(result.objective, problem.time_unit),
         "bound": _value(result.bound, problem.time_unit),
         "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
+        **_scope(result),
         "start": _start(result),
         **_cross_check(result),
         "seconds": seconds,
@@ -94,6 +98,15 @@ def _run_facts(result: Result, problem: Problem) -> dict[str, Any]:
 
 def _value(value: float | None, unit: str | None) -> str:
     return "none" if value is None else f"{number(value)} {unit or ''}".rstrip()
+
+
+def _scope(result: Result) -> dict[str, str]:
+    """Of which plans the bound speaks, who asks for more of them, and what stands behind a proof."""
+    if result.scope is None:
+        return {}
+    wider = {} if result.wider is None else {"wider": f"{result.wider} asks for more plans"}
+    proof = {} if result.proof is None else {"proof": "; ".join(result.proof.checks)}
+    return {"scope": result.scope, **wider, **proof}
 
 
 def _cross_check(result: Result) -> dict[str, str]:
@@ -117,6 +130,21 @@ def _start(result: Result) -> str:
     start = result.warm_start
     facts = [f"from {start.source}" if start.source else "", f"at {number(start.value)}" if start.value else ""]
     return " ".join(filter(None, [str(start.outcome), *facts]))
+
+
+def say_proof_check(check: ProofCheck) -> None:
+    """What was to be proven, by whom it was, and the answer."""
+    if check.claim is not None:
+        out().print(styled(f"claim: {check.claim}"))
+    out().print(styled(f"proof: {check.answer}. {check.reason}", "bold" if check.answer == "confirmed" else "bold red"))
+
+
+def say_differences(differences: Sequence[str]) -> None:
+    """What a result's file claims and the referee does not find."""
+    for difference in differences:
+        out().print(styled(f"  - {difference}"))
+    if differences:
+        out().print(styled("claims: the file says otherwise than what was recomputed", "bold red"))
 
 
 def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], rules: Rules) -> None:

@@ -7,10 +7,10 @@ from ..instances.result import Found, Result, Stop
 OK = 0
 """A plan that the referee accepts (for lists and conversions: done)."""
 NO_PLAN = 1
-"""Infeasible, or a limit with nothing found."""
+"""Infeasible, or a limit with nothing found; a proof that could not be confirmed."""
 BAD_INPUT = 2
 REJECTED = 3
-"""The referee rejected a plan, or a cross-check contradicts a proof."""
+"""The referee rejected a plan, a result claims what is not so, or a second proof contradicts one."""
 INTERNAL = 70
 """A mistake of ours."""
 INTERRUPTED = 130

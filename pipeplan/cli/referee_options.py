@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.rules import FLUSH, Rules
+from ..planners.rules import CONTIGUITIES, FLUSH, Rules
 from .console import say_note
 from .signatures import option, with_options
 
 if TYPE_CHECKING:
     from ..instances.kinds import Plan, Problem
     from ..instances.referee import Violation
+    from ..instances.result import Result
     from ..planners.referees import Referee
 
 SEMANTICS = ("paper", "reference")
 RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "hash")
 """What a result file says about the rules and the problem that its plan was made for."""
-CONTIGUITIES = ("none", "device", "chain")
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "placement": ("max-load", "gpipe", "latency"),
     "staging": ("throughput", "flush"),
@@ -84,6 +84,14 @@ class Case:
     problem: Problem
     plan: Plan
     rules: Rules
+    result: Result | None = None
+    """What the plan's file says of it, where it is a result about this problem."""
+
+    def differences(self) -> tuple[str, ...]:
+        """What the result claims and the referee does not find, by the rules that it was made for."""
+        from ..planners.claims import recompute
+
+        return () if self.result is None else recompute(self.problem, self.result).differences
 
     def violations(self) -> tuple[Violation, ...]:
         return self._referee.violations(self.problem, self.plan, self.rules)
@@ -103,7 +111,7 @@ class Case:
 
 def read_case(problem: Problem, path: str, given: Given) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
-    from ..instances.io import load_plan
+    from ..instances.io import load_plan, load_result
 
     made_for = _made_for(path)
     plan = load_plan(path, problem)
@@ -122,7 +130,7 @@ def read_case(problem: Problem, path: str, given: Given) -> Case:
     )
     if given.subgraphs_per_device is not None and not rules.latency:
         raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
-    return Case(problem, plan, rules)
+    return Case(problem, plan, rules, load_result(path) if made_hash == problem.hash else None)
 
 
 def _objective(problem: Problem, given: str | None, made_for: Any) -> str:

@@ -142,7 +142,7 @@ def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
     from ..instances.placement import PlacementProblem
     from ..instances.plan import PlacementPlan
     from ..instances.referee import evaluate_latency
-    from .drawing import draw_plan, say_verdict
+    from .drawing import draw_plan, say_differences, say_verdict
 
     problem, plan = case.problem, case.plan
     try:
@@ -160,3 +160,4 @@ def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
             latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"
             out().print(styled(f"latency of one sample: {latency}"))
     say_verdict(problem, plan, violations, case.rules)
+    say_differences(case.differences())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..instances.errors import UsageError
 from ..planners.rules import FLUSH
 from .arguments import (
     Cluster,
@@ -15,11 +16,19 @@ from .arguments import (
     with_cluster,
 )
 from .console import print_json
-from .exits import OK, REJECTED
+from .exits import NO_PLAN, OK, REJECTED
+from .interrupt import graceful
+from .limits import TimeLimit
 from .referee_options import Case, Given, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
+    from ..instances.kinds import Problem
     from ..instances.referee import Violation
+
+_Proof = Annotated[
+    bool,
+    typer.Option("--proof", help="Of a result: prove its bound anew, by a second exact method where there is one."),
+]
 
 
 @with_cluster
@@ -29,19 +38,50 @@ def command(
     given: Given,
     instance: InstanceArgument,
     plan: PlanArgument,
+    proof: _Proof = False,
+    time_limit: TimeLimit = None,
     json: Json = False,
 ) -> None:
-    """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3."""
+    """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3.
+
+    What a result claims and the referee does not find counts as broken, too. With --proof also the bound is proven
+    anew: exit code 0 where that is confirmed, 1 where it is not, 3 where it is contradicted.
+    """
     problem = load_instance(instance, on)
+    if proof:
+        raise typer.Exit(_check_proof(problem, plan, given, time_limit, json))
+    if time_limit is not None:
+        raise UsageError("--time-limit is for the search of a proof; give --proof as well, or drop it.")
     case = read_case(problem, plan, given)
-    violations = case.violations()
+    violations, differences = case.violations(), case.differences()
     if json:
         print_json(report(case, violations))
     else:
-        from .drawing import say_verdict
+        from .drawing import say_differences, say_verdict
 
         say_verdict(case.problem, case.plan, [str(violation) for violation in violations], case.rules)
-    raise typer.Exit(REJECTED if violations else OK)
+        say_differences(differences)
+    raise typer.Exit(REJECTED if violations or differences else OK)
+
+
+def _check_proof(problem: Problem, path: str, given: Given, time_limit: float | None, json: bool) -> int:
+    """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
+    if given != Given():
+        raise UsageError("--proof goes by the rules that the result was made for; drop the options of other rules.")
+    from ..instances.io import load_result
+    from ..planners.options import SolveOptions
+    from ..planners.proof_check import verify_proof
+
+    result = load_result(path)
+    with graceful():
+        check = verify_proof(problem, result, limits=SolveOptions(time_limit_s=time_limit))
+    if json:
+        print_json(check.to_json())
+    else:
+        from .drawing import say_proof_check
+
+        say_proof_check(check)
+    return {"confirmed": OK, "not confirmed": NO_PLAN, "contradicted": REJECTED}[check.answer]
 
 
 def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
@@ -51,6 +91,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
         "options": _options(case),
         "objective": None,
         "violations": [{"rule": violation.rule, "message": violation.message} for violation in violations],
+        "differences": list(case.differences()),
         "problem": {"kind": case.problem.kind, "name": case.problem.name, "hash": case.problem.hash},
     }
     if not violations:

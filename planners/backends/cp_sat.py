@@ -243,8 +243,8 @@ class _Search(cp_model.CpSolverSolutionCallback):
         if self.session.stop.is_set():
             return Stop.INTERRUPTED, ""
         left = self.session.seconds_left()
-        if left is not None and left < CLOCK_SLACK_S:
-            return Stop.TIME, ""
+        if left is not None and (left < CLOCK_SLACK_S or not self.options.native):
+            return Stop.TIME, ""  # the only limit that we give: its clock may be a little before ours
         if self.options.native:
             return Stop.TIME, "CP-SAT stopped at a limit of the native options"
         return Stop.ERROR, "CP-SAT stopped without saying why"

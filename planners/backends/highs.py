@@ -26,6 +26,8 @@ _STOPS = {
     _STATUS.kMemoryLimit: Stop.MEMORY,
 }
 FEASIBLE = 2  # HighsInfo.primal_solution_status of a feasible point
+FAULTY_RULES = 1 << 16
+"""Presolve by enumeration: with it HiGHS 1.15 loses solutions of small models, and calls some of them infeasible."""
 LEAST_GAP = 1e-9
 """Passed where no gap is asked for: a relative gap of exactly 0 would wait for the last bit."""
 
@@ -76,6 +78,7 @@ def _common_options(options: SolveOptions, session: Session) -> dict[str, Any]:
         "mip_rel_gap": max(options.rel_gap, LEAST_GAP),
         "mip_abs_gap": options.abs_gap,
         "random_seed": options.seed % (2**31),
+        "presolve_rule_off": FAULTY_RULES,
     }
     left = session.seconds_left()
     if left is not None:

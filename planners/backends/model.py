@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...formulations.contract import ExtraRow
 from ...instances.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -131,6 +132,20 @@ class MatrixModel:
         lower, upper = self.col_lower.copy(), self.col_upper.copy()
         lower[index] = upper[index] = values
         return replace(self, col_lower=lower, col_upper=upper)
+
+    def with_rows(self, rows: Sequence[ExtraRow]) -> MatrixModel:
+        """The model and some more rows; columns that it left out can only be 0."""
+        known = [{self.position[n]: a for n, a in row.coefficients.items() if n in self.position} for row in rows]
+        ends = self.row_start[-1] + np.cumsum([len(entries) for entries in known], dtype=np.int32)
+        return replace(
+            self,
+            row_start=np.concatenate([self.row_start, ends.astype(np.int32)]),
+            col_index=np.concatenate([self.col_index, np.array([j for e in known for j in e], dtype=np.int32)]),
+            coefficients=np.concatenate([self.coefficients, np.array([a for e in known for a in e.values()])]),
+            row_lower=np.concatenate([self.row_lower, [row.lower for row in rows]]),
+            row_upper=np.concatenate([self.row_upper, [row.upper for row in rows]]),
+            row_names=(*self.row_names, *(f"excluded[{i}]" for i in range(len(rows)))) if self.row_names else (),
+        )
 
     def without_objective(self) -> MatrixModel:
         return replace(self, costs=np.zeros(self.columns), offset=0.0)

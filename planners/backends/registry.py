@@ -37,6 +37,8 @@ class Capabilities:
     """Takes any continuous column; others need a grid for it, or data that imply one."""
     native: bool = False
     """Takes `NativeModel`."""
+    exact: bool = False
+    """Computes in whole numbers: its proofs hold as they are (`trust` says what others' are worth)."""
     threads: bool = True
     """Can use more than one thread."""
     seed: bool = True
@@ -88,8 +90,9 @@ BACKENDS: Mapping[str, Backend] = {
             remedy="pip install highspy",
         ),
         Backend(
-            "cp-sat", "OR-Tools CP-SAT", "cp_sat", Capabilities(unbounded=False, continuous=False, native=True),
-            "ortools", "ortools", remedy="pip install ortools",
+            "cp-sat", "OR-Tools CP-SAT", "cp_sat",
+            Capabilities(unbounded=False, continuous=False, native=True, exact=True), "ortools", "ortools",
+            remedy="pip install ortools",
         ),
         Backend(
             "scip", "SCIP (through OR-Tools)", "scip", _ONE_THREAD, "ortools", "ortools",

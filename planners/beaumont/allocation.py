@@ -10,6 +10,7 @@ from ...formulations.beaumont import allocation as model
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.result import Stop
@@ -104,11 +105,11 @@ def load_period(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
     loads: dict[tuple[int, ...], Fraction] = {}
     for task, layer in enumerate(problem.layer_of):
         key: tuple[int, ...] = (allocation[layer],)
-        loads[key] = loads.get(key, Fraction(0)) + Fraction(problem.durations[task])
+        loads[key] = loads.get(key, Fraction(0)) + as_written(problem.durations[task])
     for edge in problem.remote_edges:
         key = link_of(problem, allocation, edge)
         if key:
-            loads[key] = loads.get(key, Fraction(0)) + Fraction(problem.edge_times[edge - 1])
+            loads[key] = loads.get(key, Fraction(0)) + as_written(problem.edge_times[edge - 1])
     return max(loads.values())
 
 
@@ -138,10 +139,10 @@ def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternP
         return start
 
     for task, duration in enumerate(problem.durations):
-        starts.append(place((allocation[problem.layer_of[task]],), Fraction(duration)))
+        starts.append(place((allocation[problem.layer_of[task]],), as_written(duration)))
         link = link_of(problem, allocation, task + 1) if task + 1 in problem.remote_edges else ()
         if link:
-            transfers[task + 1] = place(link, Fraction(problem.edge_times[task]))
+            transfers[task + 1] = place(link, as_written(problem.edge_times[task]))
     return PatternPlan(
         period=float(period),
         allocation=tuple(allocation),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
@@ -11,11 +12,13 @@ from ...instances.compiled import compiled
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
 from . import anneal_kernel
-from .schedule import pattern_at
+from .schedule import longest_period, pattern_at
 
 STEPS = 100_000
 """Steps of one round; they double when a few rounds found nothing."""
 ROUNDS = 4
+MOST_AREA = 2**61
+"""Of products of sizes and times in the compiled loops, which count in 64 bits."""
 HOT, COLD = 0.05, 0.002
 """Energies that are accepted now and then, at the begin and at the end of a round."""
 
@@ -79,7 +82,9 @@ def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
 
 
 def tables(chain: IntegerChain) -> anneal_kernel.Tables:
-    """The problem for the compiled loops."""
+    """The problem for the compiled loops; sizes are rounded down where products with times would overflow."""
+    assert chain.memory is not None
+    chain = coarser(chain)
     assert chain.memory is not None
     return anneal_kernel.Tables(
         durations=array(chain.durations),
@@ -91,6 +96,23 @@ def tables(chain: IntegerChain) -> anneal_kernel.Tables:
         memory=chain.memory,
         inputs_only=chain.inputs_only,
         full_duplex=chain.full_duplex,
+    )
+
+
+def coarser(chain: IntegerChain) -> IntegerChain:
+    """With sizes in units so large that all of them times the longest time between two starts fit a machine word."""
+    assert chain.memory is not None
+    longest = (2 * chain.tasks + 1) * longest_period(chain)
+    together = chain.memory + sum(chain.weights) + 2 * sum(chain.activations)
+    unit = -(-together * longest // MOST_AREA)
+    if unit <= 1:
+        return chain
+    return replace(
+        chain,
+        activations=tuple(size // unit for size in chain.activations),
+        weights=tuple(size // unit for size in chain.weights),
+        memory=chain.memory // unit,
+        exact_sizes=False,
     )
 
 

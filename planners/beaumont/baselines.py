@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...instances.amounts import fits
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .contiguous import best_contiguous, pipedream_partition
-from .eager import WITHIN, Measured, pipedream_points, scheduled
+from .eager import Measured, pipedream_points, scheduled
 from .measure import peak_memory
 from .options import BATCHES
 from .simulation import simulate
@@ -114,8 +115,7 @@ class Flushing:
         assert borders is not None
         for batches in [wish] if wish else range(1, AUTO_FLUSH * problem.gpus + 1):
             trace = simulate(problem, borders, batches, batches, self.policy)
-            memory = problem.memory_bytes
-            if memory is not None and max(peak_memory(trace)) > memory * (1 + WITHIN):
+            if not fits([max(peak_memory(trace))], problem.memory_bytes):
                 continue
             yield PatternPlan(
                 period=max(trace.completed),

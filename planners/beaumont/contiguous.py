@@ -7,73 +7,106 @@ contiguous stages can do with, so a dynamic program over stages and groups finds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 
+from ...instances.amounts import Amount, as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 
-ROUNDING = 1e-12
-"""Relative: sums of times that differ by less are equal."""
-BISECTIONS = 60
+RESOLUTION = 10**12
+"""The bisection ends within this part of the longest period: the partition is what matters, its period is exact."""
 
 
 @dataclass(frozen=True)
 class Stages:
-    """What contiguous stages of a chain cost. A stage is (first layer, layer behind the last)."""
+    """What contiguous stages of a chain cost, in whole ticks and whole parts of a byte, so that all sums are exact.
+
+    A stage is (first layer, layer behind the last).
+    """
 
     problem: ChainProblem
     allowed: frozenset[tuple[int, int]] | None = None
     """None: any stage may be used."""
 
     @cached_property
-    def _loads(self) -> list[float]:
-        problem = self.problem
-        times = (f + b for f, b in zip(problem.forward, problem.backward, strict=True))
-        return [0.0, *accumulate(times)]
+    def ticks(self) -> int:
+        """Per time unit."""
+        times = (*self.problem.durations, *self.problem.edge_times)
+        return math.lcm(*(as_written(time).denominator for time in times))
 
     @cached_property
-    def _weights(self) -> list[float]:
-        return [0.0, *accumulate(self.problem.weights)]
+    def parts(self) -> int:
+        """Per byte."""
+        single = [as_written(size) for size in self.problem.weights]
+        held = (*self.problem.held_weights, *self.problem.held_activations)
+        return math.lcm(*(size.denominator for size in (*single, *held)))
 
     @cached_property
-    def _kept(self) -> list[float]:
-        sizes = self.problem.activations if self.problem.memory_mode != "weights" else (0.0,) * self.problem.layers
-        return [0.0, *accumulate(sizes[: self.problem.layers])]
+    def memory(self) -> int | None:
+        memory = self.problem.memory_bytes
+        return None if memory is None else math.floor(as_written(memory) * self.parts)
 
-    def load(self, first: int, end: int) -> float:
+    @cached_property
+    def edge_times(self) -> list[int]:
+        return [int(as_written(time) * self.ticks) for time in self.problem.edge_times]
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [int(size * self.parts) for size in self.problem.held_activations]
+
+    @cached_property
+    def _loads(self) -> list[int]:
+        times = zip(self.problem.forward, self.problem.backward, strict=True)
+        return [0, *accumulate(int((as_written(f) + as_written(b)) * self.ticks) for f, b in times)]
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        return [0, *accumulate(int(size * self.parts) for size in self.problem.held_weights)]
+
+    @cached_property
+    def _versions(self) -> list[int]:
+        return [0, *accumulate(int(as_written(size) * self.parts) for size in self.problem.weights)]
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        return [0, *accumulate(self._sizes[: self.problem.layers])]
+
+    def load(self, first: int, end: int) -> int:
         return self._loads[end] - self._loads[first]
 
-    def weights(self, first: int, end: int) -> float:
-        return self._weights[end] - self._weights[first]
+    def estimate(self, first: int, end: int) -> int:
+        """What PipeDream counts for each of its versions: the weights once, and kept activations."""
+        return self._versions[end] - self._versions[first] + self.kept(first, end)
 
-    def kept(self, first: int, end: int) -> float:
+    def kept(self, first: int, end: int) -> int:
         """What one batch leaves behind between its forward and backward pass."""
         return self._kept[end] - self._kept[first]
 
-    def transfer(self, border: int) -> float:
+    def transfer(self, border: int) -> int:
         """Time on the link for a border's activation and gradient; 0 at both ends of the chain."""
         if not 0 < border < self.problem.layers:
-            return 0.0
-        times = self.problem.edge_times
+            return 0
+        times = self.edge_times
         return times[border - 1] + times[self.problem.tasks - border - 1]
 
-    def link_load(self, border: int) -> float:
+    def link_load(self, border: int) -> int:
         """The busier direction where each has a link of its own."""
         if self.problem.duplex == "half" or not 0 < border < self.problem.layers:
             return self.transfer(border)
-        return max(self.problem.edge_times[border - 1], self.problem.edge_times[self.problem.tasks - border - 1])
+        return max(self.edge_times[border - 1], self.edge_times[self.problem.tasks - border - 1])
 
-    def peak(self, first: int, end: int, batches: int) -> float:
+    def peak(self, first: int, end: int, batches: int) -> int:
         """Memory of a stage that keeps so many batches, forward and backward tasks running without a break."""
-        fixed = self.problem.weight_copies * self.weights(first, end) + (batches - 1) * self.kept(first, end)
+        fixed = self._weights[end] - self._weights[first] + (batches - 1) * self.kept(first, end)
         if self.problem.memory_mode in ("inputs", "weights"):
             return fixed + self.kept(first, end)
-        sizes, last = self.problem.activations, self.problem.tasks
-        most = 0.0
+        sizes, last = self._sizes, self.problem.tasks
+        most = 0
         for layer in range(first, end):
             forward = sizes[layer] + sizes[layer + 1]
             backward = sizes[layer] + sizes[last - 1 - layer] + sizes[last - layer]
@@ -87,7 +120,7 @@ class _Label:
     """The best way to divide the layers from some one on: groups, the time used in the last one, first stage's end."""
 
     groups: int
-    used: float
+    used: int
     end: int
 
 
@@ -102,15 +135,16 @@ def pipedream_partition(problem: ChainProblem, target: float | None = None, vers
     A stage must meet PipeDream's own estimate: `versions` of its weights and kept activations within `target`.
     """
     stages = Stages(problem)
+    most = None if target is None else as_written(target) * stages.parts
 
     def admitted(first: int, end: int) -> bool:
-        return target is None or versions * (stages.weights(first, end) + stages.kept(first, end)) <= target
+        return most is None or versions * stages.estimate(first, end) <= most
 
     layers = problem.layers
-    best: dict[int, tuple[float, tuple[int, ...]]] = {layers: (0.0, (layers,))}
-    answer: tuple[float, tuple[int, ...]] | None = None
+    best: dict[int, tuple[int, tuple[int, ...]]] = {layers: (0, (layers,))}
+    answer: tuple[int, tuple[int, ...]] | None = None
     for _ in range(min(problem.gpus, layers)):
-        following: dict[int, tuple[float, tuple[int, ...]]] = {}
+        following: dict[int, tuple[int, tuple[int, ...]]] = {}
         for end, (worst, borders) in best.items():
             for first in range(end):
                 if not admitted(first, end):
@@ -131,29 +165,26 @@ def best_contiguous(problem: ChainProblem, given: Sequence[int] | None = None) -
     `given`: borders that are to be kept.
     """
     stages = Stages(problem, None if given is None else frozenset(pairwise(given)))
-    longest = sum(problem.durations) + sum(problem.edge_times)
-    least = max(longest / (2 * problem.gpus * problem.layers + 1), 0.0)
+    longest = stages.load(0, problem.layers) + sum(stages.edge_times)
+    least = longest // (2 * problem.gpus * problem.layers + 1)
     borders = _divide(stages, longest)
     if borders is None:
         return None
-    for _ in range(BISECTIONS):
-        if longest - least <= ROUNDING * longest:
-            break
-        middle = (least + longest) / 2
+    while longest - least > 1 + longest // RESOLUTION:
+        middle = (least + longest) // 2
         found = _divide(stages, middle)
         if found is None:
             least = middle
         else:
             longest, borders = middle, found
-    return one_f_one_b(problem, borders, longest)
+    return one_f_one_b(problem, borders, Fraction(longest, stages.ticks))
 
 
-def _divide(stages: Stages, period: float) -> list[int] | None:
+def _divide(stages: Stages, limit: int) -> list[int] | None:
     """Borders of a partition that fits the period and the memory; the last stages first."""
     problem = stages.problem
-    layers, memory = problem.layers, problem.memory_bytes
-    limit = period * (1 + ROUNDING)
-    labels: dict[int, _Label] = {layers: _Label(1, 0.0, layers)}
+    layers, memory = problem.layers, stages.memory
+    labels: dict[int, _Label] = {layers: _Label(1, 0, layers)}
     history = [labels]
     for _ in range(min(problem.gpus, layers)):
         following: dict[int, _Label] = {}
@@ -165,7 +196,7 @@ def _divide(stages: Stages, period: float) -> list[int] | None:
                     break
                 if stages.allowed is not None and (first, end) not in stages.allowed:
                     continue
-                if memory is not None and stages.peak(first, end, packed[0]) > memory * (1 + ROUNDING):
+                if memory is not None and stages.peak(first, end, packed[0]) > memory:
                     continue
                 old = following.get(first)
                 if old is None or packed < (old.groups, old.used):
@@ -177,7 +208,7 @@ def _divide(stages: Stages, period: float) -> list[int] | None:
     return None
 
 
-def _pack(groups: int, used: float, time: float, limit: float) -> tuple[int, float] | None:
+def _pack(groups: int, used: int, time: int, limit: int) -> tuple[int, int] | None:
     """Into the current group where it fits, else into the next one."""
     if time > limit:
         return None
@@ -191,9 +222,9 @@ def _trace(history: Sequence[dict[int, _Label]]) -> list[int]:
     return borders
 
 
-def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: float) -> PatternPlan:
+def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: Amount) -> PatternPlan:
     """1F1B*: forward passes without a pause; each group's backward pass starts whole periods after its forward pass."""
-    forward, backward, packed = _groups(problem, borders, Fraction(period) * (1 + Fraction(ROUNDING)))
+    forward, backward, packed = _groups(problem, borders, as_written(period))
     least = max(forward[k] + backward[k] for k in forward)
     starts = [Fraction(0)] * problem.tasks
     transfers: dict[int, Fraction] = {}
@@ -231,10 +262,10 @@ def _times(problem: ChainProblem, item: Item) -> tuple[Fraction, Fraction]:
     first, end = item
     if first == end:
         times = problem.edge_times
-        return Fraction(times[first - 1]), Fraction(times[problem.tasks - first - 1])
+        return as_written(times[first - 1]), as_written(times[problem.tasks - first - 1])
     layers = range(first, end)
-    forward = sum((Fraction(problem.forward[layer]) for layer in layers), Fraction(0))
-    return forward, sum((Fraction(problem.backward[layer]) for layer in layers), Fraction(0))
+    forward = sum((as_written(problem.forward[layer]) for layer in layers), Fraction(0))
+    return forward, sum((as_written(problem.backward[layer]) for layer in layers), Fraction(0))
 
 
 def _groups(
@@ -269,9 +300,9 @@ def _run(
     if first == end:
         edge = problem.tasks - first if back else first
         transfers[edge] = now
-        return now + Fraction(problem.edge_times[edge - 1])
+        return now + as_written(problem.edge_times[edge - 1])
     tasks = range(problem.tasks - end, problem.tasks - first) if back else range(first, end)
     for task in tasks:
         starts[task] = now
-        now += Fraction(problem.durations[task])
+        now += as_written(problem.durations[task])
     return now

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
+from ...instances.amounts import fits
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
+from ...instances.referee.layout import plain
 from .contiguous import Stages, best_contiguous, pipedream_partition
 from .measure import measured_period, peak_memory, repeated
 from .simulation import simulate
@@ -18,8 +21,6 @@ from .simulation import simulate
 BATCHES = 500
 TARGETS = 12
 EXTRA_IN_FLIGHT = 2
-WITHIN = 1e-9
-"""Relative: a measured peak above the limit by no more than this is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,17 @@ class Measured:
     borders: tuple[int, ...]
     period: float
     """Per batch."""
-    peak: float
-    """Of the fullest GPU."""
+    exact_peak: Fraction
+    """Of the fullest GPU, in bytes."""
     plan: PatternPlan | None
     """The pattern that the run fell into; None where it did not within its batches."""
 
+    @property
+    def peak(self) -> float:
+        return plain(self.exact_peak)
+
     def fits(self, memory: float | None) -> bool:
-        return memory is None or self.peak <= memory * (1 + WITHIN)
+        return fits([self.exact_peak], memory)
 
 
 def run_eagerly(problem: ChainProblem, borders: list[int], in_flight: int, target: float) -> Measured:
@@ -62,9 +67,9 @@ def pipedream_points(problem: ChainProblem, stop: Callable[[], bool] = lambda: F
 def _targets(problem: ChainProblem, versions: int) -> list[float]:
     """From the least that PipeDream's estimate can be at this many versions to that of all layers on one GPU."""
     stages, layers = Stages(problem), problem.layers
-    estimates = [versions * (stages.weights(i, i + 1) + stages.kept(i, i + 1)) for i in range(layers)]
-    least = max([*estimates, sum(estimates) / problem.gpus])
-    most = sum(estimates)
+    estimates = [Fraction(versions * stages.estimate(i, i + 1), stages.parts) for i in range(layers)]
+    most = float(sum(estimates))
+    least = max(float(max(estimates)), most / problem.gpus)
     if least <= 0:
         return [most]
     return [least * (most / least) ** (step / (TARGETS - 1)) for step in range(TARGETS)]

@@ -9,8 +9,10 @@ from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
 
+from ...formulations.beaumont.bounds import lower_bound
 from ...formulations.beaumont.given_allocation import given_allocation
 from ...formulations.beaumont.integer_chain import integer_chain
+from ...formulations.beaumont.scope import loads_decide
 from ...formulations.registry import ALLOCATION
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError
@@ -21,7 +23,7 @@ from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical
 from .contiguous import best_contiguous
-from .given import GivenAllocation
+from .given import LOADS_DECIDE, REFUTED_ON_GRIDS, GivenAllocation
 from .grids import coarse_steps, fine_steps
 from .search import Refuted, Search
 from .solver import Solver
@@ -46,8 +48,7 @@ class ExactBeaumont:
         if allocation is not None:
             return GivenAllocation(problem, request, allocation).outcome()
         run = _Run(problem, request)
-        loads_decide = problem.memory_bytes is None and not problem.exclusive_buffers
-        return run.without_memory() if loads_decide else run.with_memory()
+        return run.without_memory() if loads_decide(problem) else run.with_memory()
 
 
 PLANNER = ExactBeaumont()
@@ -76,7 +77,7 @@ class _Run:
         self.workers = request.limits.threads or os.cpu_count() or 1
         self.best: PatternPlan | None = None
         self.warmth = Warmth.NONE
-        self.bound = float(Fraction(sum(map(Fraction, problem.durations))) / min(problem.gpus, problem.layers))
+        self.bound = lower_bound(problem)
         self._lock = threading.Lock()
 
     def _tell(self, plan: PatternPlan | None, bound: float) -> None:
@@ -134,12 +135,9 @@ class _Run:
         return self._outcome(search.done())
 
     def _given(self) -> PatternPlan | None:
-        """The warm start, its GPUs numbered by their first layers; of several batches per period nothing is used."""
+        """The warm start, its GPUs numbered by their first layers."""
         plan: PatternPlan | None = self.request.warm_start
         if plan is None:
-            return None
-        if plan.batches_per_period != 1:
-            self.warmth = Warmth.REJECTED
             return None
         self.warmth = Warmth.ACCEPTED
         return replace(plan, allocation=canonical(plan.allocation))
@@ -177,5 +175,6 @@ class _Run:
             None if plan is None else plan.period,
             None if stop == Stop.INFEASIBLE else self.bound,
             warm_start=WarmStart(self.warmth),
-            backend={"name": "cp-sat", "models": self.solver.solved},
+            backend=self.solver.backend(),
+            checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from time import monotonic
 
 from ...formulations.beaumont.bounds import lower_bound_of
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
+from ...formulations.beaumont.scope import loads_decide
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import verify_pattern
@@ -21,6 +22,9 @@ from .smallest_memory import memory_of, one_by_one
 from .solver import Solver
 
 NAME = "exact-beaumont"
+
+LOADS_DECIDE = "every allocation reaches its largest load, and no allocation has a smaller one"
+REFUTED_ON_GRIDS = "shorter periods were refuted on whole steps of a grid, with all times rounded down to it"
 
 
 @dataclass
@@ -41,7 +45,7 @@ class GivenAllocation:
         """Without a memory limit the loads decide (Lemma 1); else grids from coarse to fine."""
         problem = self.problem
         self._tell(None, lower_bound_of(problem, self.allocation))
-        if problem.memory_bytes is None and not problem.exclusive_buffers:
+        if loads_decide(problem):
             self._tell(packed_pattern(problem, self.allocation), self.bound)
             return self._answer(Stop.PROVEN)
         memory = problem.memory_bytes
@@ -75,7 +79,7 @@ class GivenAllocation:
     def _schedule(self, chain: IntegerChain, refuted: int) -> Schedule:
         """On one grid, below the best plan."""
         cutoff = None if self.plan is None else self.plan.period
-        refuted = max(refuted, math.ceil(Fraction(self.bound) * chain.steps) - 1)
+        refuted = max(refuted, math.ceil(as_written(self.bound) * chain.steps) - 1)
         found = best_schedule(self.problem, chain, self.allocation, cutoff, self.solver, None, refuted)
         self._tell(found.plan, chain.true_time(found.refuted))
         return found
@@ -102,5 +106,6 @@ class GivenAllocation:
             plan,
             None if plan is None else plan.period,
             None if stop == Stop.INFEASIBLE else self.bound,
-            backend={"name": "cp-sat", "models": self.solver.solved},
+            backend=self.solver.backend(),
+            checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
         )

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from ...formulations.beaumont.integer_chain import integer_chain
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.result import PROVEN_TOLERANCE
@@ -19,7 +20,7 @@ FINE_SHARE = 0.5 * PROVEN_TOLERANCE
 
 def coarse_steps(problem: ChainProblem) -> Fraction:
     """The grid of the times themselves where that is a manageable one, else a rounded one."""
-    times = [Fraction(time) for time in (*problem.durations, *problem.edge_times)]
+    times = [as_written(time) for time in (*problem.durations, *problem.edge_times)]
     exact = math.lcm(*(time.denominator for time in times))
     span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
     if exact * span <= MOST_COARSE_STEPS:
@@ -34,7 +35,7 @@ def fine_steps(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
     """
     assert plan is not None
     coarse = integer_chain(problem, coarse_steps(problem))
-    wanted: Fraction = 1 / (Fraction(FINE_SHARE) * Fraction(plan.period))
+    wanted: Fraction = 1 / (Fraction(FINE_SHARE) * as_written(plan.period))
     if not coarse.exact:
         wanted *= 2 * problem.tasks
     elif not problem.exclusive_buffers:

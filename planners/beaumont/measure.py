@@ -5,8 +5,10 @@ The memory is counted as the specification of the problem says, in the problem's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
+from ...instances.amounts import whole_amounts
 from ...instances.pattern import PatternPlan
 from .simulation import Trace
 
@@ -14,6 +16,8 @@ WARM_SHARE, DRAIN_SHARE = 0.5, 0.9
 """The period is measured between these shares of the batches: 250 and 450 of 500."""
 LONGEST_CYCLE = 12
 """Batches per period of the patterns that are looked for in a trace."""
+MOST_HELD = 4
+"""Copies of a tensor that one batch counts at a time, at most: kept, read and written, and in a slot."""
 EQUAL = 1e-9
 """Relative difference of times that count as the same."""
 
@@ -27,32 +31,41 @@ def measured_period(trace: Trace) -> float:
     return (completed[last] - completed[first]) / (last - first)
 
 
-def peak_memory(trace: Trace) -> list[float]:
-    """The largest memory that each GPU holds at any time of the trace."""
-    return [_peak(trace, gpu) for gpu in range(max(trace.allocation) + 1)]
+def peak_memory(trace: Trace) -> list[Fraction]:
+    """The largest memory that each GPU holds at any time of the trace, in bytes.
+
+    Sizes are counted in whole units, so that their sums are exact; where they have too many digits for that, units
+    are so small that hardly anything is lost.
+    """
+    problem = trace.problem
+    sizes = (*problem.held_weights, *problem.held_activations)
+    whole = whole_amounts(sizes, (), copies=MOST_HELD * len(trace.starts))
+    unit = next((size / number for size, number in zip(sizes, whole.amounts, strict=True) if number), Fraction(0))
+    weights, activations = whole.amounts[: problem.layers], whole.amounts[problem.layers :]
+    gpus = range(max(trace.allocation) + 1)
+    return [unit * int(_peak(trace, gpu, weights, activations)) for gpu in gpus]
 
 
-def _peak(trace: Trace, gpu: int) -> float:
+def _peak(trace: Trace, gpu: int, weights: Sequence[int], sizes: Sequence[int]) -> float:
     import numpy as np
 
-    standing = _standing(trace, gpu)
-    intervals = [(start, end, size) for start, end, size in _intervals(trace, gpu) if size and end > start]
+    standing = _standing(trace, gpu, weights, sizes)
+    found = _intervals(trace, gpu, sizes)
+    intervals = [(start, end, size) for start, end, size in found if size and end > start]
     if not intervals:
         return standing
     table = np.array(intervals)
     times = np.concatenate([table[:, 1], table[:, 0]])
-    sizes = np.concatenate([-table[:, 2], table[:, 2]])
+    changes = np.concatenate([-table[:, 2], table[:, 2]])
     order = np.argsort(times, kind="stable")  # what ends leaves before what begins at the same time
-    return standing + max(0.0, float(np.cumsum(sizes[order]).max()))
+    return standing + max(0.0, float(np.cumsum(changes[order]).max()))
 
 
-def _standing(trace: Trace, gpu: int) -> float:
+def _standing(trace: Trace, gpu: int, weights: Sequence[int], sizes: Sequence[int]) -> int:
     """Weights, and the reserved slots of what crosses the GPU's border."""
-    problem = trace.problem
-    weights = sum(w for w, g in zip(problem.weights, trace.allocation, strict=True) if g == gpu)
-    total = problem.weight_copies * weights
-    if problem.memory_mode == "reserved":
-        total += sum(problem.activations[edge] for edge in _crossing(trace, gpu))
+    total = sum(w for w, g in zip(weights, trace.allocation, strict=True) if g == gpu)
+    if trace.problem.memory_mode == "reserved":
+        total += sum(sizes[edge] for edge in _crossing(trace, gpu))
     return total
 
 
@@ -62,13 +75,13 @@ def _crossing(trace: Trace, gpu: int) -> list[int]:
     return [e for e, (a, b) in ends.items() if a != b and gpu in (a, b)]
 
 
-def _intervals(trace: Trace, gpu: int) -> Iterator[tuple[float, float, float]]:
+def _intervals(trace: Trace, gpu: int, sizes: Sequence[int]) -> Iterator[tuple[float, float, float]]:
     """(start, end, size) of everything that lives on the GPU for a while."""
     problem = trace.problem
     if problem.memory_mode == "weights":
         return
     layers = [layer for layer, g in enumerate(trace.allocation) if g == gpu]
-    sizes, durations, last = problem.activations, problem.durations, problem.tasks
+    durations, last = problem.durations, problem.tasks
     for row in trace.starts:
         for layer in layers:
             back = last - 1 - layer
@@ -80,17 +93,17 @@ def _intervals(trace: Trace, gpu: int) -> Iterator[tuple[float, float, float]]:
             back = last - 1 - layer
             yield row[layer], row[layer] + durations[layer], sizes[layer + 1]
             yield row[back], row[back] + durations[back], sizes[back] + sizes[back + 1]
-        yield from _in_between(trace, gpu, row, sent)
+        yield from _in_between(trace, gpu, row, sent, sizes)
 
 
 def _in_between(
-    trace: Trace, gpu: int, row: list[float], sent: dict[int, float]
+    trace: Trace, gpu: int, row: list[float], sent: dict[int, float], sizes: Sequence[int]
 ) -> Iterator[tuple[float, float, float]]:
     """Tensors between two tasks of the GPU; and those that cross its border, where slots are not reserved."""
     problem, on = trace.problem, trace.allocation
     for edge in range(1, problem.tasks):
         here = on[problem.layer_of[edge - 1]] == gpu, on[problem.layer_of[edge]] == gpu
-        size, ended = problem.activations[edge], row[edge - 1] + problem.durations[edge - 1]
+        size, ended = sizes[edge], row[edge - 1] + problem.durations[edge - 1]
         if all(here):
             yield ended, row[edge], size
         elif problem.memory_mode == "strict" and here[0]:

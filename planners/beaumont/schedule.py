@@ -19,8 +19,10 @@ from ...formulations.beaumont.fixed_allocation import Known, Path
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.beaumont.timetable import Timetable, Wait, tightest
 from ...formulations.contract import NativeModel
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
+from ...instances.referee.pattern import verify_pattern
 from ...instances.result import Stop
 from .solver import Solver
 
@@ -117,12 +119,16 @@ def best_schedule(
             return Schedule(plan, ceiling, proven=True)
         assert answer.values is not None
         found = pattern(problem, chain, allocation, answer.values)
-        if found is None or (cutoff is not None and found.period >= cutoff):
-            # With exclusive buffers rounded times may fit where the true ones do not.
+        if found is None or (cutoff is not None and found.period >= cutoff) or not _fits(problem, chain, found):
+            # With exclusive buffers rounded times may fit where the true ones do not; and so may rounded sizes.
             return Schedule(plan, refuted, proven=False, finer=True)
         plan, cutoff = found, found.period
         ceiling = min(ceiling, chain.last_below(found.period))
     return Schedule(plan, refuted, proven=True)
+
+
+def _fits(problem: ChainProblem, chain: IntegerChain, plan: PatternPlan) -> bool:
+    return chain.exact_sizes or not verify_pattern(problem, plan)
 
 
 def longest_period(chain: IntegerChain) -> int:
@@ -161,7 +167,7 @@ def pattern_at(
 def _tightened(
     problem: ChainProblem, allocation: Sequence[int], path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]
 ) -> PatternPlan | None:
-    hops = [Fraction(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
+    hops = [as_written(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
     table = tightest(len(path.activities), _waits(problem, path, orders, shifts), max(hops, default=Fraction(0)))
     return None if table is None else _plan(problem, allocation, path, shifts, table)
 
@@ -201,9 +207,9 @@ def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], s
 def _duration(problem: ChainProblem, path: Path, i: int) -> Fraction:
     activity = path.activities[i]
     if activity.task is not None:
-        return Fraction(problem.durations[activity.task])
+        return as_written(problem.durations[activity.task])
     assert activity.edge is not None
-    return Fraction(problem.edge_times[activity.edge - 1])
+    return as_written(problem.edge_times[activity.edge - 1])
 
 
 def _lag(problem: ChainProblem, path: Path, i: int) -> Fraction:
@@ -211,7 +217,7 @@ def _lag(problem: ChainProblem, path: Path, i: int) -> Fraction:
     a, b = path.activities[i], path.activities[i + 1]
     lag = _duration(problem, path, i)
     if a.task is not None and b.task is not None and a.resource != b.resource:
-        lag += Fraction(problem.edge_times[a.task])
+        lag += as_written(problem.edge_times[a.task])
     return lag
 
 
@@ -230,7 +236,7 @@ def _plan(
         elif activity.edge is not None:
             transfers[activity.edge] = start - absolute[0]
     for edge in _cut_edges(problem, allocation):
-        transfers.setdefault(edge, starts[edge - 1] + Fraction(problem.durations[edge - 1]))
+        transfers.setdefault(edge, starts[edge - 1] + as_written(problem.durations[edge - 1]))
     return PatternPlan(
         period=float(table.period),
         allocation=tuple(allocation),

@@ -17,6 +17,7 @@ from typing import Any
 from ...formulations.beaumont import least_memory as model
 from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
 from ...formulations.contract import NativeModel
+from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.referee.layout import plain, task_name
@@ -233,11 +234,11 @@ def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
     transfers: dict[int, Fraction] = {}
     for task, duration in enumerate(problem.durations):
         starts.append(now)
-        now += Fraction(duration)
+        now += as_written(duration)
         edge = task + 1
         if edge < problem.tasks and allocation[problem.layer_of[task]] != allocation[problem.layer_of[edge]]:
             transfers[edge] = now
-            now += Fraction(problem.edge_times[task])
+            now += as_written(problem.edge_times[task])
     return PatternPlan(
         period=plain(now or Fraction(1)),
         allocation=tuple(allocation),

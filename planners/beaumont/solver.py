@@ -11,7 +11,10 @@ from typing import Any
 from ...formulations.contract import NativeModel
 from ...instances.result import Stop
 from ..backends import RawOutcome, submit
+from ..backends.registry import BACKENDS
 from ..options import SolveOptions
+
+NAME = "cp-sat"
 
 POLL_S = 0.2
 """How long a caller may take to see that it shall stop."""
@@ -33,6 +36,10 @@ class Solver:
     def over(self) -> bool:
         left = self.seconds_left()
         return self.stopped.is_set() or (left is not None and left <= 0)
+
+    def backend(self) -> dict[str, Any]:
+        """What a result says of the solver behind it."""
+        return {"name": NAME, "version": BACKENDS[NAME].version(), "models": self.solved}
 
     def run(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from ...instances.errors import InputError, UsageError
 from ...instances.io import problem_to_text, read_json, write_json
 from .journal import Journal
 from .pool import run_here, run_on_cluster
+from .reread import keep_problems, reread
 from .run import Record, Run, Status
 from .suite import Expanded, Suite, default_jobs, expand
 from .table import tidy
@@ -49,6 +50,8 @@ class Comparison:
     records: Mapping[str, Record]
     reused: int
     interrupted: bool = False
+    differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What results that were read from the folder had claimed otherwise than what was recomputed, by key."""
 
     @property
     def missing(self) -> int:
@@ -75,10 +78,12 @@ def compare(
     if journal.exists() and not resume:
         raise UsageError(f"{folder} holds a comparison already; go on with it by --resume, or name another folder.")
     write_json(folder / CONTENTS, expanded.to_json())
+    keep_problems(folder, expanded.problems)
     wanted = {run.key: run for run in expanded.runs}
     records = {key: record for key, record in journal.read().items() if key in wanted}
     if retry_failed:
         records = {key: record for key, record in records.items() if record.status == Status.DONE}
+    records, differences = reread(folder, records)
     reused, tell = len(records), watch or (lambda progress: None)
     tell(Progress(reused, len(wanted)))
 
@@ -89,7 +94,7 @@ def compare(
 
     todo = [run for key, run in wanted.items() if key not in records]
     interrupted = _run(todo, expanded, where or Where(), keep)
-    return Comparison(expanded, records, reused, interrupted)
+    return Comparison(expanded, records, reused, interrupted, differences)
 
 
 def load_comparison(folder: Path) -> Comparison:
@@ -106,7 +111,8 @@ def load_comparison(folder: Path) -> Comparison:
         raise InputError("content", problem, "compare again into another folder", str(contents)) from None
     wanted = {run.key for run in expanded.runs}
     records = {key: record for key, record in Journal(folder / JOURNAL).read().items() if key in wanted}
-    return Comparison(expanded, records, len(records))
+    records, differences = reread(folder, records)
+    return Comparison(expanded, records, len(records), differences=differences)
 
 
 def _prepared(folder: Path) -> Path:

@@ -53,6 +53,9 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
     lines += ["## Methods", "", *_frame(summary(frame)), ""]
+    claims = told_otherwise(comparison)
+    if claims:
+        lines += ["## Claims", "", TOLD_OTHERWISE, "", *(f"- {clean(claim)}" for claim in claims), ""]
     failed = faults(frame)
     if failed:
         lines += [
@@ -62,6 +65,15 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
+
+
+def told_otherwise(comparison: Comparison) -> list[str]:
+    """One line for each run whose stored result had to be put right."""
+    titles = {run.key: run.title for run in comparison.expanded.runs}
+    return [f"{titles[key]}: {'; '.join(found)}" for key, found in comparison.differences.items()]
 
 
 def state(comparison: Comparison) -> str:

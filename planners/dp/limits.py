@@ -24,10 +24,11 @@ from typing import Any
 
 from .kernel import DEAD, TILE, Tables
 from .lattice import KEY_STEPS, Lattice
+from .magnitudes import rounding
 from .model import Kind, Model
 
 ROUNDING = 1e-9
-"""Relative to all work: bounds on sums are relaxed by this."""
+"""Relative to all that was added up: bounds on sums are relaxed by this."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Limited:
     alive: Any
     values: Any
     """Values at the start of the run."""
+    rounding: float
+    """By how much loads may be wrong."""
 
 
 def limited(lattice: Lattice, limit: float) -> Limited | None:
@@ -83,7 +86,7 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
         key_slack=model.count + 1,
         sync=-1.0 if model.sync_bandwidth is None else 1.0 / model.sync_bandwidth,
     )
-    return Limited(tables, alive, values)
+    return Limited(tables, alive, values, rounding(lattice))
 
 
 def _places(first_use: Any, last_use: Any) -> tuple[Any, Any, Any, Any]:
@@ -126,7 +129,7 @@ def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) 
     first = model.kinds[0]
     work = lattice.prefix(first.work)
     cut = lattice.cut.sum(axis=0) * float(first.pays)
-    slack = ROUNDING * (float(work[-1]) or 1.0)
+    slack = ROUNDING * (float(work[-1] + cut.max()) or 1.0)
     used, left = way_count[:, 1:], np.array([kind.count for kind in model.kinds[1:]], dtype=np.int64) - way_count[:, 1:]
 
     def devices(amount: Any, counts: Any, table: list[list[float]]) -> Any:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ...instances.amounts import WholeAmounts
 from ...instances.placement import PlacementProblem
-from ..heuristics.groups import MEMORY_SLACK, Groups, Net, contract
+from ..heuristics.groups import Groups, Net, contract
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,11 @@ class Kind:
 
     count: int
     times: tuple[tuple[float, ...], ...]
-    """times[part][g]; parts: one, or forward and backward (gpipe)."""
+    """times[part][g]; parts: one, or forward and backward (gpipe). Of what the kind does not support it means nothing,
+    but as a weight it is no more than the least time elsewhere (`weighed`)."""
     supported: tuple[bool, ...]
     capacity: float
-    """Bytes; infinite where there is no limit."""
+    """In the unit of the sizes; infinite where there is no limit."""
     pays: bool
     """Does it pay transfers? CPUs do not."""
     type: int | None = None
@@ -44,6 +46,7 @@ class Model:
     members: tuple[tuple[int, ...], ...]
     kinds: tuple[Kind, ...]
     sizes: tuple[float, ...]
+    """Whole numbers, so that all sums and their differences are exact."""
     weights: tuple[float, ...]
     """Bytes that replicas of a group's stage must synchronise."""
     nets: tuple[Net, ...]
@@ -73,15 +76,19 @@ class Model:
         return tuple(below)
 
 
-def build(problem: PlacementProblem, objective: str = "max-load") -> Model:
-    """Contract colour classes and cycles, then merge groups that cost nothing into their only neighbour."""
-    groups = contract(problem, True, objective)
+def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAmounts | None = None) -> Model:
+    """Contract colour classes and cycles, then merge groups that cost nothing into their only neighbour.
+
+    `sizes`: of the nodes, and memories; None: such that no plan that fits is lost.
+    """
+    whole = problem.whole_sizes if sizes is None else sizes
+    groups = contract(problem, True, objective, whole)
     syncs = [level.sync_bandwidth for level in problem.levels if level.sync_bandwidth is not None]
     # Several levels keep the plain costs and scale them themselves.
     factor = problem.levels[0].transfer_factor if len(problem.levels) == 1 else 1.0
     model = Model(
         members=groups.members,
-        kinds=tuple(_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups) if kind.count),
+        kinds=weighed([_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups, whole) if kind.count]),
         sizes=groups.sizes,
         weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in held) for held in groups.members),
         nets=tuple((pins, cost * factor, part) for pins, cost, part in groups.nets),
@@ -104,10 +111,35 @@ def _without_idle_memory(model: Model) -> Model:
     )
 
 
-def _kinds(problem: PlacementProblem, groups: Groups) -> list[Kind]:
+def weighed(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+    """Times of groups where they cannot be, lowered to the least time of some kind that can take them.
+
+    Bounds and the order of ideals use times on the first kind as weights; whatever they are, the bounds hold, but
+    one that is far too large drowns the others.
+    """
+    least = [
+        min((kind.work[g] for kind in kinds if kind.supported[g]), default=0.0) for g in range(len(kinds[0].supported))
+    ]
+
+    def lowered(kind: Kind) -> Kind:
+        if all(ok or work <= most for ok, work, most in zip(kind.supported, kind.work, least, strict=True)):
+            return kind
+        shares = [
+            1.0 if ok or work <= most else most / work
+            for ok, work, most in zip(kind.supported, kind.work, least, strict=True)
+        ]
+        return replace(
+            kind,
+            times=tuple(tuple(time * share for time, share in zip(part, shares, strict=True)) for part in kind.times),
+        )
+
+    return tuple(map(lowered, kinds))
+
+
+def _kinds(problem: PlacementProblem, groups: Groups, whole: WholeAmounts) -> list[Kind]:
     everywhere = (True,) * groups.count
-    base = Kind(problem.accelerators, groups.times, groups.supported, _capacity(problem.memory_bytes), True)
-    others = [_other_kind(problem, groups, t) for t in range(len(problem.other_types))]
+    base = Kind(problem.accelerators, groups.times, groups.supported, groups.capacity, True)
+    others = [_other_kind(problem, groups, t, whole.limits[1 + t]) for t in range(len(problem.other_types))]
     return [base, *others, Kind(problem.cpus, groups.cpu_times, everywhere, math.inf, False)]
 
 
@@ -116,14 +148,9 @@ def _useful(kind: Kind, groups: Groups, replicated: bool) -> Kind:
     return kind if replicated and kind.pays else replace(kind, count=min(kind.count, groups.count))
 
 
-def _capacity(memory_bytes: float | None) -> float:
-    return math.inf if memory_bytes is None else memory_bytes * (1 + MEMORY_SLACK)
-
-
-def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
+def _other_kind(problem: PlacementProblem, groups: Groups, t: int, memory: int | None) -> Kind:
     """Accelerators of a further type: times and support of their own, transfers as everywhere."""
     kind = problem.other_types[t]
-    capacity = _capacity(kind.memory_bytes)
     time_of = [problem.time_on(i, t) for i in range(len(problem.nodes))]
     times = tuple(
         tuple(
@@ -135,10 +162,9 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int) -> Kind:
         for part in range(groups.parts)
     )
     supported = tuple(
-        size <= capacity and all(time_of[i] is not None for i in members)
-        for members, size in zip(groups.members, groups.sizes, strict=True)
+        all(time_of[i] is not None for i in members) and problem.holds(members, t) for members in groups.members
     )
-    return Kind(kind.count, times, supported, capacity, True, t)
+    return Kind(kind.count, times, supported, math.inf if memory is None else float(memory), True, t)
 
 
 def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -3,6 +3,11 @@
 Small lattices are solved densely; large ones first on those ideals that cut little, whose best plan is the limit
 for the pruned program on all ideals. Where there are too many ideals for the memory, the family is all there is: the
 report says so, and the bound is the one that needs no ideals.
+
+Around this stand two loops that take one turn in ordinary problems. Costs that are far above all others are left out
+as long as that loses nothing (`magnitudes`). And where sizes have too many digits for exact sums of floats, the first
+turn has them rounded down, so that its bound holds for all plans; if its plan turns out to exceed a memory by a hair,
+a second turn has them rounded up, which gives a plan and no bound.
 """
 
 from __future__ import annotations
@@ -13,12 +18,15 @@ from typing import Any
 
 from ...instances.errors import UsageError
 from ...instances.placement import PlacementProblem
+from ...instances.plan import PlacementPlan
+from ...instances.referee import overfull
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from ..heuristics.orders import various_orders
-from ..judge import Rules, rule
+from ..judge import BOUND_SLACK, Rules, rule
 from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
+from .magnitudes import first_limit, next_limit, rounding, within
 from .model import Model, build
 from .options import MAX_IDEALS, OPTIONS
 from .plans import as_plan, nested
@@ -43,6 +51,8 @@ FAMILY_ORDERS = 6
 
 BEAMS = (60_000, 240_000)
 """Sizes of the families where not all ideals can be had; the greater one where memory and time allow."""
+
+WORK_ALONE = "all devices together take no less for the work alone"
 
 SPANS = 64
 """Equal shares of the work from which a family takes its ideals."""
@@ -81,6 +91,14 @@ class _Run:
                 "The objective gpipe is not defined by the program for several levels; choose --objective max-load."
             )
         self.model: Model = build(problem, self.objective)
+        self.ceiling = math.inf
+        """What the model says of plans holds up to this value."""
+        self.error = 0.0
+        """By how much loads on the present lattice may be wrong."""
+        self.by_a_hair = False
+        """Has a plan been refused that exceeds a memory, as far as rounded sizes did not tell?"""
+        self.bounding = True
+        """Do bounds of the model hold for the problem?"""
         self.plan: Any = None
         self.value: float | None = None
         self.bound: float | None = None
@@ -89,28 +107,67 @@ class _Run:
         self.size: dict[str, int] = {"groups": self.model.count, "nets": len(self.model.nets)}
         self.messages: list[str] = []
         self.restriction: str | None = None
+        self.checks: tuple[str, ...] = (WORK_ALONE,)
 
     # ---- the answer -----------------------------------------------------------------------------------
 
     def outcome(self) -> Outcome:
-        self.bound = lower_bound(self.model)
-        if self.bound is None:
+        least = lower_bound(self.model)
+        if least is None:
             return self._answer(Stop.INFEASIBLE)
-        self.request.board.post(bound=self.bound)
+        self._raise_bound(least)
         self._take_warm_start()
         try:
-            stop = self._solve()
+            stop = self._by_magnitude(self.model)
+            if self.by_a_hair and not self._is_proven():
+                stop = self._with_safe_sizes()
         except _OutOfTimeError:
             stop = Stop.TIME
         return self._answer(stop)
 
+    def _by_magnitude(self, whole: Model) -> Stop:
+        """Without costs that are far above all others, as long as there may be better plans with them."""
+        limit = first_limit(whole, self.levels, self.bound or 0.0)
+        while (model := within(whole, self.levels, limit)) is not whole:
+            stop = self._up_to(model, limit)
+            if self.value is not None and self.value <= limit:
+                return stop
+            if stop == Stop.INFEASIBLE:
+                self._raise_bound(limit)
+            limit = next_limit(whole, self.levels, limit, self.value)
+        return self._up_to(whole, math.inf)
+
+    def _up_to(self, model: Model, ceiling: float) -> Stop:
+        self.model, self.ceiling, self.error = model, ceiling, 0.0
+        least = lower_bound(model)
+        if least is None:
+            return Stop.INFEASIBLE
+        self._raise_bound(least)
+        return self._solve()
+
+    def _with_safe_sizes(self) -> Stop:
+        self.bounding = False
+        stop = self._by_magnitude(build(self.problem, self.objective, self.problem.safe_sizes))
+        if not self._is_proven():
+            self.messages.append(
+                "the sizes have too many digits to be added up exactly: the bound is that of plans that exceed the "
+                "memory by less than can be told"
+            )
+        return Stop.COMPLETED if stop in (Stop.PROVEN, Stop.INFEASIBLE) else stop
+
+    def _is_proven(self) -> bool:
+        gap = relative_gap(self.value, self.bound)
+        return gap is not None and gap <= PROVEN_TOLERANCE
+
     def _answer(self, stop: Stop) -> Outcome:
-        bound = self.bound
+        bound = None if stop == Stop.INFEASIBLE else self.bound
         if self.value is not None and bound is not None:
             bound = min(bound, self.value)
-            gap = relative_gap(self.value, bound)
-            if gap is not None and gap <= PROVEN_TOLERANCE:
+            if self._is_proven():
                 stop = Stop.PROVEN
+            elif stop == Stop.PROVEN:
+                stop = Stop.COMPLETED
+                self.messages.append(f"costs of very different size: loads may be wrong by {self.error:.3g}")
         return Outcome(
             stop,
             self.plan,
@@ -120,6 +177,7 @@ class _Run:
             model_size=self.size,
             seconds=self.seconds,
             messages=(*self.messages, *([self.restriction] if self.restriction else [])),
+            checks=self.checks,
         )
 
     def _take_warm_start(self) -> None:
@@ -136,10 +194,24 @@ class _Run:
 
     def _take(self, value: float, stages: Any, lattice: Lattice, source: str = "dp") -> None:
         if self.value is None or value < self.value:
-            self.plan, self.value = as_plan(self.problem, self.model, lattice, stages), value
+            plan = as_plan(self.problem, self.model, lattice, stages)
+            if self._exceeds_memory(plan):
+                self.by_a_hair = True
+                return
+            self.plan, self.value = plan, value
             self.request.board.post(self.plan, value, source=source)
 
+    def _exceeds_memory(self, plan: PlacementPlan) -> bool:
+        exact = self.problem.whole_sizes.exact or not self.bounding
+        return not exact and next(overfull(self.problem, plan), None) is not None
+
     def _raise_bound(self, bound: float) -> None:
+        """Of the present model, with values from the present lattice."""
+        if not self.bounding:
+            return
+        bound = min(bound, self.ceiling)
+        if self.error > BOUND_SLACK * bound:  # else the referee calls it rounding, too
+            bound -= self.error
         if self.bound is None or bound > self.bound:
             self.bound = bound
             self.request.board.post(bound=bound)
@@ -156,6 +228,7 @@ class _Run:
         if lattice is None:
             return self._family_only()
         self.size["ideals"] = lattice.count
+        self.error = rounding(lattice, max((level.transfer_factor for level in self.levels), default=1.0))
         if self.levels:
             return self._hierarchy(lattice)
         if self._is_small(lattice) or self.model.parts == 2:
@@ -197,18 +270,24 @@ class _Run:
             answer = gpipe(pairs, self._tick, lambda value, stages: self._take(value, nested(stages), lattice))
         else:
             answer = flat(pairs, self._tick)
-        return self._settle(answer, lattice, complete=lattice is whole and whole.complete)
-
-    def _settle(self, answer: tuple[float, Any] | None, lattice: Lattice, complete: bool) -> Stop:
         if answer is not None:
             self._take(answer[0], nested(answer[1]), lattice)
+        least = None if answer is None else answer[0]
+        return self._settle(least, lattice, complete=lattice is whole and whole.complete)
+
+    def _settle(self, least: float | None, lattice: Lattice, complete: bool) -> Stop:
+        """After the best plan of a lattice; None: there is none."""
         if not complete:
             return self._restricted(lattice)
-        if self.value is None:
+        self._decided_all(lattice)
+        if least is None:
             self.bound = None
             return Stop.INFEASIBLE
-        self._raise_bound(self.value)
+        self._raise_bound(least)
         return Stop.PROVEN
+
+    def _decided_all(self, lattice: Lattice) -> None:
+        self.checks = (f"the dynamic program decided over all {lattice.count} ideals",)
 
     def _restricted(self, lattice: Lattice) -> Stop:
         self.restriction = (
@@ -236,9 +315,10 @@ class _Run:
             self._raise_bound(known)
         if not lattice.complete:
             return self._restricted(lattice)
-        if self.value is None:
+        self._decided_all(lattice)
+        if answer is None and self.value is None:
             return Stop.INFEASIBLE
-        return Stop.GAP if known < self.value else Stop.PROVEN
+        return Stop.GAP if self.value is not None and known < self.value else Stop.PROVEN
 
     def _improve(self, family: Lattice) -> None:
         """A better plan from a few ideals, if there is one."""
@@ -304,7 +384,8 @@ class _Run:
         answer = Hierarchy(Pairs(lattice), self.levels, self._tick).solve()
         if answer is not None:
             self._take(answer[0], answer[1], lattice)
-        return self._settle(None, lattice, complete=lattice is whole and whole.complete)
+        least = None if answer is None else answer[0]
+        return self._settle(least, lattice, complete=lattice is whole and whole.complete)
 
 
 def worst_load(model: Model) -> float:

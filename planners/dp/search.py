@@ -173,7 +173,7 @@ def _step_back(held: Limited, j: int, use: int, way: int) -> tuple[Stage, int, i
             x = int(np.argmin(total))
             if best is None or total[x] < best[0]:
                 best = (float(total[x]), Stage(d, r, int(sources[x]), j), use_before, way_before)
-    if best is None or best[0] > value * (1 + 1e-9):
+    if best is None or best[0] > value * (1 + 1e-9) + held.rounding:
         raise AssertionError(f"no stage explains the value {value} of ideal {j}")
     return best[1:]
 

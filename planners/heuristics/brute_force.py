@@ -14,7 +14,6 @@ from functools import cache
 from ...instances.errors import InputError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
-from ...instances.referee import MEMORY_TOLERANCE
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .options import OPTIONS
@@ -102,10 +101,11 @@ class _Enumeration:
     def outcome(self) -> Outcome:
         self._place(0, 0, 0)
         stop = Stop.TIME if self.late else Stop.INFEASIBLE if self.best is None else Stop.PROVEN
+        checks = ("every plan was looked at, one by one",)
         if self.best is None:
-            return Outcome(stop)
+            return Outcome(stop, checks=checks)
         bound = self.value if stop == Stop.PROVEN else None
-        return Outcome(stop, self._as_plan(self.best), self.value, bound)
+        return Outcome(stop, self._as_plan(self.best), self.value, bound, checks=checks)
 
     def _as_plan(self, held: list[int]) -> PlacementPlan:
         device_of = {self.problem.nodes[i].id: d for d, mask in enumerate(held) for i in _bits(mask)}
@@ -139,10 +139,8 @@ class _Enumeration:
     def _fits(self, device: int) -> bool:
         if device >= self.problem.accelerators:
             return True
-        nodes = [self.problem.nodes[i] for i in _bits(self.held[device])]
-        limit = self.problem.memory_bytes
-        size = math.fsum(node.size_bytes for node in nodes)
-        return all(node.supported for node in nodes) and (limit is None or size <= limit * (1 + MEMORY_TOLERANCE))
+        nodes = list(_bits(self.held[device]))
+        return all(self.problem.nodes[i].supported for i in nodes) and self.problem.holds(nodes)
 
     def _judge(self) -> None:
         value = self._objective(transfers=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import Groups, contract
+from .groups import FAR, Groups, capped, contract
 from .incumbent import Incumbent
 from .options import OPTIONS
 from .orders import depth_first
@@ -26,7 +26,7 @@ class Greedy:
         chain = contract(request.problem, True, request.options.get("objective", "max-load"))
         incumbent = Incumbent(request, chain, self.name)
         for devices in _device_orders(chain):
-            _bisect(_Filling(chain, devices), incumbent)
+            _bisect(_Filling(capped(chain, FAR * incumbent.value), devices), incumbent)
             if request.out_of_time():
                 return incumbent.outcome(Stop.TIME)
         return incumbent.completed("filling devices in order found no plan that fits the memory")
@@ -92,7 +92,7 @@ class _Filling:
         """How far the device can be filled: transfers may fall again, so the last fitting end counts."""
         groups = self.groups
         on_cpu = device >= groups.accelerators
-        memory = math.inf if on_cpu or groups.memory is None else groups.memory
+        memory = math.inf if on_cpu else groups.capacity
         work = cut = size = 0.0
         held: dict[int, int] = {}
         end = start

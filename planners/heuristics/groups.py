@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ...instances.amounts import WholeAmounts
 from ...instances.placement import NodeId, PlacementProblem
 from ...instances.plan import PlacementPlan
 
-MEMORY_SLACK = 5e-10
-"""Relative: sums of sizes may exceed the memory by rounding; the referee tolerates more."""
+FAR = 1e4
+"""So many times a known value, costs hurt sums that are kept up to date by differences: see `capped`."""
 
 Net = tuple[tuple[int, ...], float, int]
 """(pins, cost, part): an accelerator that holds some but not all pins pays the cost in that part of its load."""
@@ -29,8 +30,11 @@ class Groups:
 
     members: tuple[tuple[int, ...], ...]
     times: tuple[tuple[float, ...], ...]
+    """times[part][g]. Of a group that no accelerator supports it is no more than its CPU time: it only serves as a
+    weight, and what the input says there may be anything."""
     cpu_times: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
+    """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
     supported: tuple[bool, ...]
     nets: tuple[Net, ...]
     arcs: tuple[tuple[int, int], ...]
@@ -53,8 +57,8 @@ class Groups:
 
     @property
     def capacity(self) -> float:
-        """What an accelerator may hold, within the referee's tolerance for rounded sums."""
-        return math.inf if self.memory is None else self.memory * (1 + MEMORY_SLACK)
+        """What an accelerator may hold."""
+        return math.inf if self.memory is None else self.memory
 
     @cached_property
     def work(self) -> tuple[float, ...]:
@@ -85,13 +89,13 @@ class Groups:
 
     def fits(self, device_of: Sequence[int]) -> bool:
         """Support and memory."""
-        held: list[list[float]] = [[] for _ in range(self.accelerators)]
+        held = [0.0] * self.accelerators
         for g, d in enumerate(device_of):
             if d < self.accelerators:
                 if not self.supported[g]:
                     return False
-                held[d].append(self.sizes[g])
-        return all(math.fsum(sizes) <= self.capacity for sizes in held)
+                held[d] += self.sizes[g]
+        return all(size <= self.capacity for size in held)
 
     def plan(self, problem: PlacementProblem, device_of: Sequence[int]) -> PlacementPlan:
         left_out = problem.accelerators - self.accelerators
@@ -121,8 +125,32 @@ class Groups:
         return chosen
 
 
-def contract(problem: PlacementProblem, contiguous: bool, objective: str = "max-load") -> Groups:
-    """Colour classes as groups; for contiguous plans also fused along cycles of the stage order."""
+def capped(groups: Groups, limit: float) -> Groups:
+    """The same for all plans of value at most `limit`, without costs that are far above it.
+
+    A device that pays more than twice the limit at once makes a worse plan, however much more it is. But sums that
+    hold such a number, as "forbidden" is often written, would forget the small ones.
+    """
+    most = 2 * limit
+    largest = max(*map(max, (*groups.times, *groups.cpu_times)), *(cost for _, cost, _ in groups.nets))
+    if not 0 < most < largest:
+        return groups
+
+    def cut(parts: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+        return tuple(tuple(min(time, most) for time in part) for part in parts)
+
+    nets = tuple((pins, min(cost, most), part) for pins, cost, part in groups.nets)
+    return replace(groups, times=cut(groups.times), cpu_times=cut(groups.cpu_times), nets=nets)
+
+
+def contract(
+    problem: PlacementProblem, contiguous: bool, objective: str = "max-load", sizes: WholeAmounts | None = None
+) -> Groups:
+    """Colour classes as groups; for contiguous plans also fused along cycles of the stage order.
+
+    `sizes`: of the nodes, in whole numbers; None: such that whatever fits here fits in truth.
+    """
+    whole = problem.safe_sizes if sizes is None else sizes
     classes: list[tuple[int, ...]] = list(problem.color_classes)
     arcs: set[tuple[int, int]] = set()
     if contiguous:
@@ -140,23 +168,27 @@ def contract(problem: PlacementProblem, contiguous: bool, objective: str = "max-
             for members in classes
         )
 
-    sizes = tuple(math.fsum(problem.nodes[i].size_bytes for i in members) for members in classes)
-    limit = math.inf if problem.memory_bytes is None else problem.memory_bytes
     supported = tuple(
-        all(problem.nodes[i].supported for i in members) and size <= limit and problem.accelerators > 0
-        for members, size in zip(classes, sizes, strict=True)
+        problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
+        for members in classes
     )
+    times = tuple(total("accelerator_time", part) for part in range(parts))
+    cpu_times = tuple(total("cpu_time", part) for part in range(parts))
+    memory = whole.limits[0]
     return Groups(
         members=tuple(classes),
-        times=tuple(total("accelerator_time", part) for part in range(parts)),
-        cpu_times=tuple(total("cpu_time", part) for part in range(parts)),
-        sizes=sizes,
+        times=tuple(
+            tuple(time if ok else min(time, cpu) for time, cpu, ok in zip(fast, slow, supported, strict=True))
+            for fast, slow in zip(times, cpu_times, strict=True)
+        ),
+        cpu_times=cpu_times,
+        sizes=tuple(float(sum(whole.amounts[i] for i in members)) for members in classes),
         supported=supported,
         nets=_nets(problem, owner, parts),
         arcs=tuple(sorted(arcs)),
         accelerators=min(problem.accelerators, len(classes)),
         cpus=min(problem.cpus, len(classes)),
-        memory=problem.memory_bytes,
+        memory=None if memory is None else float(memory),
     )
 
 

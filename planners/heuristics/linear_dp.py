@@ -12,8 +12,8 @@ from typing import Any
 
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import Groups, contract
-from .incumbent import Incumbent
+from .groups import FAR, Groups, capped, contract
+from .incumbent import Incumbent, lower_bound
 from .options import OPTIONS, ORDERS
 from .orders import various_orders
 
@@ -57,6 +57,15 @@ def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | Non
 
     `borders`: the places where it may be cut, 0 and the number of groups among them; None: anywhere.
     """
+    limit = FAR * (lower_bound(groups) or 0.0)
+    tame = capped(groups, limit)
+    cuts = _best_cuts(tame, order, borders)
+    if tame is groups or cuts is None or groups.value(cuts) <= limit:
+        return cuts
+    return _best_cuts(groups, order, borders)
+
+
+def _best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None) -> list[int] | None:
     import numpy as np
 
     fast = [interval_loads(groups, order, part) for part in range(groups.parts)]

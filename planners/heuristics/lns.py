@@ -19,7 +19,7 @@ from ...instances.plan import PlacementPlan
 from ..contract import Outcome, Request
 from ..large_neighbourhood import LargeNeighbourhoodSearch, Run
 from .coarsening import ladder
-from .groups import Groups, contract
+from .groups import FAR, Groups, capped, contract
 from .incumbent import Incumbent
 from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP
@@ -119,7 +119,8 @@ class _Search(LargeNeighbourhoodSearch):
 
     def _descend(self, device_of: list[int] | None, steps: int, rng: random.Random) -> list[int] | None:
         """Anneal on each level of a ladder, from coarse to fine."""
-        levels = ladder(self.groups, CLUSTERS_PER_DEVICE * self.groups.devices, rng, device_of)
+        tame = capped(self.groups, FAR * self.incumbent.value)
+        levels = ladder(tame, CLUSTERS_PER_DEVICE * self.groups.devices, rng, device_of)
         if device_of is None:
             current = _random_devices(levels[-1].groups, rng)
         else:
@@ -140,6 +141,7 @@ class _Search(LargeNeighbourhoodSearch):
     ) -> list[int]:
         """The best assignment met, or the start."""
         hot, cold, squarings = schedule
+        groups = capped(groups, FAR * self.incumbent.value)  # loads are kept up to date by differences
         kernel = Kernel(groups, rng.getrandbits(62))
         kernel.start(start, self._stages(start) if groups.arcs else None)
         if not kernel.compiled:

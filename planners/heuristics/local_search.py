@@ -10,7 +10,7 @@ import random
 
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import Groups, contract
+from .groups import FAR, Groups, capped, contract
 from .incumbent import Incumbent
 from .options import OPTIONS, RESTARTS
 from .orders import random_order
@@ -31,6 +31,8 @@ class LocalSearch:
         rng = random.Random(request.limits.seed)
         tables = Tables(groups)
         for _ in range(request.options.get("restarts", RESTARTS.default)):
+            tame = capped(groups, FAR * incumbent.value)
+            tables = tables if tame is groups else Tables(tame)
             device_of, stages = random_chain(groups, rng) if contiguous else (_random_devices(groups, rng), None)
             climb = Climb(tables, device_of, stages)
             while not request.out_of_time() and climb.step():

@@ -15,9 +15,6 @@ from . import kernel
 COMPILED_FROM = 24
 """Nodes from which on compiling pays: the first time it takes seconds, later a moment to load the machine code."""
 
-MEMORY_SLACK = 5e-10
-"""Relative: sums of sizes may exceed the memory by rounding; the referee tolerates more."""
-
 UNPLACED = -1
 
 
@@ -29,8 +26,11 @@ class World:
         self.accelerators = min(problem.accelerators, len(problem.nodes))
         self.slots = self.accelerators * pieces
         self.classes = problem.color_classes
-        self.sizes = tuple(math.fsum(problem.nodes[i].size_bytes for i in members) for members in self.classes)
-        self.capacity = math.inf if problem.memory_bytes is None else problem.memory_bytes * (1 + MEMORY_SLACK)
+        whole = problem.safe_sizes
+        self.node_sizes = tuple(map(float, whole.amounts))
+        """In whole numbers, so that all sums are exact; what fits here fits in truth."""
+        self.sizes = tuple(sum(self.node_sizes[i] for i in members) for members in self.classes)
+        self.capacity = math.inf if whole.limits[0] is None else float(whole.limits[0])
         self.allowed = tuple(
             size <= self.capacity and all(problem.nodes[i].supported for i in members)
             for size, members in zip(self.sizes, self.classes, strict=True)
@@ -123,7 +123,7 @@ class World:
             np.array([node.accelerator_time for node in nodes], dtype=np.float64),
             np.array([node.cpu_time for node in nodes], dtype=np.float64),
             np.array([node.transfer_time for node in nodes], dtype=np.float64),
-            np.array([node.size_bytes for node in nodes], dtype=np.float64),
+            np.array(self.node_sizes, dtype=np.float64),
             allowed,
             class_of,
             *_ragged(self.classes),

@@ -8,7 +8,7 @@ from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.referee.pattern import evaluate_pattern, verify_pattern
 from ..beaumont.annealing import canonical
-from ..beaumont.eager import WITHIN, Measured, pipedream_points, scheduled
+from ..beaumont.eager import Measured, pipedream_points, scheduled
 from ..beaumont.eager import pareto as measured_front
 from .records import Candidate
 
@@ -35,7 +35,7 @@ def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 def best_within(candidates: Iterable[Candidate], memory_bytes: float) -> Candidate | None:
     """The least period that fits; of equal ones the smallest peak."""
-    fitting = [c for c in candidates if c.peak_bytes <= memory_bytes * (1 + WITHIN)]
+    fitting = [c for c in candidates if c.peak_bytes <= memory_bytes]
     return min(fitting, key=lambda c: (c.period, c.peak_bytes), default=None)
 
 

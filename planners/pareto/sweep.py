@@ -16,7 +16,6 @@ from ...instances.errors import InputError, UsageError
 from ...instances.pattern import PatternPlan
 from ...instances.result import Result, Stop
 from ..beaumont import exact
-from ..beaumont.eager import WITHIN
 from ..options import Progress
 from ..solve import solve
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
@@ -134,7 +133,7 @@ class _Sweep:
         if method == PIPEDREAM:
             best = best_within(self.candidates, memory)
             return Point(method, memory, Stop.COMPLETED).with_plan(best, monotonic() - begun)
-        if frame.smallest_proven and memory < frame.smallest_bytes * (1 - WITHIN):
+        if frame.smallest_proven and memory < frame.smallest_bytes:
             return Point(method, memory, Stop.INFEASIBLE)
         problem = self.problem.replace(memory_bytes=memory)
         start = self._start(memory, frame) if method in EXACT_METHODS else None

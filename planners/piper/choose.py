@@ -21,8 +21,8 @@ class Choice(NamedTuple):
     ways: tuple[int, ...]
 
 
-def choose(costs: Sequence[Sequence[float]], memories: Sequence[Sequence[float]], limit: float | None) -> Choice | None:
-    """The cheapest choice whose memories sum to at most `limit`; None where no choice fits."""
+def choose(costs: Sequence[Sequence[float]], memories: Sequence[Sequence[int]], limit: int | None) -> Choice | None:
+    """The cheapest choice whose memories, in whole units, sum to at most `limit`; None where no choice fits."""
     fastest = [
         min(range(len(row)), key=lambda x: (row[x], sizes[x])) for row, sizes in zip(costs, memories, strict=True)
     ]
@@ -36,7 +36,7 @@ def choose(costs: Sequence[Sequence[float]], memories: Sequence[Sequence[float]]
 
 
 def _greedy(
-    costs: Sequence[Sequence[float]], memories: Sequence[Sequence[float]], limit: float, fastest: Sequence[int]
+    costs: Sequence[Sequence[float]], memories: Sequence[Sequence[int]], limit: int, fastest: Sequence[int]
 ) -> tuple[float, list[int]]:
     """Along the lower hulls of the layers, cheapest saving first, until all fits; the last price and the choice."""
     steps = sorted(
@@ -50,13 +50,10 @@ def _greedy(
         ways[v] = way
         if used <= limit:
             break
-    while used > limit:  # sums in another order: all ways with the least memory fit
-        ways = [min(range(len(sizes)), key=sizes.__getitem__) for sizes in memories]
-        break
     return price, ways
 
 
-def _hull(costs: Sequence[float], memories: Sequence[float], v: int, first: int) -> list[tuple[float, int, int]]:
+def _hull(costs: Sequence[float], memories: Sequence[int], v: int, first: int) -> list[tuple[float, int, int]]:
     """Steps (cost per byte saved, layer, way) along the lower hull; their prices rise."""
     steps: list[tuple[float, int, int]] = []
     now = first
@@ -70,21 +67,23 @@ def _hull(costs: Sequence[float], memories: Sequence[float], v: int, first: int)
 
 
 def _merge(
-    costs: Sequence[Sequence[float]], memories: Sequence[Sequence[float]], limit: float, price: float, greedy: Choice
+    costs: Sequence[Sequence[float]], memories: Sequence[Sequence[int]], limit: int, price: float, greedy: Choice
 ) -> Choice:
     import numpy as np
 
-    # What the layers still to come cost at least, memory priced; and the least memory they need.
+    # What the layers still to come cost at least, memory priced; and the least memory they need. Whole numbers add up
+    # exactly as floats; prices may make sums far larger than the costs that are compared, and their rounding with them.
     priced = [min(c + price * m for c, m in zip(*row, strict=True)) for row in zip(costs, memories, strict=True)]
     ahead = np.append(np.cumsum(priced[::-1])[::-1], 0.0)
     need = np.append(np.cumsum([min(sizes) for sizes in memories][::-1])[::-1], 0.0)
+    most = greedy.cost + EQUAL * (greedy.cost + ahead[0] + price * limit)
     cost, memory = np.zeros(1), np.zeros(1)
     history: list[tuple[Any, Any]] = []
     for v, (row, sizes) in enumerate(zip(costs, memories, strict=True)):
         total = (cost[:, None] + np.asarray(row)).ravel()
         held = (memory[:, None] + np.asarray(sizes)).ravel()
         bound = total + ahead[v + 1] - price * (limit - held)
-        keep = (held + need[v + 1] <= limit * (1 + EQUAL)) & (bound <= greedy.cost * (1 + EQUAL))
+        keep = (held + need[v + 1] <= limit) & (bound <= most)
         kept = np.flatnonzero(keep)
         kept = kept[_undominated(total[kept], held[kept])]
         history.append((kept // len(row), kept % len(row)))

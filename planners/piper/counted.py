@@ -24,6 +24,7 @@ from ...instances.errors import InputError
 from ...instances.referee.staged import evaluate_stages
 from ...instances.staged_plan import PlannedStage, StagedPlan
 from ...instances.staging import StagingProblem
+from ...instances.staging_memory import StagingMemory
 from .hierarchy import downsets
 from .model import ROUNDING
 from .stage_costs import Shape, StageCosts
@@ -56,11 +57,13 @@ class Found:
 class Counted:
     """Decisions for one problem."""
 
-    def __init__(self, problem: StagingProblem, semantics: str, tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, problem: StagingProblem, semantics: str, memory: StagingMemory, tick: Callable[[], None] = lambda: None
+    ) -> None:
         _check(problem)
         self.problem, self.semantics, self.tick = problem, semantics, tick
         self.sets = downsets(problem, MAX_DOWNSETS, "for small graphs, where stages or types are counted")
-        self.costs = StageCosts(problem, semantics)
+        self.costs = StageCosts(problem, semantics, memory)
         self.most_stages = min(len(problem.layers), problem.devices, problem.micro_batches)
         self.counts = tuple(kind.devices for kind in problem.types)
         self.decisions = 0

@@ -30,7 +30,7 @@ CURVES = 8
 @dataclass(frozen=True, slots=True)
 class DegreeTable:
     """`times[k - 1][s - 1]`: least time per micro-batch on at most k devices, degrees of at most s in sum; None: no
-    plan. `proven`: every knapsack behind it was solved to the optimum."""
+    plan. `proven`: every knapsack behind it was solved to the optimum, and memory counted exactly."""
 
     times: tuple[tuple[float | None, ...], ...]
     proven: bool
@@ -73,7 +73,8 @@ def table_of(search: Search) -> DegreeTable:
         search.tick()
     final: list[list[float]] = values[-1, 1:, 1:].T.tolist()
     times = tuple(tuple(value if math.isfinite(value) else None for value in row) for row in final)
-    return DegreeTable(times, search.exact and not undecided, model.problem.name, model.problem.time_unit)
+    proven = search.exact and not undecided and model.memory.exact
+    return DegreeTable(times, proven, model.problem.name, model.problem.time_unit)
 
 
 def _most(problem: StagingProblem) -> int:

@@ -8,17 +8,22 @@ that would make up for the difference, and the answers are proofs.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.referee.staged import evaluate_stages
+from ...instances.referee.staged import evaluate_stages, verify_stages
 from ...instances.result import Stop
+from ...instances.staging_memory import StagingMemory, whole_memory
 from ..contract import Outcome, Request
 from .counted import STRICT, Counted, Found
 from .model import build
+from .options import NO_ROOM_FOR_ROUNDING
 from .search import Search
 
 NAME = "dp-piper"
+
+CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
 
 
 class _OutOfTimeError(Exception):
@@ -34,23 +39,30 @@ def plan_extended(request: Request) -> Outcome:
     """The best plan, proven; the best so far where time runs out."""
     if request.options.get("knapsack", "exact") != "exact":
         raise InputError("option knapsack", "is greedy beyond the published problem", "give exact")
-    run = _Run(request)
+    problem, board = request.problem, request.board
+    memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
+    run = _Run(request, memory)
     try:
-        best = run.flushed() if request.options.get("objective", "throughput") == "flush" else run.fastest()
+        best = run.best()
+        if best is None:
+            return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
+        if not run.fits(best):  # more digits of memory than are counted; the bound stays
+            _Run(request, memory.inside(), bounds=False).best()
     except _OutOfTimeError:
-        board = request.board
         return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
-    if best is None:
-        return Outcome(Stop.INFEASIBLE, model_size=run.size())
-    return Outcome(Stop.COMPLETED, best.plan, run.value(best), request.board.bound, model_size=run.size())
+    messages = () if board.plan is not None else (NO_ROOM_FOR_ROUNDING,)
+    size = run.size()
+    return Outcome(
+        Stop.COMPLETED, board.plan, board.value, board.bound, model_size=size, messages=messages, checks=CHECKS
+    )
 
 
 class _Run:
-    def __init__(self, request: Request) -> None:
-        self.request, self.problem = request, request.problem
+    def __init__(self, request: Request, memory: StagingMemory, bounds: bool = True) -> None:
+        self.request, self.problem, self.memory, self.bounds = request, request.problem, memory, bounds
         self.semantics = request.options.get("semantics", "paper")
         self.flush = request.options.get("objective", "throughput") == "flush"
-        self.counted = Counted(self.problem, self.semantics, self.tick)
+        self.counted = Counted(self.problem, self.semantics, memory, self.tick)
         self.low = 0.0
         """No load of any plan is below."""
 
@@ -60,6 +72,12 @@ class _Run:
 
     def size(self) -> dict[str, int]:
         return {"downsets": len(self.counted.sets), "decisions": self.counted.decisions}
+
+    def best(self) -> Found | None:
+        return self.flushed() if self.flush else self.fastest()
+
+    def fits(self, found: Found) -> bool:
+        return self.memory.exact or not verify_stages(self.problem, found.plan, self.semantics)
 
     def value(self, found: Found) -> float:
         return found.load * (self.slots(found.stages) / self.problem.micro_batches if self.flush else 1.0)
@@ -106,7 +124,8 @@ class _Run:
 
     def _searched(self) -> Found | None:
         """By the faster program for devices that are alike."""
-        search = Search(build(self.problem, self.semantics), tick=self.tick)
+        model = replace(build(self.problem, self.semantics), memory=self.memory)
+        search = Search(model, tick=self.tick)
         answer = search.best()
         if answer is None:
             return None
@@ -119,4 +138,7 @@ class _Run:
 
     def post(self, found: Found, bound: float | None) -> None:
         """A flush only adds to the largest load, so that bounds on it hold there, too."""
-        self.request.board.post(found.plan, self.value(found), bound, nodes=self.counted.decisions, source=NAME)
+        plan = found.plan if self.fits(found) else None
+        value = None if plan is None else self.value(found)
+        bound = bound if self.bounds else None
+        self.request.board.post(plan, value, bound, nodes=self.counted.decisions, source=NAME)

@@ -29,6 +29,7 @@ from ...instances.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.referee.staged_levels import check_levels, upper_load
 from ...instances.staging import Configuration, StagingProblem
+from ...instances.staging_memory import StagingMemory, whole_memory
 from .choose import Choice, choose
 
 MAX_DOWNSETS = 300
@@ -56,14 +57,16 @@ class LeveledOptimum:
 
 
 def plan_levels(
-    problem: StagingProblem, variant: str = "precise", tick: Callable[[], None] = lambda: None
+    problem: StagingProblem, variant: str = "precise", tick: Callable[[], None] = lambda: None, inside: bool = False
 ) -> LeveledOptimum | None:
     """The best plan on the levels of the problem; None where none obeys the variant's rules.
 
-    `tick` is called now and then: it may raise to stop.
+    `tick` is called now and then: it may raise to stop. `inside`: in a memory so much smaller that what fits is sure to
+    fit, where memory takes too many digits to be counted exactly.
     """
     check_levels(problem, variant)
-    return _Hierarchy(problem, variant, tick).solve()
+    memory = whole_memory(problem, problem.devices)
+    return _Hierarchy(problem, variant, memory.inside() if inside else memory, tick).solve()
 
 
 def downsets(
@@ -90,8 +93,8 @@ def downsets(
 class _Hierarchy:
     """Tables of all levels, and the way back through them."""
 
-    def __init__(self, problem: StagingProblem, variant: str, tick: Callable[[], None]) -> None:
-        self.problem, self.variant, self.tick = problem, variant, tick
+    def __init__(self, problem: StagingProblem, variant: str, memory: StagingMemory, tick: Callable[[], None]) -> None:
+        self.problem, self.variant, self.memory, self.tick = problem, variant, memory, tick
         self.sets = downsets(problem)
         self.most = min(problem.micro_batches, problem.devices) if variant == "precise" else 0
         """The largest sum of copies."""
@@ -248,8 +251,9 @@ class _Hierarchy:
         d = stage.data_parallel
         sync = SYNC_TRIPS * (d - 1) / d / self.problem.levels[0].bandwidth
         costs = [[time + sync * way.weight_bytes for way, time in row] for row in rows]
-        memories = [[way.memory_bytes(in_flight) for way, _ in row] for row in rows]
-        return choose(costs, memories, None if self.variant == "basic" else self.problem.memory_bytes)
+        held = [self.memory.ways[v][stage.tensor_parallel] for v in self._positions(j, i)]
+        memories = [[each * in_flight + fixed for each, fixed in row] for row in held]
+        return choose(costs, memories, None if self.variant == "basic" else self.memory.limits[0])
 
     def _ways(self, j: int, i: int, t: int) -> list[list[tuple[Configuration, float]]] | None:
         """By layer the configurations of degree t, with time and border transfers; None: a layer has none."""

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 from ...instances.checks import NodeId
 from ...instances.referee.staged import TRIPS
 from ...instances.staging import Configuration
+from ...instances.staging_memory import Bytes
 from ..dp.lattice import held, sums
 from .model import PiperModel
 
 if TYPE_CHECKING:
     from .kernel import Layers
+
+HAIR = 1e-9
+
+ROUNDED = 2.0**-52
+"""Relative: what a sum over all layers may be wrong by."""
+
+NOISE = 1e-13
+"""Of the least load that a plan can have: where sums are wrong by more, they are kept in two parts."""
 
 
 def option_rows(model: PiperModel) -> list[tuple[int, int]]:
@@ -33,7 +42,7 @@ def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: i
 
     from . import kernel
 
-    problem, options = model.problem, model.options
+    options = model.options
     return kernel.Layers(
         bits=model.bits,
         option_start=options.start[[tau for tau, _ in rows]],
@@ -46,7 +55,7 @@ def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: i
         edge_start=options.edge_start,
         edge_layer=options.edge_layer,
         edge_time=options.edge_bytes,
-        memory=math.inf if problem.memory_bytes is None else problem.memory_bytes,
+        memory=model.limit,
         sync=np.array([0.0 if n < 0 else sync[n] for _, n in rows]),
         only=np.array([n for _, n in rows], dtype=np.int64),
         most=most,
@@ -56,47 +65,75 @@ def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: i
 
 
 def worst_load(layers: Layers, worst_sync: float) -> float:
-    """No stage has a greater load, on any number of replicas: all layers in one, the worst options, all edges cut."""
+    """No stage has a greater load, on any number of replicas: all layers in one, the worst options, all edges cut.
+
+    A hair more, since sums in another order round differently.
+    """
     import numpy as np
 
-    x, total = layers, 1.0
+    x, total = layers, 0.0
     gathered = np.add.reduceat(np.append(x.gather, 0.0), x.gather_start[:-1]) if len(x.time) else np.zeros(0)
     gathered[np.diff(x.gather_start) == 0] = 0.0
     cost = x.time + worst_sync * x.weight + gathered
     for v in range(x.option_start.shape[1] - 1):
         ways = [cost[row[v] : row[v + 1]].max() for row in x.option_start if row[v] < row[v + 1]]
         total += max(ways, default=0.0)
-    return float(total + x.edge_time.sum())
+    return float(total + x.edge_time.sum()) * (1 + HAIR)
 
 
 def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict[str, Any]:
     """Sums over downsets of what the fastest options take, where all options of a layer gather the same."""
     import numpy as np
 
+    from . import kernel
+
     alike = [all(_gather_alike(ways) for ways in row) for row in model.ways]
-    prefix = np.zeros((len(rows), 7, model.downsets))
+    prefix = np.zeros((len(rows), 9, model.downsets))
+    least = float(model.rest_work[0]) / model.problem.devices
+    fine = False
     for r, (tau, n) in enumerate(rows):
         if alike[tau]:
             price = 0.0 if n < 0 else float(sync[n])
-            columns = [_fastest(ways, price) for ways in model.ways[tau]]
+            pairs = zip(model.ways[tau], model.bytes[tau], strict=True)
+            columns = [_fastest(ways, amounts, price) for ways, amounts in pairs]
             for q, values in enumerate(zip(*columns, strict=True)):
                 prefix[r, q] = sums(model.bits, values)
-    return {"simple": np.array([alike[tau] for tau, _ in rows]), "prefix": prefix}
+            dearest = float(sync.max(initial=0.0))
+            for q, rest, rate in ((kernel.TIME, kernel.TIME_REST, 1.0), (kernel.WEIGHT, kernel.WEIGHT_REST, dearest)):
+                if prefix[r, q, -1] * rate * ROUNDED > NOISE * least:
+                    coarse, small = _split([column[q] for column in columns])
+                    prefix[r, q], prefix[r, rest] = sums(model.bits, coarse), sums(model.bits, small)
+                    fine = True
+    return {"simple": np.array([alike[tau] for tau, _ in rows], dtype=bool), "prefix": prefix, "fine": fine}
+
+
+def _split(values: Sequence[float]) -> tuple[Any, Any]:
+    """In two: multiples of a power of two, whose sums and differences are exact, and the small rest.
+
+    Where one layer takes 1e16 ("forbidden"), sums that hold it would otherwise have forgotten the others.
+    """
+    import numpy as np
+
+    given = np.array(values)
+    unit = 2.0 ** (math.frexp(float(given.sum()))[1] - 52)
+    coarse = np.floor(given / unit) * unit
+    return coarse, given - coarse
 
 
 def _gather_alike(ways: Sequence[Configuration]) -> bool:
     return all(way.gather_in == ways[0].gather_in and way.gather_out == ways[0].gather_out for way in ways)
 
 
-def _fastest(ways: Sequence[Configuration], price: float) -> tuple[float, ...]:
+def _fastest(ways: Sequence[Configuration], held: Sequence[Bytes], price: float) -> tuple[float, ...]:
     """In the order of the kernel's names."""
     if not ways:
         return (0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
-    best = min(ways, key=lambda way: way.time + price * way.weight_bytes)
-    least = min(way.memory_bytes(1) for way in ways)
+    place = min(range(len(ways)), key=lambda x: ways[x].time + price * ways[x].weight_bytes)
+    best, (each, fixed) = ways[place], held[place]
+    least = min(each + fixed for each, fixed in held)
     cost = best.time + price * best.weight_bytes
     several = 1.0 if len(ways) > 1 else 0.0
-    return cost, best.weight_bytes, best.memory_per_batch, best.memory_fixed, least, 0.0, several
+    return cost, best.weight_bytes, each, fixed, least, 0.0, several
 
 
 def _borders(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...instances.errors import InputError
+from ...instances.referee.staged_levels import verify_leveled
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .hierarchy import plan_levels
+from .options import NO_ROOM_FOR_ROUNDING
 
 _NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
 """The recursion over levels is defined for these alone."""
+
+
+CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 
 class _OutOfTimeError(Exception):
@@ -26,15 +31,21 @@ def plan_with_levels(request: Request) -> Outcome:
         if request.out_of_time():
             raise _OutOfTimeError
 
+    problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
     try:
-        found = plan_levels(request.problem, request.options.get("hierarchy", "precise"), tick)
+        found = plan_levels(problem, variant, tick)
+        if found is None:
+            return Outcome(Stop.INFEASIBLE, checks=CHECKS)
+        bound = found.time_per_micro_batch
+        if verify_leveled(problem, found.plan, variant):  # more digits of memory than are counted
+            found = plan_levels(problem, variant, tick, inside=True)
     except _OutOfTimeError:
-        return Outcome(Stop.TIME)
+        return Outcome(Stop.TIME, bound=bound)
     if found is None:
-        return Outcome(Stop.INFEASIBLE)
+        return Outcome(Stop.COMPLETED, bound=bound, messages=(NO_ROOM_FOR_ROUNDING,), checks=CHECKS)
     value = found.time_per_micro_batch
-    request.board.post(found.plan, value, value, source="dp-piper")
-    return Outcome(Stop.PROVEN, found.plan, value, value)
+    request.board.post(found.plan, value, bound, source="dp-piper")
+    return Outcome(Stop.PROVEN if value == bound else Stop.COMPLETED, found.plan, value, bound, checks=CHECKS)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -6,12 +6,14 @@ ideals of the reversed graph, so they come from the same enumeration as those of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, StagingProblem
+from ...instances.staging_memory import Bytes, StagingMemory, whole_memory
 from ..dp.lattice import ideal_bits, sums
 
 ROUNDING = 1e-11
@@ -26,6 +28,7 @@ class Options(NamedTuple):
     time: Any
     weight: Any
     per_batch: Any
+    """in whole units of memory, as floats: their sums are exact"""
     fixed: Any
     gather_start: Any
     """where the bytes of an option's edges begin, in the order of its layer's edges"""
@@ -46,6 +49,9 @@ class PiperModel:
     order: tuple[int, ...]
     degrees: tuple[int, ...]
     ways: tuple[tuple[tuple[Configuration, ...], ...], ...]
+    bytes: tuple[tuple[tuple[Bytes, ...], ...], ...]
+    """what each of the ways holds, in whole units"""
+    memory: StagingMemory
     options: Options
     bits: Any
     """uint64[downsets, words], by growing inclusion: 0 is empty, the last is everything"""
@@ -63,6 +69,16 @@ class PiperModel:
     @property
     def downsets(self) -> int:
         return len(self.bits)
+
+    @property
+    def limit(self) -> float:
+        """Memory of a device in whole units."""
+        limit = self.memory.limits[0]
+        return math.inf if limit is None else float(limit)
+
+    def inside(self) -> PiperModel:
+        """With a memory so much smaller that rounding cannot have made anything fit."""
+        return replace(self, memory=self.memory.inside())
 
     def sync_time(self, replicas: int) -> float:
         """Time per byte of weights, times the number of replicas: what d replicas add to d times the load."""
@@ -113,7 +129,10 @@ def _model(
     order = tuple(reversed(problem.topological_order))
     number = {i: v for v, i in enumerate(order)}
     degrees = problem.degrees
-    ways = tuple(tuple(_kept(problem, i, t, allowed) for i in order) for t in degrees)
+    memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
+    kept = [[_kept(problem, memory, i, t, allowed) for i in order] for t in degrees]
+    ways = tuple(tuple(tuple(way for way, _ in pairs) for pairs in row) for row in kept)
+    held = tuple(tuple(tuple(amounts for _, amounts in pairs) for pairs in row) for row in kept)
     work = [
         min((t * way.time for t, row in zip(degrees, ways, strict=True) for way in row[v]), default=np.inf)
         for v in range(len(order))
@@ -127,7 +146,9 @@ def _model(
         order,
         degrees,
         ways,
-        _options(problem, order, number, ways),
+        held,
+        memory,
+        _options(problem, order, number, ways, held),
         bits,
         _rest(bits, finite),
         np.array(
@@ -150,8 +171,12 @@ def _rest(bits: Any, work: list[float]) -> Any:
     return np.maximum(inside[-1] - inside - ROUNDING * inside[-1], 0.0)
 
 
-def _kept(problem: StagingProblem, i: int, degree: int, allowed: Allowed) -> tuple[Configuration, ...]:
-    return tuple(way for way in problem.layers[i].configurations.get(degree, ()) if allowed(degree, way))
+def _kept(
+    problem: StagingProblem, memory: StagingMemory, i: int, degree: int, allowed: Allowed
+) -> list[tuple[Configuration, Bytes]]:
+    ways = problem.layers[i].configurations.get(degree, ())
+    pairs = zip(ways, memory.ways[i].get(degree, ()), strict=True)
+    return [(way, amounts) for way, amounts in pairs if allowed(degree, way)]
 
 
 def _options(
@@ -159,6 +184,7 @@ def _options(
     order: tuple[int, ...],
     number: dict[int, int],
     ways: tuple[tuple[tuple[Configuration, ...], ...], ...],
+    held: tuple[tuple[tuple[Bytes, ...], ...], ...],
 ) -> Options:
     import numpy as np
 
@@ -178,6 +204,7 @@ def _options(
                 gathers.append([_gather(problem, order, way, end, incoming) for end, _, incoming in near[v]])
         starts.append([*begin, len(chosen)])
     lengths = [len(row) for row in gathers]
+    amounts = [pair for row in held for pairs in row for pair in pairs]
 
     def column(name: str) -> Any:
         return np.array([getattr(way, name) for way in chosen], dtype=float)
@@ -186,8 +213,8 @@ def _options(
         start=np.array(starts, dtype=np.int64).reshape(len(ways), len(order) + 1),
         time=column("time"),
         weight=column("weight_bytes"),
-        per_batch=column("memory_per_batch"),
-        fixed=column("memory_fixed"),
+        per_batch=np.array([each for each, _ in amounts], dtype=float),
+        fixed=np.array([fixed for _, fixed in amounts], dtype=float),
         gather_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         gather=np.array([value for row in gathers for value in row], dtype=float),
         edge_start=np.concatenate([[0], np.cumsum([len(row) for row in near])]).astype(np.int64),

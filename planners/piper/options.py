@@ -37,6 +37,8 @@ OBJECTIVE = OptionSpec(
     ("throughput", "flush"),
 )
 
+NO_ROOM_FOR_ROUNDING = "memory has more digits than are counted: what was found does not fit, by less than a hair"
+
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
 DP_OPTIONS = (*RESTRICTED_OPTIONS, OBJECTIVE, HIERARCHY, TABLE)
 EQUI_OPTIONS = (SEMANTICS,)

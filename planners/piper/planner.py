@@ -8,16 +8,17 @@ its restriction alone, so they are not reported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
+from ...instances.referee.staged import verify_stages
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from ...instances.staged_plan import StagedPlan
 from ..contract import Outcome, Request
 from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
-from .options import DP_OPTIONS, RESTRICTED_OPTIONS, TABLE
+from .options import DP_OPTIONS, NO_ROOM_FOR_ROUNDING, RESTRICTED_OPTIONS, TABLE
 from .restriction import Restriction, model_of, recomputes
 from .search import Search, TooManySumsError
 from .tables import TooManyPairsError
@@ -66,10 +67,11 @@ NO_RECOMPUTATION = PiperPlanner(
 class _Run:
     def __init__(self, planner: PiperPlanner, request: Request) -> None:
         self.planner, self.request = planner, request
-        self.steps: list[Step] | None = None
+        self.plan: StagedPlan | None = None
         self.value: float | None = None
         self.bound: float | None = None
         self.search: Search | None = None
+        self.messages: tuple[str, ...] = ()
 
     def outcome(self) -> Outcome:
         try:
@@ -97,27 +99,48 @@ class _Run:
         if answer is None:
             return Stop.INFEASIBLE if self.planner.exact else Stop.COMPLETED
         self._hear(answer[0], self.search.bound, answer[1])
+        if self.value is None or self.value > answer[0]:  # the best plan does not fit: see `StagingMemory`
+            self._again(Search(model.inside(), exact, self._tick))
         if path is not None:
             write_table(table_of(self.search), path)
         return Stop.COMPLETED
 
+    def _again(self, search: Search) -> None:
+        """In a memory in which rounding cannot make anything fit. The bound stays."""
+        answer = search.best(lambda value, _, steps: self._take(search, value, steps))
+        if answer is not None:
+            self._take(search, *answer)
+        elif self.value is None:
+            self.messages = (NO_ROOM_FOR_ROUNDING,)
+
     def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
         assert self.search is not None
-        bound_here = bound if self.planner.exact else None
-        better = self.value is None or value < self.value
-        if better:
-            self.value, self.steps = value, steps
-        self.bound = bound_here
-        plan = self.search.plan(steps) if better else None
-        self.request.board.post(plan, value, bound_here, nodes=self.search.decisions, source=self.planner.name)
+        self.bound = bound if self.planner.exact else None
+        self._take(self.search, value, steps)
+
+    def _take(self, search: Search, value: float, steps: list[Step]) -> None:
+        """Tell of what is known; the plan only where it is better and fits."""
+        plan = None
+        if self.value is None or value < self.value:
+            plan = search.plan(steps)
+            if search.model.memory.exact or not verify_stages(search.model.problem, plan, search.model.semantics):
+                self.value, self.plan = value, plan
+            else:
+                plan = None
+        self.request.board.post(plan, value, self.bound, nodes=search.decisions, source=self.planner.name)
 
     def _tick(self) -> None:
         if self.request.out_of_time():
             raise _OutOfTimeError
 
     def _answer(self, stop: Stop) -> Outcome:
-        if self.search is None or self.steps is None:
+        if self.search is None:
             return Outcome(stop)
+        knapsacks = "exact" if self.search.exact else "relaxed"
+        downsets = self.search.model.downsets
+        checks = (f"the dynamic program decided over all {downsets} downsets, with {knapsacks} knapsacks",)
+        if self.plan is None:
+            return Outcome(stop, bound=self.bound, messages=self.messages, checks=checks)
         gap = relative_gap(self.value, self.bound)
         if gap is not None and gap <= PROVEN_TOLERANCE:
             stop = Stop.PROVEN
@@ -128,5 +151,4 @@ class _Run:
             "knapsacks": self.search.tables.extras,
             "decisions": self.search.decisions,
         }
-        plan: Any = self.search.plan(self.steps)
-        return Outcome(stop, plan, self.value, self.bound, model_size=size)
+        return Outcome(stop, self.plan, self.value, self.bound, model_size=size, checks=checks)

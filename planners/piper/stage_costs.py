@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
-from ...instances.staging import Configuration, DeviceType, StagingProblem
+from ...instances.staging import Configuration, StagingProblem
+from ...instances.staging_memory import Bytes, StagingMemory
 from .choose import Choice, choose
 
 
@@ -20,17 +21,18 @@ class Shape(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """Of one layer: its ways, with time, transfers and weights."""
+    """Of one layer: its ways, with time and transfers, and what they hold."""
 
     ways: tuple[Configuration, ...]
     times: tuple[float, ...]
+    held: tuple[Bytes, ...]
 
 
 class StageCosts:
     """Loads of stages: knapsacks over their layers' configurations, each solved once."""
 
-    def __init__(self, problem: StagingProblem, semantics: str) -> None:
-        self.problem, self.semantics = problem, semantics
+    def __init__(self, problem: StagingProblem, semantics: str, memory: StagingMemory) -> None:
+        self.problem, self.semantics, self.memory = problem, semantics, memory
         self.most = min(problem.devices, problem.micro_batches)
         """The largest sum of degrees."""
         self._near: list[list[tuple[int, int]]] = [[] for _ in problem.layers]
@@ -115,27 +117,25 @@ class StageCosts:
         key = (shape, 0 if self._uniform else d, in_flight)
         if key not in self._choices:
             rows = self._of(shape)
-            self._choices[key] = None if rows is None else self._best(rows, self._kind(shape), d, in_flight)
+            self._choices[key] = None if rows is None else self._best(rows, shape.kind, d, in_flight)
         return self._choices[key]
 
-    def _best(self, rows: list[_Row], kind: DeviceType, d: int, in_flight: int) -> Choice | None:
+    def _best(self, rows: list[_Row], kind: int, d: int, in_flight: int) -> Choice | None:
         sync = self._sync(d)
         costs = [
             [time + sync * way.weight_bytes for way, time in zip(row.ways, row.times, strict=True)] for row in rows
         ]
-        memories = [[way.memory_bytes(in_flight) for way in row.ways] for row in rows]
-        return choose(costs, memories, kind.memory_bytes)
-
-    def _kind(self, shape: Shape) -> DeviceType:
-        return self.problem.types[shape.kind]
+        memories = [[each * in_flight + fixed for each, fixed in row.held] for row in rows]
+        return choose(costs, memories, self.memory.limits[kind])
 
     def _of(self, shape: Shape) -> list[_Row] | None:
         if shape not in self._rows:
-            speed = self._kind(shape).speed
+            speed = self.problem.types[shape.kind].speed
             rows = []
             for v in self._positions(shape.inside):
                 ways = tuple(self.problem.layers[v].configurations.get(shape.tensor_parallel, ()))
-                rows.append(_Row(ways, tuple(way.time / speed + self._crossing(way, v, shape.inside) for way in ways)))
+                times = tuple(way.time / speed + self._crossing(way, v, shape.inside) for way in ways)
+                rows.append(_Row(ways, times, self.memory.ways[v].get(shape.tensor_parallel, ())))
             self._rows[shape] = rows if all(row.ways for row in rows) else None
         return self._rows[shape]
 

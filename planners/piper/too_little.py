@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
+from ...instances.amounts import as_written, in_digits
 from ...instances.errors import show
-from ...instances.referee.staged import evaluate_stages
+from ...instances.referee.staged import evaluate_stages, held_bytes, ways_of
 from ...instances.staged_plan import StagedPlan
 from ...instances.staging import Layer, StagingProblem
 from ..contract import Board, Request
@@ -27,22 +29,24 @@ def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
     if memory is None or problem.extensions:
         return ()
     layer, needed = max(((layer, _least(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1])
-    if needed > memory:
-        least = f"layer {show(layer.id)} alone needs {needed:.12g} bytes of each device that it runs on"
+    if needed > as_written(memory):
+        least = f"layer {show(layer.id)} alone needs {in_digits(needed)} bytes of each device that it runs on"
         return (f"{least}; give --memory {math.ceil(needed)} or more",)
     enough = _enough(problem, options, limits) if proven else None  # a baseline may need more
     if enough is None:
         return ()
-    return (f"{enough:.12g} bytes of memory would be enough, if not the least; give --memory {math.ceil(enough)}",)
+    return (
+        f"{in_digits(enough)} bytes of memory would be enough, if not the least; give --memory {math.ceil(enough)}",
+    )
 
 
-def _least(problem: StagingProblem, layer: Layer) -> float:
+def _least(problem: StagingProblem, layer: Layer) -> Fraction:
     """What a layer takes of a device at least, with one micro-batch in flight."""
     ways = (way for t, ways in layer.configurations.items() if t <= problem.devices for way in ways)
-    return min((way.memory_bytes(1) for way in ways), default=0.0)
+    return min((way.memory_bytes(1) for way in ways), default=Fraction(0))
 
 
-def _enough(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions) -> float | None:
+def _enough(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions) -> Fraction | None:
     """The memory of the fastest plan without a limit; None where none is found in time."""
     known = {spec.name: spec.default for spec in PLANNER.options}
     semantics = options.get("semantics", "paper")
@@ -50,4 +54,8 @@ def _enough(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
     plan = PLANNER.plan(Request(free, {**known, "semantics": semantics}, limits, board=Board())).plan
     if not isinstance(plan, StagedPlan):
         return None
-    return max(cost.memory_bytes for cost in evaluate_stages(free, plan, semantics).stages)
+    costs = evaluate_stages(free, plan, semantics).stages
+    return max(
+        held_bytes(ways_of(free, stage).values(), cost.in_flight)
+        for stage, cost in zip(plan.stages, costs, strict=True)
+    )

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from ..compare.comparison import Comparison
 from ..compare.table import faults, plain_rows, profile, ratios, summary
-from ..compare.write import case_cells, state
+from ..compare.write import TOLD_OTHERWISE, case_cells, state, told_otherwise
 from .charts import Line, bars, line_chart
 from .markup import tag
 from .page import page, section, table
@@ -25,7 +25,14 @@ def comparison_page(comparison: Comparison) -> str:
     frame = comparison.table()
     if frame.empty:
         return page(title, [head])
-    return page(title, [head, *_parts(frame)])
+    return page(title, [head, *_claims(comparison), *_parts(frame)])
+
+
+def _claims(comparison: Comparison) -> list[Element]:
+    claims = told_otherwise(comparison)
+    if not claims:
+        return []
+    return [section("Claims", tag("p", None, TOLD_OTHERWISE), tag("ul", None, *(tag("li", None, c) for c in claims)))]
 
 
 def _parts(frame: pandas.DataFrame) -> list[Element]:

@@ -7,9 +7,9 @@ from xml.etree.ElementTree import Element
 
 from ...instances.errors import InputError
 from ...instances.kinds import Problem
-from ...instances.result import Moment, Result
-from ..judge import rule
-from ..referees import Rules, fits, referee_of
+from ...instances.result import Moment, Result, Stop
+from ..claims import Recomputed, check_same_problem, recompute
+from ..referees import Rules, fits
 from .charts import Line, line_chart, number
 from .gantt import gantt
 from .kinds import sections
@@ -19,12 +19,13 @@ from .timeline import timelines
 
 
 def result_page(problem: Problem, result: Result) -> str:
-    """One HTML page. The plan must be of the problem: a result about another one is refused."""
+    """One HTML page, of recomputed figures. The plan must be of the problem: a result about another one is refused."""
     _check(problem, result)
     rules = Rules.of(result.options)
     unit = problem.time_unit or ""
-    parts = [_head(problem, result, rules, unit), section("Run", facts(_run(result, unit)))]
-    if result.plan is not None and not rule(problem, result.plan, rules).violations:
+    anew = recompute(problem, result)
+    parts = [_head(problem, anew, unit), section("Run", facts(_run(anew.result, unit)))]
+    if result.plan is not None and anew.result.verified:
         parts += sections(problem, result.plan, rules)
         parts += [
             section(line.title, gantt(line, unit), name="gantt") for line in timelines(problem, result.plan, rules)
@@ -40,38 +41,39 @@ def result_page(problem: Problem, result: Result) -> str:
 
 
 def _check(problem: Problem, result: Result) -> None:
-    known = result.problem.get("hash")
-    if known != problem.hash:
-        remedy = "name the instance that was solved, on the same cluster"
-        raise InputError("problem.hash", f"is {known}, but the instance has {problem.hash}", remedy)
+    check_same_problem(problem, result)
     if result.plan is not None and not fits(problem, result.plan):
         raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
 
 
-def _head(problem: Problem, result: Result, rules: Rules, unit: str) -> Element:
+def _head(problem: Problem, anew: Recomputed, unit: str) -> Element:
     """What a reader came for: the value, how good it is proven to be, and whether the referee agrees."""
-    words = [tag("h1", None, problem.name)]
+    words, result = [tag("h1", None, problem.name)], anew.result
     if result.plan is None:
-        words.append(tag("p", {"class": "verdict no"}, f"No plan: {result.stop}"))
-        return tag("header", None, *words)
-    ruling = rule(problem, result.plan, rules)
-    if ruling.violations:
-        words.append(tag("p", {"class": "verdict no"}, f"Verified: no, {len(ruling.violations)} violations"))
-        words.append(tag("ul", None, *(tag("li", None, text) for text in ruling.violations)))
-        return tag("header", None, *words)
-    value = referee_of(problem).value(problem, result.plan, rules)
-    words.append(
-        tag("p", {"class": "verdict yes"}, f"Verified: yes. Value {value:.7g} {unit}".rstrip() + f", {_proof(result)}")
-    )
+        words.append(tag("p", {"class": "verdict no"}, f"No plan: {result.stop}{_among(result)}"))
+    elif result.objective is None:
+        words.append(tag("p", {"class": "verdict no"}, f"Verified: no, {len(result.violations)} violations"))
+        words.append(tag("ul", None, *(tag("li", None, text) for text in result.violations)))
+    else:
+        value = f"Verified: yes. Value {result.objective:.7g} {unit}".rstrip()
+        words.append(tag("p", {"class": "verdict yes"}, f"{value}, {_proof(result)}"))
+    if anew.differences:
+        words.append(tag("p", {"class": "verdict no"}, "The file claims otherwise:"))
+        words.append(tag("ul", None, *(tag("li", None, text) for text in anew.differences)))
     return tag("header", None, *words)
 
 
 def _proof(result: Result) -> str:
+    """By value and bound alone, and for which plans."""
     if result.gap is None:
         return "no bound is known"
-    if result.stop == "proven":
-        return f"proven optimal (gap {result.gap:.2g})"
-    return f"at most {100 * result.gap:.3g} % above the optimum's bound {number(result.bound or 0.0)}"
+    if result.stop == Stop.PROVEN:
+        return f"proven optimal (gap {result.gap:.2g}){_among(result)}"
+    return f"at most {100 * result.gap:.3g} % above the optimum's bound {number(result.bound or 0.0)}{_among(result)}"
+
+
+def _among(result: Result) -> str:
+    return "" if result.scope is None else f" among {result.scope}"
 
 
 def _run(result: Result, unit: str) -> list[tuple[str, object]]:
@@ -84,6 +86,9 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
         ("found", result.found),
         *((name, None if value is None else f"{value:.7g} {unit}".rstrip()) for name, value in amounts),
         ("gap", None if result.gap is None else f"{100 * result.gap:.4f} %"),
+        ("scope", result.scope),
+        ("wider", result.wider),
+        ("proof", None if result.proof is None else "; ".join(result.proof.checks)),
         ("seconds", ", ".join(f"{name} {value:.2f}" for name, value in result.seconds.items())),
         ("options", ", ".join(f"{name}={value}" for name, value in result.options.items() if value is not None)),
         ("instance hash", result.problem.get("hash")),

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.chain import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.io import load
+from pipeplan.instances.io import load, save
 from pipeplan.instances.io.staging import staging_to_json
 from pipeplan.instances.lookup import Cluster, load_instance
-from pipeplan.instances.on_cluster import staging_on
+from pipeplan.instances.on_cluster import on_cluster, staging_on
 from pipeplan.instances.quantities import levels
 from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
@@ -78,14 +79,62 @@ def test_files_and_packaged_problems_take_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-graph"])
 def test_other_kinds_of_problems_refuse_them(name: str, tmp_path: Path) -> None:
-    from pipeplan.instances.io import save
-
     with pytest.raises(UsageError, match="--levels"):
         load_instance(name, Cluster(levels=()))
     path = tmp_path / "file.json"
     save(load_instance(name, Cluster()), path)
     with pytest.raises(UsageError, match="--exact-batches is for staging problems"):
         load(path, exact_batches=True)
+
+
+EVERY_OPTION: dict[str, list[Cluster]] = {
+    "devices": [Cluster(devices=2)],
+    "cpus": [Cluster(cpus=0), Cluster(cpus=3)],
+    "memory": [Cluster(memory_bytes=5e8), Cluster(memory_bytes=math.inf)],
+    "bandwidth": [Cluster(bandwidth=1e9), Cluster(bandwidth=0.3), Cluster(bandwidth=math.inf)],
+    "batch": [Cluster(batch=16)],
+    "levels": [Cluster(levels=()), Cluster(levels=((2, 3e9), (2, 1e9)))],
+    "exact batches": [Cluster(exact_batches=True)],
+    "time unit": [Cluster(time_unit="ms"), Cluster(time_unit="us")],
+    "cpu slowdown": [Cluster(cpu_slowdown=2.0)],
+    "inference": [Cluster(training=False)],
+    "together": [Cluster(devices=2, memory_bytes=1e9, bandwidth=1e9, batch=4), Cluster(devices=2, memory_bytes=1e9)],
+}
+ONE_OF_EACH = (
+    "tiny-chain", "cpu-offload", "tiny-stages", "three-chain", "resnet18-chain", "resnet18-training-chain",
+    "golden-4", "tiny-graph",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("option", EVERY_OPTION)
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_an_option_means_the_same_for_a_packaged_problem_and_for_its_file(
+    name: str, option: str, tmp_path: Path
+) -> None:
+    """The same problem, or the same refusal."""
+    packaged = load_instance(name, Cluster())
+    path = tmp_path / "its-file.json"
+    save(packaged, path)
+    for cluster in EVERY_OPTION[option]:
+        assert asked(name, cluster) == asked(str(path), cluster)
+
+
+def asked(name: str, cluster: Cluster) -> str:
+    try:
+        return load_instance(name, cluster).hash
+    except (InputError, UsageError) as error:
+        return str(error).removeprefix(f"{name}: ")
+
+
+def test_a_rate_per_second_becomes_a_rate_per_time_unit_of_the_chain(tmp_path: Path) -> None:
+    """In decimals: 0.3 bytes per second are 3e-7 per microsecond, not 2.9999999999999997e-07."""
+    for rate, per_microsecond in ((1e9, 1000.0), (0.3, 3e-7)):
+        problem = load_instance("resnet18-chain", Cluster(bandwidth=rate))
+        assert isinstance(problem, ChainProblem)
+        assert (problem.time_unit, problem.bandwidth) == ("us", per_microsecond)
+    unknown = ChainProblem([1], [1], [0, 0], [0], gpus=1, time_unit=None)
+    with pytest.raises(UsageError, match="the chain's time_unit is null"):
+        on_cluster(unknown, Cluster(bandwidth=1.0))
 
 
 def test_levels_as_people_write_them() -> None:

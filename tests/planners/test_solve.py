@@ -53,7 +53,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Solve with a planner named `fake` that behaves as told."""
 
     def run(act: Callable[[Request], Outcome], **wishes: Any) -> Result:
-        entry = Entry("fake", "for tests", "placement", "nowhere:NOTHING", (NON_CONTIGUOUS, OBJECTIVE))
+        scope = "pipeplan.planners.scopes:placements"
+        entry = Entry("fake", "for tests", "placement", "nowhere:NOTHING", (NON_CONTIGUOUS, OBJECTIVE), scope=scope)
         monkeypatch.setattr(Entry, "load", lambda self: Fake(act))
         monkeypatch.setattr(choice, "PLANNERS", {**PLANNERS, "fake": entry})
         return solve.solve(PROBLEM, **{"planner": "fake", **wishes})

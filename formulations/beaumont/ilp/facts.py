@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ....instances.amounts import as_written
 from ....instances.chain import ChainProblem
 from ..bounds import areas, lives, lower_bound, sequential_period
-from ..decimals import FINE, decimal, unit_of
+from ..decimals import FINE, unit_of
+from ..integer_chain import whole_sizes
 
 LARGEST = 20_000
 """Numbers in natural units are kept up to here; others are scaled to a largest value of about this size."""
+
+RELAXED = 1e-5
+"""Memory beyond the limit in sizes that were scaled so: what a solver's tolerances may make of a pattern that fits."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Facts:
     weights: tuple[float, ...]
     """All copies of a layer's weights; position 0 is unused."""
     memory: float | None
+    """More than the true one by less than one unit, or by what a solver's tolerance is: no pattern is lost by it."""
     upper: float
     """No longer period needs to be considered (UB)."""
     lower: float
@@ -91,14 +96,12 @@ class Facts:
 def facts_of(problem: ChainProblem, cutoff: float | None) -> Facts:
     """Numbers for periods of at most `cutoff`."""
     longest = sequential_period(problem)
-    upper = longest if cutoff is None else min(longest, decimal(cutoff))
+    upper = longest if cutoff is None else min(longest, as_written(cutoff))
     time_unit = _time_unit(problem, longest)
     if unit_of(problem) is None:
         upper *= 1 + FINE  # integer solvers round such times up to a fine grid
-    counted = problem.memory_mode != "weights"
-    sizes = [size if counted else 0.0 for size in problem.activations]
-    weights = [problem.weight_copies * weight for weight in problem.weights]
-    size_unit = _size_unit([*sizes, *weights], problem.memory_bytes)
+    amounts, memory = _sizes(problem)
+    weights, sizes = amounts[: problem.layers], amounts[problem.layers :]
     return Facts(
         problem=problem,
         layers=problem.layers,
@@ -106,20 +109,20 @@ def facts_of(problem: ChainProblem, cutoff: float | None) -> Facts:
         gpus=min(problem.gpus, problem.layers),
         durations=(0.0, *_scaled(problem.durations, time_unit)),
         transfers=(0.0, *_scaled(problem.edge_times, time_unit)),
-        sizes=_scaled(sizes, size_unit),
-        weights=(0.0, *_scaled(weights, size_unit)),
-        memory=None if problem.memory_bytes is None else float(decimal(problem.memory_bytes) / size_unit),
+        sizes=tuple(map(float, sizes)),
+        weights=(0.0, *map(float, weights)),
+        memory=memory,
         upper=float(upper / time_unit),
-        lower=float(decimal(lower_bound(problem)) / time_unit),
+        lower=float(as_written(lower_bound(problem)) / time_unit),
         current=problem.memory_mode not in ("inputs", "weights"),
         lives=(0.0, *(float(life / time_unit) for life in lives(problem))),
-        areas=(0.0, *(float(area / time_unit / size_unit) for area in areas(problem))),
+        areas=(0.0, *(float(area / time_unit) for area in areas(problem, sizes))),
         time_unit=time_unit,
     )
 
 
 def _scaled(amounts: Sequence[float], unit: Fraction) -> tuple[float, ...]:
-    return tuple(float(decimal(amount) / unit) for amount in amounts)
+    return tuple(float(as_written(amount) / unit) for amount in amounts)
 
 
 def _time_unit(problem: ChainProblem, longest: Fraction) -> Fraction:
@@ -129,13 +132,15 @@ def _time_unit(problem: ChainProblem, longest: Fraction) -> Fraction:
     return longest / LARGEST
 
 
-def _size_unit(sizes: Sequence[float], memory: float | None) -> Fraction:
-    """The common divisor of whole sizes where the memory is a moderate multiple of it."""
-    largest = max((*sizes, memory or 0.0))
-    if not largest:
-        return Fraction(1)
-    if all(float(size).is_integer() for size in sizes):
-        divisor = math.gcd(*(int(size) for size in sizes)) or 1
-        if largest / divisor <= LARGEST:
-            return Fraction(divisor)
-    return decimal(largest) / LARGEST
+def _sizes(problem: ChainProblem) -> tuple[list[Fraction], float | None]:
+    """Weights and activations, and the memory, in units that suit a solver.
+
+    In few whole units half a unit more memory changes nothing; else all are scaled down.
+    """
+    whole = whole_sizes(problem)
+    limit = whole.limits[0]
+    largest = max((*whole.amounts, limit or 0))
+    if whole.exact and largest <= LARGEST:
+        return [Fraction(amount) for amount in whole.amounts], None if limit is None else limit + 0.5
+    unit = Fraction(largest, LARGEST)
+    return [amount / unit for amount in whole.amounts], None if limit is None else float(limit / unit) + RELAXED

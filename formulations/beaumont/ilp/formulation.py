@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ....instances.amounts import as_written
 from ....instances.chain import ChainProblem
 from ....instances.errors import UsageError
 from ....instances.pattern import PatternPlan
@@ -13,8 +14,9 @@ from ...contract import BuiltModel, Refuted, Values
 from ...registry import ALLOCATION, CHAIN_VARIANT
 from .. import bounds
 from ..checks import check_chain
-from ..decimals import FINE, decimal, grid_below, most_periods
+from ..decimals import FINE, grid_below, most_periods
 from ..given_allocation import given_allocation
+from ..no_goods import NoGoods
 from . import cuts, memory, order, period, resources, shifts, translate
 from .errata import CORRECTED, PRINTED
 from .facts import Facts, facts_of
@@ -96,14 +98,16 @@ def build(
         return None if errata else translate.encode(facts, plan)
 
     grids, loss = _grids(frame, cutoff)
+    no_goods = NoGoods(decode, encode)
     return BuiltModel(
         frame.model,
-        decode,
+        no_goods.decode,
         encode,
         grids=grids,
         grid_loss=loss,
         size={"layers": facts.layers, "gpus": facts.gpus},
         notes=(PRINTED_NOTE,) if errata else (),
+        exclude=None if errata or facts.memory is None else no_goods.exclude,
     )
 
 
@@ -127,8 +131,8 @@ def _grids(frame: Frame, cutoff: float | None) -> tuple[dict[str, float], float]
     facts, model = frame.facts, frame.model
     if facts.problem.exclusive_buffers:
         return {}, 0.0  # a pattern with exclusive buffers need not have neighbours on any grid
-    limit = None if cutoff is None else decimal(cutoff)
-    grid = grid_below(facts.problem, decimal(facts.upper) * facts.time_unit, limit)
+    limit = None if cutoff is None else as_written(cutoff)
+    grid = grid_below(facts.problem, as_written(facts.upper) * facts.time_unit, limit)
     steps = grid.steps * facts.time_unit
     if grid.exact and steps.denominator == 1:
         grid_steps, loss = float(1 / steps), float(grid.loss / grid.steps)

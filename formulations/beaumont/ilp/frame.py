@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
+from ...contract import FLOAT_ROOM
 from .errata import CORRECTED, LOCAL_TRANSFERS, SIGN, TIES, TRANSITIVITY
 from .facts import Facts
 
@@ -50,7 +51,7 @@ class Frame:
 
     def _time_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
-        lower = 0.0 if self.errata else facts.lower
+        lower = 0.0 if self.errata else facts.lower * (1 - FLOAT_ROOM)
         model.T = pyo.Var(bounds=(lower, max(facts.upper, lower)))
         model.tau = pyo.Var(
             list(self.tasks), bounds=lambda _, t: (-facts.durations[t], facts.upper - facts.durations[t])

@@ -4,7 +4,7 @@
 computes all others. `options` and `knapsack` look into one stage. `decisions` and `values` are the program itself.
 """
 
-from .arrays import Cluster, Layers, Table
+from .arrays import TIME, TIME_REST, WEIGHT, WEIGHT_REST, Cluster, Layers, Table
 from .decisions import EXACT, GREEDY, RELAXED, decide, decide_sums
 from .knapsack import exact_knapsack
 from .pairs import nested_pairs, number_rows
@@ -16,6 +16,10 @@ __all__ = [
     "EXACT",
     "GREEDY",
     "RELAXED",
+    "TIME",
+    "TIME_REST",
+    "WEIGHT",
+    "WEIGHT_REST",
     "Cluster",
     "Layers",
     "Table",

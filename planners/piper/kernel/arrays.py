@@ -38,7 +38,9 @@ class Layers(NamedTuple):
     simple: Any
     """bool[degrees]: all options of a layer gather the same, so its fastest one is the same in all stages"""
     prefix: Any
-    """float[degrees, 7, downsets], for `simple` ones: see `TIME` and the next"""
+    """float[degrees, 9, downsets], for `simple` ones: see `TIME` and the next"""
+    fine: bool
+    """Are times and weights in two parts, with a rest that counts?"""
     enter: Any
     """float[degrees, downsets]: time of the edges that a downset cuts, as the stage behind them pays it"""
     leave: Any
@@ -52,12 +54,11 @@ class Layers(NamedTuple):
     """float[degrees, edges]: what both its stages pay for an edge"""
 
 
-TIME, WEIGHT, PER_BATCH, FIXED, LEAST, MISSING, SEVERAL = range(7)
-"""Sums over downsets: what the fastest options take, the least memory of one batch, and how many layers have no option
-or several."""
+TIME, WEIGHT, PER_BATCH, FIXED, LEAST, MISSING, SEVERAL, TIME_REST, WEIGHT_REST = range(9)
+"""Sums over downsets: what the fastest options take, the least memory of one batch, how many layers have no option
+or several, and what is left of times and weights where one number is not enough for their sum.
 
-HAIR = 1e-12
-"""Relative: sums of memory in another order differ by no more; stages so near to the limit are put into the table."""
+Memory is counted in whole units, so that its sums are exact."""
 
 
 class Cluster(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import TIME, WEIGHT, Cluster, Layers, Table
+from .arrays import TIME, TIME_REST, WEIGHT, WEIGHT_REST, Cluster, Layers, Table
 from .knapsack import settle_knapsack
 from .quick import passing_tables, quick_last, stage_at
 
@@ -30,7 +30,7 @@ def decide(
     downsets, degrees, count = rest_work.shape[0], degree.shape[0], replicas.shape[0]
     most = replicas[count - 1]
     pair_source, row, tabled = t.pair_source, t.row, t.row.shape[0] > 0
-    prefix, enter, leave, octets = x.prefix, x.enter, x.leave, x.octets
+    prefix, enter, leave, octets, fine = x.prefix, x.enter, x.leave, x.octets, x.fine
     best = np.empty((devices + 1, 5), dtype=np.int64)
     choice = np.empty(x.edge_start.shape[0], dtype=np.int64)
     least = np.full(downsets, NONE, dtype=np.int64)  # devices, of the first plan in a front
@@ -47,9 +47,10 @@ def decide(
     least[0] = sparest[0] = 0
     for j in range(1, downsets):
         front_size[j] = 0
-        room = devices - int(np.ceil(rest_work[j] * per_time))
-        if room < 1:
-            continue
+        kept = np.ceil(rest_work[j] * per_time)
+        if kept >= devices:
+            continue  # before it is made a whole number, which may be too large for one
+        room = devices - int(kept)
         best[:, 0] = NONE
         upto[:] = NONE
         bytes_active = -1
@@ -65,6 +66,10 @@ def decide(
                     fastest, last, start = t.fastest[r, tau], t.last[r, tau], t.extra_start[r, tau]
                 else:
                     base = prefix[tau, TIME, j] - prefix[tau, TIME, i]
+                    if fine:
+                        base += prefix[tau, TIME_REST, j] - prefix[tau, TIME_REST, i]
+                    if base > limit * most:
+                        continue
                     d = max(1, int(np.ceil(base * per_time)))
                     if d * degree[tau] > free or upto[least[i] + d * degree[tau]] <= sparest[i] + d:
                         continue
@@ -77,6 +82,8 @@ def decide(
                     for a in range(bytes_active):
                         base -= table[tau, active[a], octets[i, active[a]]]
                     weight = prefix[tau, WEIGHT, j] - prefix[tau, WEIGHT, i] if x.only[tau] < 0 else 0.0
+                    if fine and x.only[tau] < 0:
+                        weight += prefix[tau, WEIGHT_REST, j] - prefix[tau, WEIGHT_REST, i]
                     fastest, start = last, 0
                 if base > limit * most:
                     continue

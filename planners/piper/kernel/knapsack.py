@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import HAIR, Layers, Table
+from .arrays import Layers, Table
 from .options import fastest_stage, held_layers, new_scratch, options_of
 from .steps import chains, next_step
 
 MAX_BRANCHES = 300_000
 """Of one knapsack; then it is left undecided."""
+
+CLOSER = 1e-12
+"""Relative: a choice that is no better than another by more is no better."""
 
 ALIKE = 1e-14
 """Relative: costs that differ by no more differ by rounding."""
@@ -32,7 +35,7 @@ def optimal_knapsack(x: Layers, t: Table, i: int, j: int, r: int, tau: int, y: i
     """Close the knapsack of a stage; False where that takes too many branches."""
     e = t.extra_start[r, tau] + y - t.fastest[r, tau] - 1
     while t.lower[e] < t.upper[e]:
-        budget = np.nextafter(t.upper[e] * (1 - HAIR), -np.inf)
+        budget = np.nextafter(t.upper[e] * (1 - CLOSER), -np.inf)
         answer, extra = exact_knapsack(x, i, j, tau, y, budget, choice)
         if answer < 0:
             return False

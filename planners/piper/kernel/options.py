@@ -91,9 +91,4 @@ def fastest_stage(x: Layers, held: Any, count: int, tau: int, cost: Any, scratch
     y = 0
     if fixed + per_batch <= x.memory:
         y = x.most if per_batch <= 0.0 else int(min(float(x.most), (x.memory - fixed) / per_batch))
-        # Division rounds; what counts is the sum that will be checked.
-        while y < x.most and fixed + per_batch * (y + 1) <= x.memory:
-            y += 1
-        while y > 0 and fixed + per_batch * y > x.memory:
-            y -= 1
     return base, weight, y

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .arrays import FIXED, HAIR, LEAST, MISSING, PER_BATCH, SEVERAL, Layers
+from .arrays import FIXED, LEAST, MISSING, PER_BATCH, SEVERAL, Layers
 
 
 def nested_pairs(bits: Any, room: int, pair_start: Any, pair_source: Any) -> int:
@@ -46,15 +44,9 @@ def number_rows(x: Layers, pair_start: Any, pair_source: Any, row: Any) -> int:
                     continue
                 fixed = prefix[tau, FIXED, j] - prefix[tau, FIXED, i]
                 each = prefix[tau, PER_BATCH, j] - prefix[tau, PER_BATCH, i]
-                if (fixed + each * most) * (1 + HAIR) <= memory:
+                if fixed + each * most <= memory or prefix[tau, SEVERAL, j] - prefix[tau, SEVERAL, i] < 0.5:
                     continue
-                if prefix[tau, SEVERAL, j] - prefix[tau, SEVERAL, i] > 0.5:
-                    if (prefix[tau, LEAST, j] - prefix[tau, LEAST, i]) * (1 - HAIR) <= memory:
-                        quick = False
-                        break
-                elif each <= 0.0 or (
-                    np.floor((memory * (1 + HAIR) - fixed) / each) != np.floor((memory * (1 - HAIR) - fixed) / each)
-                ):
+                if prefix[tau, LEAST, j] - prefix[tau, LEAST, i] <= memory:
                     quick = False
                     break
             if noted:

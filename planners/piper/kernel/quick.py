@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import FIXED, HAIR, MISSING, PER_BATCH, SEVERAL, TIME, WEIGHT, Layers, Table
+from .arrays import (
+    FIXED,
+    MISSING,
+    PER_BATCH,
+    SEVERAL,
+    TIME,
+    TIME_REST,
+    WEIGHT,
+    WEIGHT_REST,
+    Layers,
+    Table,
+)
 
 
 def stage_at(x: Layers, t: Table, p: int, i: int, j: int, tau: int) -> tuple[float, float, int, int, int]:
@@ -21,13 +32,18 @@ def stage_at(x: Layers, t: Table, p: int, i: int, j: int, tau: int) -> tuple[flo
     last = quick_last(x, i, j, tau)
     if last < 1:
         return np.inf, 0.0, 0, 0, 0
-    base = x.prefix[tau, TIME, j] - x.prefix[tau, TIME, i] + x.enter[tau, j] + x.leave[tau, i]
+    base = x.prefix[tau, TIME, j] - x.prefix[tau, TIME, i]
+    if x.fine:
+        base += x.prefix[tau, TIME_REST, j] - x.prefix[tau, TIME_REST, i]
+    base += x.enter[tau, j] + x.leave[tau, i]
     for e in range(x.from_layer.shape[0]):
         u, v = x.from_layer[e], x.to_layer[e]
         outside = not (x.bits[j, u >> 6] >> np.uint64(u & 63)) & np.uint64(1)
         if outside and (x.bits[i, v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
             base -= x.passing[tau, e]
     weight = x.prefix[tau, WEIGHT, j] - x.prefix[tau, WEIGHT, i] if x.only[tau] < 0 else 0.0
+    if x.fine and x.only[tau] < 0:
+        weight += x.prefix[tau, WEIGHT_REST, j] - x.prefix[tau, WEIGHT_REST, i]
     return base, weight, last, last, 0
 
 
@@ -37,11 +53,11 @@ def quick_last(x: Layers, i: int, j: int, tau: int) -> int:
     if sums[MISSING, j] - sums[MISSING, i] > 0.5:
         return 0
     fixed, each = sums[FIXED, j] - sums[FIXED, i], sums[PER_BATCH, j] - sums[PER_BATCH, i]
-    if (fixed + each * x.most) * (1 + HAIR) <= x.memory:
+    if fixed + each * x.most <= x.memory:
         return x.most
-    if sums[SEVERAL, j] - sums[SEVERAL, i] > 0.5:
+    if sums[SEVERAL, j] - sums[SEVERAL, i] > 0.5 or fixed + each > x.memory:
         return 0
-    return max(0, int(np.floor((x.memory * (1 - HAIR) - fixed) / each)))
+    return int((x.memory - fixed) / each)
 
 
 def passing_tables(x: Layers, j: int, table: Any, active: Any) -> int:

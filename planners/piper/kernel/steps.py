@@ -9,9 +9,6 @@ import numpy as np
 from .arrays import Layers
 from .options import Scratch
 
-IGNORED_DROP = 1e-9
-"""Bytes: the published greedy takes no option that saves less."""
-
 
 def greedy_knapsack(
     x: Layers, held: Any, count: int, tau: int, cost: Any, y: int, scratch: Scratch
@@ -74,7 +71,7 @@ def next_step(x: Layers, v: int, here: int, tau: int, cost: Any, y: int) -> tupl
     memory_here = x.per_batch[here] * y + x.fixed[here]
     for o in range(x.option_start[tau, v], x.option_start[tau, v + 1]):
         saved = memory_here - (x.per_batch[o] * y + x.fixed[o])
-        if saved > IGNORED_DROP:
+        if saved > 0.0:
             more = max(0.0, cost[o] - cost[here])
             steep = np.inf if more <= 0.0 else saved / more
             if steep > best_ratio or (steep == best_ratio and saved > best_drop):

@@ -75,7 +75,7 @@ def test_what_a_chain_has_not_cannot_be_overridden(tmp_path: Path) -> None:
         load(path, cpus=1)
     with pytest.raises(UsageError, match="--inference is for PipeDream profiles"):
         load(path, training=False)
-    with pytest.raises(UsageError, match="bytes per second, but the file's time_unit is null"):
+    with pytest.raises(UsageError, match="bytes per second, but the chain's time_unit is null"):
         load(path, bandwidth=1)
 
 

@@ -151,19 +151,35 @@ def test_tasks_that_take_no_time_need_no_gpu_and_hold_nothing_while_they_run() -
 def test_times_from_a_solver_may_miss_each_other_by_a_rounding() -> None:
     shaken = random.Random(1)
     for _ in range(20):
-        noisy = [tuple(time / 3 + shaken.uniform(-1e-8, 1e-8) for time in row) for row in ONE_BATCH.starts]
-        moved = {edge: time / 3 + shaken.uniform(-1e-8, 1e-8) for edge, time in ONE_BATCH.transfers[0].items()}
+        noisy = [tuple(time / 3 + shaken.uniform(-3e-10, 3e-10) for time in row) for row in ONE_BATCH.starts]
+        moved = {edge: time / 3 + shaken.uniform(-3e-10, 3e-10) for edge, time in ONE_BATCH.transfers[0].items()}
         thirds = FIGURE_5.replace(forward=[1 / 3, 2 / 3, 1 / 3], backward=[1 / 3, 2 / 3, 1 / 3])
         plan = PatternPlan(5 / 3, (0, 1, 0), tuple(noisy), (moved,))
         assert verify_pattern(thirds, plan) == ()
         assert evaluate_pattern(thirds, plan).peak_bytes == 6
 
 
-def test_whole_numbers_are_judged_exactly() -> None:
-    """A millionth of the period would be forgiven to rounded times; here it is an overlap."""
-    problem = ChainProblem([10**6], [10**6], [0, 0], [0], gpus=1)
-    assert rules(problem, PatternPlan(2 * 10**6, (0,), ((0, 10**6),), ({},))) == []
-    assert rules(problem, PatternPlan(2 * 10**6 - 1, (0,), ((0, 10**6),), ({},))) == ["exclusive-gpu"]
+@pytest.mark.parametrize("exponent", range(-9, 4))
+def test_decimals_of_few_digits_are_judged_exactly_in_every_unit(exponent: int) -> None:
+    """Less than a milliardth of the period would be forgiven to rounded times; here it is an overlap."""
+
+    def amount(count: int) -> float:
+        return float(f"{count}e{exponent}")
+
+    problem = ChainProblem([amount(10**9)], [amount(10**9)], [0, 0], [0], gpus=1)
+    assert rules(problem, PatternPlan(amount(2 * 10**9), (0,), ((0, amount(10**9)),), ({},))) == []
+    assert rules(problem, PatternPlan(amount(2 * 10**9 - 1), (0,), ((0, amount(10**9)),), ({},))) == ["exclusive-gpu"]
+
+
+@pytest.mark.parametrize("factor", ["1e-9", "1e-6", "1e-3", "1", "1e6", "1e9", "1e12"])
+def test_rounded_times_are_judged_alike_in_every_unit(factor: str) -> None:
+    """Thirds have no decimals: their last digits differ by a rounding, whatever the unit."""
+    unit = Fraction(factor)
+    third, two_thirds = float(unit / 3), float(unit * 2 / 3)
+    problem = ChainProblem([third], [third], [0, 0], [0], gpus=1)
+    assert rules(problem, PatternPlan(two_thirds, (0,), ((0, third),), ({},))) == []
+    early = float(unit / 3 * (1 - Fraction(1, 10**7)))
+    assert rules(problem, PatternPlan(two_thirds, (0,), ((0, early),), ({},))) == ["exclusive-gpu", "precedence"]
 
 
 def test_fractions_are_exact() -> None:
@@ -172,11 +188,22 @@ def test_fractions_are_exact() -> None:
     assert verify_pattern(problem, PatternPlan(2 + third, (0,), ((third, 1 + third),), ({},))) == ()
 
 
-def test_memory_in_whole_bytes_is_exact_and_other_sizes_have_a_rounding() -> None:
+def test_memory_fits_where_the_sum_of_the_written_decimals_does() -> None:
     plan = PatternPlan(2, (0,), ((0, 1),), ({},))
     big = ChainProblem([1], [1], [2**40, 0], [0], gpus=1, memory_bytes=2**40 - 1, memory_mode="inputs")
     assert rules(big, plan) == ["memory"]
-    assert rules(big.replace(activations=[0.1 + 0.2, 0], memory_bytes=0.3), plan) == []
+    tenths = big.replace(activations=[0.1, 0], weights=[0.1], weight_copies=2, memory_bytes=0.3)
+    assert rules(tenths, plan) == []
+    assert rules(tenths.replace(activations=[0.10000000000000002, 0]), plan) == ["memory"]
+    assert rules(tenths.replace(memory_bytes=0.3 - 2**-54), plan) == ["memory"]
+
+
+def test_a_message_on_memory_has_all_digits_that_tell_the_two_apart() -> None:
+    plan = PatternPlan(2, (0,), ((0, 1),), ({},))
+    problem = ChainProblem([1], [1], [1e9, 0], [0.5], gpus=1, memory_bytes=1e9 + 1, memory_mode="inputs")
+    (violation,) = verify_pattern(problem, plan)
+    assert "holds 1000000001.5 bytes" in violation.message
+    assert "0.5 more than its memory of 1000000001 bytes" in violation.message
 
 
 # ---- memory by another method ------------------------------------------------------------------------

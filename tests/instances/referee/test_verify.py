@@ -8,7 +8,7 @@ import pytest
 
 from pipeplan.instances.placement import Node, PlacementProblem
 from pipeplan.instances.plan import Device, DeviceType, PlacementPlan
-from pipeplan.instances.referee import MEMORY_TOLERANCE, Violation, verify
+from pipeplan.instances.referee import Violation, verify
 
 PROBLEM = PlacementProblem(
     nodes=(
@@ -114,15 +114,27 @@ def test_a_cpu_has_no_memory_limit() -> None:
     assert said(split((), (), ("a", "b", "c", 4))) == []
 
 
-def test_memory_may_be_exceeded_by_rounding_only() -> None:
-    """A full device is fine, and so is what the tolerance covers, but not twice the tolerance."""
-    plan = split((), ("a", "b", "c"), (4,))
-    for limit, rules in (
-        (150.0, []),
-        (150 / (1 + MEMORY_TOLERANCE / 2), []),
-        (150 / (1 + 2 * MEMORY_TOLERANCE), ["memory"]),
-    ):
-        assert [rule for rule, _ in said(plan, PROBLEM.replace(memory_bytes=limit))] == rules
+@pytest.mark.parametrize(
+    ("sizes", "memory", "message"),
+    [
+        ((0.1, 0.2), 0.3, None),
+        ((0.1, 0.2), 0.2999999999999999, "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999"),
+        ((2**33, 2**33), 2**34, None),
+        ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
+        ((1e9, 1.5), 1000000001.4, "1000000001.5 bytes, 0.1 more than its memory of 1000000001.4"),
+        ((1 / 3, 1 / 3, 1 / 3), 1, None),
+        ((2 / 3, 1 / 3), 0.9999999999999999, None),
+    ],
+)
+def test_what_fits_is_decided_on_decimals_as_written(
+    sizes: tuple[float, ...], memory: float, message: str | None
+) -> None:
+    """Sums are exact and there is no tolerance; a message shows all digits."""
+    nodes = tuple(Node(i, 1.0, 1.0, size_bytes=size) for i, size in enumerate(sizes))
+    problem = PlacementProblem(nodes, (), 1, 1, memory)
+    plan = PlacementPlan.from_assignment(problem, dict.fromkeys(range(len(sizes)), 0))
+    expected = [] if message is None else [("memory", f"Device 'acc0' holds {message} bytes.")]
+    assert said(plan, problem) == expected
 
 
 def test_a_memory_of_nothing_takes_nothing() -> None:

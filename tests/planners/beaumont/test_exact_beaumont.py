@@ -189,7 +189,7 @@ def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
     assert refused.warm_start.outcome == Warmth.REJECTED
 
 
-def test_a_plan_of_several_batches_is_no_start() -> None:
+def test_a_plan_of_several_batches_is_outside_the_proof() -> None:
     known = theory.figure_5().problem
     best = answer(known).plan
     assert best is not None
@@ -201,7 +201,7 @@ def test_a_plan_of_several_batches_is_no_start() -> None:
     )
     assert verify_pattern(known, twice) == ()
     result = solve(known, planner="exact-beaumont", warm_start=twice)
-    assert result.warm_start.outcome == Warmth.REJECTED
+    assert result.warm_start.outcome == Warmth.OUTSIDE
     assert result.objective == 5
 
 

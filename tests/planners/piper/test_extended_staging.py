@@ -16,6 +16,7 @@ from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.referee.staged import evaluate_stages
 from pipeplan.instances.staged_plan import StagedPlan
 from pipeplan.instances.staging import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan.instances.staging_memory import whole_memory
 from pipeplan.planners.piper.counted import Counted
 
 FLUSH = {"objective": "flush"}
@@ -205,7 +206,7 @@ def test_others_refuse_types_and_flushes_in_one_sentence(method: dict[str, str])
 def test_decisions_are_monotone(seed: int) -> None:
     """What is possible stays so with a greater limit or more stages."""
     problem = random_staging(seed, layers=(3, 5), exact_batches=False)
-    counted = Counted(problem, "paper")
+    counted = Counted(problem, "paper", whole_memory(problem, problem.devices))
     answers = [[counted.decide(limit, n) is not None for n in (1, 2, 3)] for limit in (4.0, 8.0, 16.0, 64.0)]
     assert answers == sorted(answers)
     assert all(row == sorted(row) for row in answers)

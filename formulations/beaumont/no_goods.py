@@ -1,0 +1,51 @@
+"""Rows that cut off patterns whose memory the referee refused: what decides the memory must differ.
+
+Allocation, orders and shifts decide the memory of a pattern (Lemma 10), and a larger shift never takes less. So no
+valid pattern has the same allocation and the same orders with shifts that are all at least as large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..contract import ExtraRow, Values
+
+DECIDING = ("Z", "on", "w", "ended", "far")
+"""Variables of the models for allocation and orders: any change counts."""
+SHIFTS = ("v", "v2", "u", "u2")
+"""Only a smaller shift counts."""
+
+
+class NoGoods:
+    """Remembers which values of the model each decoded plan came from: the plan itself has other forms as well."""
+
+    def __init__(self, decode: Callable[[Values], Any], encode: Callable[[Any], Values | None]) -> None:
+        self._decode, self._encode = decode, encode
+        self._decoded: dict[Any, list[Values]] = {}
+
+    def decode(self, values: Values) -> Any:
+        plan = self._decode(values)
+        self._decoded.setdefault(_key(plan), []).append(values)
+        return plan
+
+    def exclude(self, plan: Any) -> Sequence[ExtraRow]:
+        forms = [*self._decoded.get(_key(plan), ()), self._encode(plan)]
+        return [no_good(values) for values in forms if values is not None]
+
+
+def no_good(values: Values) -> ExtraRow:
+    """At least one variable differs from these values."""
+    coefficients: dict[str, float] = {}
+    for name, value in values.items():
+        family = name.partition("[")[0]
+        if family in DECIDING:
+            coefficients[name] = -1.0 if value > 0.5 else 1.0
+        elif family in SHIFTS and value > 0.5:
+            coefficients[name] = -1.0
+    return ExtraRow(coefficients, 1.0 - sum(sign < 0 for sign in coefficients.values()), math.inf)
+
+
+def _key(plan: Any) -> Any:
+    return plan.period, plan.allocation, plan.starts

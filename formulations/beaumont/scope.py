@@ -1,0 +1,54 @@
+"""For which patterns the proofs about a chain hold: so many batches per period, any allocation or a given one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ...instances.chain import ChainProblem
+from ...instances.pattern import PatternPlan
+from ..family import Family, Outside
+
+MOST_BATCHES = 16
+"""Per period, that `cp-beaumont` takes."""
+
+PRINTED = Family("the paper's program as printed, whose plans are not those of the problem", "--variant corrected")
+
+
+def family(problem: ChainProblem, options: Mapping[str, Any]) -> Family:
+    """Without a memory limit no number of batches per period beats one batch: the loads decide."""
+    if options.get("variant") == "printed":
+        return PRINTED
+    given = options.get("allocation") is not None
+    of = " of the given allocation" if given else ""
+    free = "no --allocation" if given else None
+    if loads_decide(problem):
+        return Family(f"all periodic patterns{of}", free)
+    batches = options.get("batches_per_period", 1)
+    scope = f"patterns of {_counted(batches)} per period{of}"
+    wider = [free, _asking(problem, 2 * batches)]
+
+    def outside(plan: PatternPlan) -> Outside | None:
+        """A pattern repeated is one of more batches per period."""
+        own = plan.batches_per_period
+        if batches % own == 0:
+            return None
+        return Outside(f"{_counted(own)} per period", _asking(problem, math.lcm(own, batches)))
+
+    return Family(scope, " or ".join(filter(None, wider)) or None, outside)
+
+
+def loads_decide(problem: ChainProblem) -> bool:
+    """Does every allocation reach its largest load?"""
+    return problem.memory_bytes is None and not problem.exclusive_buffers
+
+
+def _counted(batches: int) -> str:
+    return "one batch" if batches == 1 else f"{batches} batches"
+
+
+def _asking(problem: ChainProblem, batches: int) -> str | None:
+    if batches > MOST_BATCHES or problem.exclusive_buffers:
+        return None
+    return f"--formulation cp-beaumont --batches-per-period {batches}"

@@ -1,0 +1,47 @@
+"""The plans among which a method proves its answer: every bound holds for a family, and says for which.
+
+A method that proves bounds names such a function of problem and options in its line of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Why a plan is none of a family."""
+
+    why: str
+    """What it has and the family has not, after "it has"."""
+    asks: str | None = None
+    """Options of a command whose family has it; None: no method has."""
+
+
+def _covers_all(plan: Any) -> Outside | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Which plans a method's bound speaks of."""
+
+    scope: str
+    """In a short phrase: no plan of these is better than the bound."""
+    wider: str | None = None
+    """Options of a command that asks for more plans than these; None: no method does."""
+    outside: Callable[[Any], Outside | None] = _covers_all
+    """Of a plan that the referee accepts by the method's rules: None where it is one of the family."""
+
+
+Describe = Callable[[Any, Mapping[str, Any]], Family]
+"""From a problem and the method's options to its family."""
+
+PLACEMENTS: Mapping[str, str] = {
+    "none": "all placements",
+    "device": "plans whose devices are each contiguous",
+    "chain": "contiguous plans: a chain of stages",
+}
+"""By the referee's notion of contiguity, which is all that tells these families apart."""

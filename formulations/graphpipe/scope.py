@@ -1,0 +1,100 @@
+"""For which stage graphs the proofs hold: which stages, micro-batches, numbers of devices and groups of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.stage_graph import GraphStage, StageGraphPlan
+from ..family import Family, Outside
+from .families import stage_sets
+from .schedules import degrees, sizes, useful_groups
+
+_STAGES = {"series-parallel": "stages of the decomposition", "convex": "any convex stages"}
+_DEVICES = {"divisors": "", "pow2": ", on powers of two of devices", "none": ", on one device each"}
+
+
+def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
+    """Of `cp-graphpipe`."""
+    mixed, which = bool(options.get("mixed_micro_batches")), options["family"]
+    k = f" and k up to {options.get('k', 1)}" if _groups_count(problem, options) else ""
+    scope = f"stage graphs of {_STAGES[which]}, {micro_batches(options)}{k}{devices(options)}"
+    wider = ["--family convex" if which != "convex" else None, *freer(options, mixable=True)]
+    if mixed and k:
+        wider.append(f"--k {2 * options.get('k', 1)}")
+
+    def outside(plan: StageGraphPlan) -> Outside | None:
+        found = (_sizes(problem, options, plan), _stages(problem, options, plan))
+        return next((reason for reason in found if reason is not None), None)
+
+    return Family(scope, " ".join(filter(None, wider)) or None, outside)
+
+
+def micro_batches(options: Mapping[str, Any]) -> str:
+    """Which micro-batches the stages may have."""
+    size = options.get("micro_batch")
+    if size is not None:
+        return f"micro-batches of {_samples(size)}"
+    if options.get("mixed_micro_batches"):
+        return "micro-batches of any powers of two"
+    return "one micro-batch size for all, a power of two"
+
+
+def devices(options: Mapping[str, Any]) -> str:
+    """Which numbers of devices they may have, where not all that the referee accepts."""
+    return _DEVICES[options.get("degrees", "divisors")]
+
+
+def freer(options: Mapping[str, Any], mixable: bool) -> list[str]:
+    """Options that allow more micro-batches and numbers of devices."""
+    found = []
+    if options.get("micro_batch") is not None:
+        found.append("without --micro-batch")
+    elif mixable and not options.get("mixed_micro_batches"):
+        found.append("--mixed-micro-batches")
+    if options.get("degrees", "divisors") != "divisors":
+        found.append("--degrees divisors")
+    return found
+
+
+def _samples(number: int) -> str:
+    return "1 sample" if number == 1 else f"{number} samples"
+
+
+def _groups_count(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> bool:
+    """Can groups of several micro-batches help at all? See `useful_groups`."""
+    return bool(options.get("mixed_micro_batches")) and problem.memory_bytes is not None
+
+
+def _sizes(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: StageGraphPlan) -> Outside | None:
+    used, allowed = sorted({stage.micro_batch for stage in plan.stages}), sizes(problem, options)
+    other = [size for size in used if size not in allowed]
+    if len(used) > 1 and not options.get("mixed_micro_batches"):
+        return Outside("micro-batches of several sizes", "--mixed-micro-batches" if _powers(used) else None)
+    if other:
+        return Outside(f"micro-batches of {_samples(other[0])}", None if len(used) > 1 else f"--micro-batch {used[0]}")
+    return None
+
+
+def _powers(used: Sequence[int]) -> bool:
+    return all(size.bit_count() == 1 for size in used)
+
+
+def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: StageGraphPlan) -> Outside | None:
+    groups = useful_groups(sizes(problem, options), options.get("k", 1))
+    sets = None if options["family"] == "convex" else set(stage_sets(problem, options["family"]))
+    for stage in plan.stages:
+        if stage.devices not in degrees(problem, stage.micro_batch, options["degrees"]):
+            return Outside(f"a stage on {stage.devices} devices", "--degrees divisors")
+        k = _needed_k(stage, max(groups))
+        if _groups_count(problem, options) and k not in groups[stage.micro_batch]:
+            return Outside(f"k = {stage.k}", f"--k {stage.k}" if k.bit_count() == 1 else None)
+        if sets is not None and sum(1 << problem.index_of[node] for node in stage.nodes) not in sets:
+            return Outside("a stage that is none of the decomposition", "--family convex")
+    return None
+
+
+def _needed_k(stage: GraphStage, largest_size: int) -> int:
+    """Groups of more samples than the largest micro-batch save no memory."""
+    return min(stage.k, max(1, largest_size // stage.micro_batch))

@@ -1,0 +1,61 @@
+"""Memory in models of placements: rows for solvers in floats, and rows that cut off what such rows let through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..instances.amounts import exact_sum, fits
+from ..instances.placement import PlacementProblem
+from ..instances.plan import PlacementPlan
+from ..instances.referee import overfull
+from .contract import ExtraRow
+
+TOLERANCE = 1e-6
+"""Of a row whose limit is 1: what solvers in floats may overlook, in either direction."""
+
+
+def memory_row(held: Iterable[tuple[float, Any]], memory: float) -> Any:
+    """Sizes times variables are at most the memory, relaxed by what a solver in floats may overlook.
+
+    So it never calls a plan impossible that fits to the last byte. What it lets through, the referee refuses.
+    """
+    unit = memory or 1.0
+    return sum(size / unit * variable for size, variable in held if size) <= memory / unit + TOLERANCE
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """No accelerator can hold more than `most` of these things."""
+
+    things: tuple[int, ...]
+    most: int
+
+
+def covers(problem: PlacementProblem, members: Sequence[Sequence[int]], plan: PlacementPlan) -> Iterator[Cover]:
+    """One for each accelerator of the plan whose memory is exceeded; `members`: the nodes of each thing.
+
+    Of what is there, the largest things until the memory is exceeded: one of them must go. Things that are at least
+    as large as all of these may stand in for any of them.
+    """
+    sizes = [exact_sum(problem.nodes[i].size_bytes for i in nodes) for nodes in members]
+    for device, limit in overfull(problem, plan):
+        here = {problem.index[node_id] for node_id in device.nodes}
+        chosen: list[int] = []
+        for thing in sorted((t for t, nodes in enumerate(members) if here & set(nodes)), key=lambda t: -sizes[t]):
+            chosen.append(thing)
+            if not fits((sizes[t] for t in chosen), limit):
+                break
+        largest = sizes[chosen[0]]
+        others = (t for t in range(len(members)) if t not in chosen and sizes[t] >= largest)
+        yield Cover((*chosen, *others), len(chosen) - 1)
+
+
+def at_most(names: Sequence[str], most: int, unless: str | None = None) -> ExtraRow:
+    """At most so many of these binary columns are 1, unless another one is."""
+    coefficients = dict.fromkeys(names, 1.0)
+    if unless is not None:
+        coefficients[unless] = float(most - len(names))
+    return ExtraRow(coefficients, -math.inf, most)

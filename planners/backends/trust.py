@@ -1,0 +1,68 @@
+"""What a solver's word is worth, and on what conditions it is taken for a proof: the one place that says so.
+
+| backend | computes in | a bound, or "no plan below the cut-off", is taken |
+| --- | --- | --- |
+| cp-sat | whole numbers | as it is: the model is scaled exactly, or rounded so that no plan is lost |
+| highs, scip, gurobi, cplex, xpress, cbc, glpk | floats | with margins, after a second opinion |
+
+Float solvers get every model in units of its own magnitude (`units`), and with room around its cut-off and its
+bounds (`FLOAT_ROOM`). Of what they tell, only the part is used that their tolerances cannot have eaten: bounds
+are lowered by `BOUND_MARGIN`, and what was refuted counts for the cut-off without the room.
+
+Solvers have faults as well, in presolve above all (on models of ours, about one false optimum in a thousand runs on
+badly scaled numbers). So an answer of a float solver that would end the search is asked again: of CP-SAT on exact whole
+numbers where it takes the model, else of another float solver, for a while that depends on how long the first answer
+took. The second answer confirms the first, or refutes it by a plan (the first solver is left out from then on, and its
+bounds with it), or does not come in time: then the first stands on its margins alone, and the result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...formulations.contract import FLOAT_ROOM
+from .registry import BACKENDS
+
+BOUND_MARGIN = 1e-7
+"""Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load."""
+
+SECOND_OPINION_S = 3.0
+"""What a second opinion may cost at least..."""
+
+SECOND_OPINION_SHARE = 0.1
+"""... and as a share of the time that the first answer took."""
+
+
+def is_exact(backend: str) -> bool:
+    """Does it compute in whole numbers, so that its proofs hold as they are?"""
+    return BACKENDS[backend].capabilities.exact
+
+
+def cutoff_for(backend: str, cutoff: float | None) -> float | None:
+    """What the model of this backend is cut off at, where plans of up to `cutoff` are asked for."""
+    return cutoff if cutoff is None or is_exact(backend) else cutoff + FLOAT_ROOM * abs(cutoff)
+
+
+def safe_bound(backend: str, bound: float) -> float:
+    return bound if is_exact(backend) else bound - BOUND_MARGIN * abs(bound)
+
+
+def second_opinions(first: str) -> tuple[str, ...]:
+    """Whom to ask after a float solver, the best first."""
+    return tuple(_installed(name for name in ("cp-sat", "scip", "highs") if name != first))
+
+
+def second_opinion_seconds(first_took_s: float) -> float:
+    return max(SECOND_OPINION_S, SECOND_OPINION_SHARE * first_took_s)
+
+
+def evidence(solver: str, what: str) -> str:
+    """One line of a proof: who says what, on which numbers."""
+    title = BACKENDS[solver].title
+    if is_exact(solver):
+        return f"{title} {what}, in exact whole numbers"
+    return f"{title} {what}, in floating point with margins for its tolerances"
+
+
+def _installed(names: Iterable[str]) -> Iterable[str]:
+    return (name for name in names if BACKENDS[name].available())

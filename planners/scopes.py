@@ -1,0 +1,36 @@
+"""For which plans the bounds of planners hold that are no formulation; `planners/registry.py` names them by address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..formulations.family import PLACEMENTS, Family
+from ..formulations.graphpipe.scope import devices, freer, micro_batches
+from ..instances.graph_pipeline import GraphPipelineProblem
+from ..instances.placement import PlacementProblem
+from .rules import Rules
+
+
+def placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """Of brute force, which tries the plans that the rules allow."""
+    contiguity = Rules.of(options).contiguity
+    return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
+
+
+def all_placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """Of heuristics, whose bounds are those of the work alone."""
+    return Family(PLACEMENTS["none"])
+
+
+def chains_of_stages(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+    """Of the dynamic program over ideals."""
+    levels = " on each level" if len(problem.levels) > 1 else ""
+    wider = None if problem.extensions else "--formulation ip-tarnawski --non-contiguous"
+    return Family(PLACEMENTS["chain"] + levels, wider)
+
+
+def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
+    """Of the planners of stage graphs, whose bound holds for all of them: see `graphpipe/bounds.py`."""
+    wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
+    return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)
