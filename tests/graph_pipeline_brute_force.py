@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache, partial
 from itertools import combinations, product
 
 from pipeplan.instances.amounts import as_written, fits
@@ -202,6 +203,7 @@ def all_plans(
     degrees: str = "divisors",
 ) -> Iterator[StageGraphPlan]:
     """Every stage graph with these schedules (b, k) that fits the memory; `mixed`: stages may differ in b."""
+    has_room = cache(partial(stage_fits, problem))
     for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
         height = heights(problem, stages) if len(stages) <= problem.devices else None
         if height is None:
@@ -213,7 +215,7 @@ def all_plans(
             for shares in compositions(problem.devices, len(stages)):
                 facts = list(zip(stages, chosen, held, shares, strict=True))
                 if all(splits(b, d, degrees) for _, (b, _), _, d in facts) and all(
-                    stage_fits(problem, stage, samples, d) for stage, _, samples, d in facts
+                    has_room(stage, samples, d) for stage, _, samples, d in facts
                 ):
                     yield _plan(problem, facts)
 
@@ -228,14 +230,19 @@ def _plan(problem: GraphPipelineProblem, facts: list[tuple[Stage, tuple[int, int
     return StageGraphPlan(tuple(stages), tuple(sorted(edges)))
 
 
-def slowest_stage(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
-    """The largest time per sample."""
+def slowest_stage(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, time: Callable[[Stage, int, int], float] | None = None
+) -> float:
+    """The largest time per sample; `time`: of a stage, where it is known already."""
+    time = time or partial(stage_time, problem)
     sets = [frozenset(problem.index_of[node] for node in stage.nodes) for stage in plan.stages]
-    return max(stage_time(problem, s, x.micro_batch, x.devices) for s, x in zip(sets, plan.stages, strict=True))
+    return max(time(s, x.micro_batch, x.devices) for s, x in zip(sets, plan.stages, strict=True))
 
 
 def best_mixed_time(
     problem: GraphPipelineProblem, schedules: list[tuple[int, int]], family: set[Stage]
 ) -> float | None:
     """As `best_time`, with any of the schedules (b, k) for each stage."""
-    return min((slowest_stage(problem, plan) for plan in all_plans(problem, schedules, family)), default=None)
+    time = cache(partial(stage_time, problem))
+    plans = all_plans(problem, schedules, family)
+    return min((slowest_stage(problem, plan, time) for plan in plans), default=None)
