@@ -25,7 +25,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The root first, since the folder of tests has one of our package's name; new processes inherit this path.
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
 from nasty import KINDS, nasty, scaled
 from truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
