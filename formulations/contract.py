@@ -75,7 +75,7 @@ class BuiltModel:
     size: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """What a reader of the result should know about this model."""
-    exclude: Callable[[Plan], Sequence[ExtraRow]] | None = None
+    exclude: Callable[[Any], Sequence[ExtraRow]] | None = None
     """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
     none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""
 
