@@ -145,7 +145,9 @@ class _Search:
     def _peak(self, gpu: int) -> Fraction:
         problem = self.problem
         copies = Fraction(str(problem.weight_copies))
-        weights = [copies * Fraction(str(w)) for w, at in zip(problem.weights, self.allocation, strict=True) if at == gpu]
+        weights = [
+            copies * Fraction(str(w)) for w, at in zip(problem.weights, self.allocation, strict=True) if at == gpu
+        ]
         total = sum(weights, Fraction(0))
         if problem.memory_mode == "weights":
             return total
