@@ -209,7 +209,9 @@ def bounded(request: Request, outcome: Outcome) -> Outcome:
     """With the bound for all plans, of other families and planners as well."""
     bound = lower_bound(request.problem, request.options, quick=request.out_of_time())
     request.board.post(bound=bound)
-    return replace(outcome, bound=bound, checks=("work and paths of the graph take no less, proven apart from the search",))
+    return replace(
+        outcome, bound=bound, checks=("work and paths of the graph take no less, proven apart from the search",)
+    )
 
 
 def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:

@@ -119,7 +119,9 @@ class _Run:
         if self.search is None:
             return Outcome(stop)
         knapsacks = "exact" if self.search.exact else "relaxed"
-        checks = (f"the dynamic program decided over all {self.search.model.downsets} downsets, with {knapsacks} knapsacks",)
+        checks = (
+            f"the dynamic program decided over all {self.search.model.downsets} downsets, with {knapsacks} knapsacks",
+        )
         if self.steps is None:
             return Outcome(stop, checks=checks)
         gap = relative_gap(self.value, self.bound)

@@ -24,7 +24,8 @@ from pipeplan.instances.plan import PlacementPlan
 from pipeplan.instances.referee import evaluate_pattern, verify_pattern
 from pipeplan.instances.result import Found, Proof, Result, Stop, Warmth
 from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
-from pipeplan.planners import choice, solve as solving
+from pipeplan.planners import choice
+from pipeplan.planners import solve as solving
 from pipeplan.planners.choice import choose
 from pipeplan.planners.judge import NO_FAMILY, RECOMPUTED
 from pipeplan.planners.registry import PLANNERS
@@ -217,7 +218,9 @@ def _why(problem: GraphPipelineProblem, plan: StageGraphPlan, options: dict[str,
     return None if reason is None else reason.why
 
 
-@pytest.mark.parametrize("options", [{}, {"mixed_micro_batches": True, "k": 2}, {"degrees": "pow2"}, {"micro_batch": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"mixed_micro_batches": True, "k": 2}, {"degrees": "pow2"}, {"micro_batch": 2}]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_quick_start_of_the_exact_model_is_one_of_its_plans(seed: int, options: dict[str, Any]) -> None:
     problem = random_graph_pipeline(random.Random(seed), most_operators=5, mini_batch=4)
@@ -359,4 +362,3 @@ def test_results_of_before_have_neither_scope_nor_proof() -> None:
     old = result_from_json(told)
     assert isinstance(old, Result)
     assert (old.scope, old.proof, old.stop) == (None, None, Stop.PROVEN)
-
