@@ -10,8 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from ..instances.errors import UsageError
 from ..instances.kinds import Plan as Plan
 from ..instances.kinds import Problem as Problem
+
+
+class NativeOnlyError(UsageError):
+    """The model is written for CP-SAT's own interface alone; `instead` names a formulation of the same problems."""
+
+    def __init__(self, name: str, instead: str | None = None) -> None:
+        self.instead = "" if instead is None else f", or give --formulation {instead}"
+        super().__init__(f"{name} is a model for CP-SAT alone; choose --solver cp-sat{self.instead}.")
+
 
 Values = Mapping[str, float]
 """Values of a model's variables by name."""
@@ -21,7 +31,7 @@ Values = Mapping[str, float]
 class OptionSpec:
     """One option that a formulation or planner declares as its own: shown, checked, refused elsewhere.
 
-    `type` is one of flag, choice, int, float, text, path.
+    `type` is one of flag, choice, int, float, text, path, allocation (the GPU of each layer, or a file with that).
     """
 
     name: str

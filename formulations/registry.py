@@ -40,7 +40,7 @@ CHAIN_VARIANT = OptionSpec(
 )
 ALLOCATION = OptionSpec(
     "allocation",
-    "text",
+    "allocation",
     None,
     "The GPU of each layer, as 0,1,1,0, or a file with a list, plan or result: only the schedule is sought.",
 )

@@ -93,11 +93,13 @@ class WholeAmounts:
 def whole_amounts(
     amounts: Sequence[Amount],
     limits: Sequence[Amount | None],
-    most: int = MOST_EXACT,
+    most: float = MOST_EXACT,
     copies: int = 1,
     upwards: bool = False,
 ) -> WholeAmounts:
     """Amounts and limits as whole numbers whose sums stay below `most`, even if each amount comes `copies` times.
+
+    With `most` infinite they are exact in any case, and too large for floats in some.
 
     An amount above all limits is cut to the largest limit and one unit: it fits nowhere either way.
     """
@@ -106,7 +108,7 @@ def whole_amounts(
     if copies * sum(whole.amounts) < most:
         return whole
     # Half of the room, since rounding up and the cut of large amounts add up to a unit for each.
-    return numbers.in_units(copies * numbers.total() / (most // 2 - copies * len(amounts)), copies, upwards)
+    return numbers.in_units(copies * numbers.total() / (int(most) // 2 - copies * len(amounts)), copies, upwards)
 
 
 @dataclass(frozen=True, slots=True)

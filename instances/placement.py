@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from .amounts import WholeAmounts, exact_sum, fits, in_digits, whole_amounts
+from .amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
 from .checks import MAX_AMOUNT as MAX_AMOUNT
 from .checks import MAX_DEVICES as MAX_DEVICES
 from .checks import MAX_ID_CHARACTERS as MAX_ID_CHARACTERS
@@ -152,11 +153,16 @@ class PlacementProblem:
         """The same, rounded up where they are not exact: every plan that fits here fits in truth."""
         return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=True)
 
-    def _whole_sizes(self, upwards: bool) -> WholeAmounts:
+    @cached_property
+    def exact_sizes(self) -> WholeAmounts:
+        """The same, exact in any case: Python's whole numbers, which may be too large for floats."""
+        return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=False, most=math.inf)
+
+    def _whole_sizes(self, upwards: bool, most: float = MOST_EXACT) -> WholeAmounts:
         memories = [self.memory_of(t) for t in (None, *range(len(self.other_types)))]
         if all(memory is None for memory in memories):  # then nobody asks for sizes
             return WholeAmounts((0,) * len(self.nodes), tuple(None for _ in memories), exact=True)
-        return whole_amounts([node.size_bytes for node in self.nodes], memories, upwards=upwards)
+        return whole_amounts([node.size_bytes for node in self.nodes], memories, most, upwards=upwards)
 
     # ---- identity -------------------------------------------------------------------------------------
 

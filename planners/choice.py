@@ -182,7 +182,10 @@ def check_value(spec: OptionSpec, value: Any) -> Any:
     """The value in the type that the option declares, or an `InputError`."""
     if value is None and spec.default is None:
         return None
-    checks = {"flag": _flag, "choice": _choice, "int": _int, "float": _float, "text": _text, "path": _text}
+    checks = {
+        "flag": _flag, "choice": _choice, "int": _int, "float": _float, "text": _text, "path": _text,
+        "allocation": _allocation,
+    }  # fmt: skip
     return checks[spec.type](spec, value)
 
 
@@ -220,6 +223,13 @@ def _text(spec: OptionSpec, value: Any) -> str:
     if not value:
         raise _wrong(spec, value, "give a text that is not empty")
     return str(value)
+
+
+def _allocation(spec: OptionSpec, value: Any) -> list[Any]:
+    """The numbers themselves: what is stored must not hang on a file."""
+    from ..formulations.beaumont.given_allocation import read_allocation
+
+    return read_allocation(value)
 
 
 def _list(names: Iterable[str]) -> str:

@@ -235,9 +235,11 @@ class _Run:
 
     def _exclude(self, attempt: Attempt) -> bool:
         """Are there plans that the next attempt can cut off?"""
-        new = [plan for plan in attempt.refused if plan not in self.excluded and attempt.excludes(plan)]
-        self.excluded += dict.fromkeys(new) if len(self.excluded) < MOST_EXCLUDED else ()
-        return bool(new) and len(self.excluded) < MOST_EXCLUDED
+        before = len(self.excluded)
+        for plan in attempt.refused:
+            if len(self.excluded) < MOST_EXCLUDED and plan not in self.excluded and attempt.excludes(plan):
+                self.excluded.append(plan)
+        return len(self.excluded) > before
 
     def _stuck(self, attempt: Attempt) -> Stop:
         if attempt.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED):

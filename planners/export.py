@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..formulations.contract import Formulation, Problem, Refuted
+from ..formulations.contract import Formulation, NativeOnlyError, Problem, Refuted
 from ..instances.errors import InputError, UsageError
 from .choice import Method, choose
 
@@ -45,7 +45,13 @@ def _build(problem: Problem, method: Method) -> Any:
         raise UsageError(f"Planner {method.planner.name!r} has no model to write; choose a --formulation.")
     formulation: Formulation = method.formulation.load()
     formulation.check(problem, method.options)
-    built = formulation.build(problem, method.options, native=False)
+    try:
+        built = formulation.build(problem, method.options, native=False)
+    except NativeOnlyError as error:
+        held = "which no .mps or .lp file can hold"
+        raise UsageError(
+            f"{formulation.name} is a model for CP-SAT alone, {held}; drop --export-model{error.instead}."
+        ) from None
     if isinstance(built, Refuted):
         raise InputError("problem", f"has no plan ({built.reason})", "there is no model to write; change the problem")
     return built

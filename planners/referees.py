@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..formulations.beaumont.given_allocation import canonical, given_allocation
+from ..formulations.beaumont.given_allocation import canonical
 from ..formulations.contract import Plan, Problem
 from ..instances.leveled_plan import LeveledPlan
 from ..instances.pattern import PatternPlan
@@ -89,9 +89,8 @@ def _listed(facts: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
 
 
 def _pattern_violations(problem: Any, plan: Any, rules: Rules) -> tuple[Violation, ...]:
-    given = given_allocation(problem, asdict(rules))
-    found = verify_pattern(problem, plan)
-    if given is None or len(plan.allocation) != len(given) or canonical(plan.allocation) == canonical(given):
+    found, given = verify_pattern(problem, plan), rules.allocation
+    if given is None or canonical(plan.allocation) == canonical(given):
         return found
     return (*found, Violation("allocation", f"Layers share GPUs as {plan.allocation} says, not as {given}."))
 

@@ -28,7 +28,7 @@ class Rules:
     contiguity: str = "chain"
     semantics: str = "paper"
     """Of staging problems: when weights are synchronised."""
-    allocation: str | None = None
+    allocation: tuple[int, ...] | None = None
     """Of chains: which layers share a GPU, where the user has given that."""
     hierarchy: str = "precise"
     """Of staging problems with levels: how memory counts."""
@@ -50,7 +50,26 @@ class Rules:
             objective=options.get("objective", "max-load"),
             contiguity=stored if stored in CONTIGUITIES else contiguity,
             semantics=options.get("semantics", "paper"),
-            allocation=options.get("allocation"),
+            allocation=stored_allocation(options.get("allocation")),
             hierarchy=options.get("hierarchy", "precise"),
             subgraphs_per_device=options.get("subgraphs_per_device"),
         )
+
+
+def stored_allocation(value: Any) -> tuple[int, ...] | None:
+    """The allocation that a result was made for; None where it says none, or only the name of a file."""
+    from ..formulations.beaumont.given_allocation import is_listed, read_allocation, whole_numbers
+
+    if value is None or (isinstance(value, str) and not is_listed(value)):
+        return None
+    return whole_numbers(read_allocation(value))
+
+
+def unknown_allocation(value: Any) -> str | None:
+    """Results once had the name of the file in place of the allocation: what is to be said of those."""
+    if value is None or stored_allocation(value) is not None:
+        return None
+    return (
+        f"the result names a file for its allocation, {value!r}, and not the allocation itself: "
+        "whether the plan has it was not checked; solve again to have it stored"
+    )

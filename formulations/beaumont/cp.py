@@ -9,7 +9,7 @@ grid, so that bounds and refutations hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -18,13 +18,14 @@ from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.errors import InputError, UsageError
 from ...instances.pattern import PatternPlan
-from ..contract import BuiltModel, NativeModel, Refuted, Values
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Values
 from ..registry import ALLOCATION, BATCHES_PER_PERIOD
 from . import bounds, cp_model
 from .checks import check_chain
 from .decimals import Grid, grid_below
 from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
 from .given_allocation import canonical, given_allocation
+from .instants import Relations, timeless_pairs
 from .integer_chain import integer_chain
 from .no_goods import NoGoods
 from .scope import MOST_BATCHES
@@ -78,9 +79,7 @@ class BeaumontCp:
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
         if not native:
-            raise UsageError(
-                f"{self.name} is a model for CP-SAT alone; choose --solver cp-sat, or --formulation ilp-beaumont."
-            )
+            raise NativeOnlyError(self.name, instead="ilp-beaumont")
         batches = options["batches_per_period"]
         allocation = given_allocation(problem, options)
         least = as_written(bounds.lower_bound_of(problem, allocation)) * batches
@@ -141,8 +140,34 @@ def decode(problem: ChainProblem, grid: Grid, batches: int, values: Values) -> P
             if is_activity(problem, e) and edge_is_cut(problem, allocation, e) and f"c[{row},{e}]" in values:
                 positions[Activity(row, e, is_transfer=True)] = round(values[f"c[{row},{e}]"]) / grid.steps
     orders = _orders(problem, allocation, positions, values)
+    relations = _relations(problem, allocation, positions, values)
     shifts = _shifts(problem, positions, values) if batches > 1 else None
-    return plan_of(Draft(problem, allocation, round(values["T"]) / grid.steps, batches, positions, orders, shifts))
+    period = round(values["T"]) / grid.steps
+    return plan_of(Draft(problem, allocation, period, batches, positions, orders, relations, shifts))
+
+
+def _relations(
+    problem: ChainProblem, allocation: tuple[int, ...], positions: Mapping[Activity, Fraction], values: Values
+) -> Relations[Activity]:
+    """Where the tasks are that take no time."""
+    gpus: dict[int, list[Activity]] = {}
+    for activity in positions:
+        if not activity.is_transfer:
+            gpus.setdefault(allocation[problem.layer_of[activity.number - 1]], []).append(activity)
+    tasks = [activity for group in gpus.values() for activity in group]
+    timeless = frozenset(task for task in tasks if not problem.durations[task.number - 1])
+    pairs = tuple(timeless_pairs(gpus.values(), timeless))
+
+    def holding(family: str, candidates: Iterable[tuple[Activity, Activity]]) -> frozenset[tuple[Activity, Activity]]:
+        return frozenset((a, b) for a, b in candidates if values.get(_named(family, a, b), 0.0) > 0.5)
+
+    both = [*pairs, *((b, a) for a, b in pairs)]
+    return Relations(timeless, holding("w", both), holding("ended", pairs), holding("far", pairs), pairs)
+
+
+def _named(family: str, a: Activity, b: Activity) -> str:
+    (r, t), (q, u) = _node(a), _node(b)
+    return f"{family}[{r},{t},{q},{u}]"
 
 
 def _shifts(problem: ChainProblem, positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
@@ -166,7 +191,8 @@ def _orders(
     for activity in positions:
         number = activity.number
         if not activity.is_transfer:
-            users.setdefault((allocation[problem.layer_of[number - 1]],), []).append(activity)
+            if problem.durations[number - 1]:
+                users.setdefault((allocation[problem.layer_of[number - 1]],), []).append(activity)
         elif problem.edge_times[number - 1]:
             users.setdefault(link_of(problem, allocation, number), []).append(activity)
     return [_sorted(group, positions, values) for group in users.values()]
@@ -205,18 +231,30 @@ def encode(problem: ChainProblem, batches: int, limit: Fraction | None, plan: Pa
         return None
     values = {f"on[{i},{g}]": float(label[gpu] == g) for i, gpu in enumerate(plan.allocation) for g in range(gpus)}
     values |= _order_values(problem, plan, batches, folded)
+    values |= _relation_values(folded.relations(problem, plan.allocation))
     shifts = _shift_values(problem, batches, folded)
     return None if shifts is None else values | shifts
 
 
 def _order_values(problem: ChainProblem, plan: PatternPlan, batches: int, folded: Folded) -> dict[str, float]:
-    nodes = [(row, t) for row in range(batches) for t in range(problem.tasks)]
+    nodes = [(row, t) for row in range(batches) for t in range(problem.tasks) if problem.durations[t]]
     gpu = {node: plan.allocation[problem.layer_of[node[1]]] for node in nodes}
     values = {}
     for n, a in enumerate(nodes):
         for b in nodes[n + 1 :]:
             first = folded.is_before(Activity(a[0], a[1] + 1), Activity(b[0], b[1] + 1), problem)
             values[f"w[{a[0]},{a[1]},{b[0]},{b[1]}]"] = float(gpu[a] == gpu[b] and first)
+    return values
+
+
+def _relation_values(relations: Relations[Activity]) -> dict[str, float]:
+    values = {}
+    for x, z in relations.pairs:
+        values[_named("w", x, z)] = float((x, z) in relations.order)
+        values[_named("w", z, x)] = float((z, x) in relations.order)
+        if x not in relations.timeless:
+            values[_named("ended", x, z)] = float((x, z) in relations.ended)
+            values[_named("far", x, z)] = float((x, z) in relations.far)
     return values
 
 

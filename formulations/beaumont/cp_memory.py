@@ -36,6 +36,7 @@ class _Memory:
             held = [self.standing[layer], self.chain.own_size(node[1])]
             held += [self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node)) for m in self.kept]
             held += [self.chain.activations[e] * self._direct(e, node) for e in self.waiting]
+            held += self._running(node)
             self.pattern.model.add(sum(held) <= self.chain.memory)
         for layer in self.pattern.layers:
             self._area(layer)
@@ -76,19 +77,46 @@ class _Memory:
         chain, rows = self.chain, len(self.pattern.rows)
         assert chain.memory is not None
         stages = sum(len(self.pattern.stages[0, e]) for e in range(m + 1, chain.backward(m) + 1))
+        if chain.timeless[m] or chain.timeless[chain.backward(m)]:
+            return rows * stages  # it may be there for no time at all, so its size says nothing
         room = chain.memory - chain.weights[m] - chain.own_size(m)
         return max(0, min(rows * stages, room // chain.activations[m] + rows))
 
     def _started(self, m: int, at: Node) -> Any:
         """Lemma 10: rows in which F of layer m comes before a task, less those in which B does."""
-        before, last = self.pattern.before, self.chain.backward(m)
-        started = [before[(r, m), at] for r in self.pattern.rows if (r, m) != at]
-        return sum(started) - sum(before[(r, last), at] for r in self.pattern.rows if (r, last) != at)
+        pattern, last = self.pattern, self.chain.backward(m)
+        started = [pattern.begun((r, m), at) for r in pattern.rows if (r, m) != at or at in pattern.timeless]
+        return sum(started) - sum(pattern.done((r, last), at) for r in pattern.rows)
+
+    def _running(self, at: Node) -> list[Any]:
+        """What other tasks of the GPU hold while they run, where this one takes no time and may be within them."""
+        pattern = self.pattern
+        if at not in pattern.timeless:
+            return []
+        others = [(x, self.chain.current_size(x[1])) for x in pattern.nodes if x not in pattern.timeless]
+        return [size * (pattern.begun(x, at) - pattern.done(x, at)) for x, size in others if size]
 
     def _direct(self, e: int, at: Node) -> Any:
         """(22): rows in which what task e - 1 wrote waits for task e while another task runs."""
-        ends = [((r, e - 1), (r, e)) for r in self.pattern.rows]
-        return sum(self._waits(a, b, at) for a, b in ends if at not in (a, b))
+        timeless = self.pattern.timeless
+        held = []
+        for r in self.pattern.rows:
+            a, b = (r, e - 1), (r, e)
+            if timeless & {a, b, at}:
+                held.append(self._counted(a, b, at))
+            elif at not in (a, b):
+                held.append(self._waits(a, b, at))
+        return sum(held)
+
+    def _counted(self, a: Node, b: Node, at: Node) -> Any:
+        """The same in numbers of batches, where one of the three takes no time."""
+        pattern = self.pattern
+        layers = [self.chain.layer_of(node[1]) for node in (a, b, at)]
+        number = pattern.model.new_int_var(0, 2, "")
+        shifts = sum(pattern.lagging(a, b))
+        together = [pattern.together(layers[0], layers[1]), pattern.together(layers[0], layers[2])]
+        pattern.require(number >= shifts + pattern.done(a, at) - pattern.begun(b, at), *together)
+        return number
 
     def _waits(self, a: Node, b: Node, at: Node) -> Any:
         """Yes where the three come in this order around the period; on different GPUs none is before another."""

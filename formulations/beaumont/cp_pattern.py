@@ -12,10 +12,15 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from .instants import transitive
 from .integer_chain import IntegerChain
 
 Node = tuple[int, int]
 """(row, task), or (row, edge) for transfers."""
+
+
+def _named(family: str, a: Node, b: Node) -> str:
+    return f"{family}[{a[0]},{a[1]},{b[0]},{b[1]}]"
 
 
 class PatternModel:
@@ -34,10 +39,15 @@ class PatternModel:
         self.gpus = range(chain.gpus)
         self.nodes = [(r, t) for r in self.rows for t in range(chain.tasks)]
         self.edges = range(1, chain.tasks)
+        self.timeless = frozenset(node for node in self.nodes if chain.timeless[node[1]])
         self.period = self.integer("T", floor, ceiling)
         self.true = self.model.new_constant(1)
         self.same: dict[tuple[int, int], Any] = {}
         self.before: dict[tuple[Node, Node], Any] = {}
+        self.ended: dict[tuple[Node, Node], Any] = {}
+        """For a task with a duration and one without: the latter is not before the end of the former."""
+        self.far: dict[tuple[Node, Node], Any] = {}
+        """... nor before its next start."""
         self.start: dict[Node, Any] = {}
         self.transfer: dict[Node, Any] = {}
         self.stages: dict[Node, list[Any]] = {}
@@ -116,6 +126,7 @@ class PatternModel:
                     self.start[r, t], self.chain.durations[t], self.on[self.chain.layer_of(t)][g], ""
                 )
                 for r, t in self.nodes
+                if (r, t) not in self.timeless
             ]
             self.model.add_no_overlap(intervals)
 
@@ -123,7 +134,10 @@ class PatternModel:
         """before[a, b]: a and b share a GPU, and a comes first within the period."""
         for a, b in combinations(self.nodes, 2):
             shared = self.together(self.chain.layer_of(a[1]), self.chain.layer_of(b[1]))
-            first = self.flag(f"w[{a[0]},{a[1]},{b[0]},{b[1]}]")
+            if a in self.timeless or b in self.timeless:
+                self.order_timeless(a, b, shared)
+                continue
+            first = self.flag(_named("w", a, b))
             second = first.negated() if shared is self.true else self.flag()
             if shared is not self.true:
                 self.model.add_exactly_one([first, second, shared.negated()])
@@ -134,13 +148,56 @@ class PatternModel:
                 self.require(gap + self.chain.durations[y[1]] <= self.period, literal)
         self.order_instants()
 
+    def order_timeless(self, a: Node, b: Node, shared: Any) -> None:
+        """`instants` says what holds between two tasks of one GPU of which one takes no time."""
+        first, second = self.flag(_named("w", a, b)), self.flag(_named("w", b, a))
+        self.before[a, b], self.before[b, a] = first, second
+        for (x, y), literal in (((a, b), first), ((b, a), second)):
+            self.model.add_implication(literal, shared)
+            self.require(self.start[x] <= self.start[y], literal)
+        self.model.add_bool_or([first, second, shared.negated()])
+        if a in self.timeless and b in self.timeless:
+            return
+        x, z = (a, b) if b in self.timeless else (b, a)
+        self.model.add_bool_or([first.negated(), second.negated()])
+        duration = self.chain.durations[x[1]]
+        ended = self.ended[x, z] = self.flag(_named("ended", x, z))
+        self.model.add_implication(ended, self.before[x, z])
+        self.require(self.start[z] >= self.start[x] + duration, ended)
+        far = self.far[x, z] = self.flag(_named("far", x, z))
+        self.model.add_implication(far, ended)
+        self.require(self.start[z] >= self.start[x] + self.period, far)
+        self.require(self.start[z] <= self.start[x] + self.period, shared, far.negated())
+
     def order_instants(self) -> None:
         """Tasks without a duration may share an instant; their order must still be one."""
-        timeless = [(r, t) for r, t in self.nodes if not self.chain.durations[t]]
-        for x, y, z in combinations(timeless, 3):
+        model, before = self.model, self.before
+        instant = [(r, t) for r, t in self.nodes if not self.chain.durations[t]]
+        for x, y, z in combinations([node for node in instant if node not in self.timeless], 3):
             for a, b, c in ((x, y, z), (z, y, x)):
-                circle = (self.before[a, b], self.before[b, c], self.before[c, a])
-                self.model.add_bool_or([literal.negated() for literal in circle])
+                model.add_bool_or([literal.negated() for literal in (before[a, b], before[b, c], before[c, a])])
+        for a, b, c in transitive(self.nodes, self.timeless, frozenset(instant)):
+            model.add_bool_or([before[a, b].negated(), before[b, c].negated(), before[a, c]])
+        for (x, z), far in self.far.items():
+            for other in self.timeless - {z}:
+                model.add_bool_or([far.negated(), before[z, other].negated(), self.far[x, other]])
+                model.add_bool_or([far.negated(), before[other, x].negated()])
+
+    def begun(self, a: Node, at: Node) -> Any:
+        """Starts of `a` up to that of `at`, less those in earlier periods: a literal where both take time."""
+        if a == at:
+            return 1
+        if a in self.timeless:
+            return self.before[a, at] - self.far.get((at, a), 0)
+        return self.before[a, at] + self.far.get((a, at), 0)
+
+    def done(self, a: Node, at: Node) -> Any:
+        """The same for ends."""
+        if a in self.timeless:
+            return self.begun(a, at)
+        if at in self.timeless:
+            return self.ended[a, at]
+        return 0 if a == at else self.before[a, at]
 
     # ---- (18), (23)-(30): shifts and transfers -------------------------------------------------------------
 
@@ -148,11 +205,19 @@ class PatternModel:
         """Is the transfer of an edge an activity of its own?"""
         return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
 
+    def lagging(self, a: Node, b: Node) -> list[Any]:
+        """Shifts between two tasks in a row on one GPU: the order says them."""
+        if a not in self.timeless and b not in self.timeless:
+            return [self.before[b, a]]
+        done = self.before[a, b] if a in self.timeless else self.ended[a, b]
+        far = self.far.get((b, a))
+        return [done.negated()] if far is None else [done.negated(), far]
+
     def shift(self, r: int, e: int) -> None:
-        """By how many batches task e lags behind task e - 1 (both from 0): on one GPU the order says it."""
-        later = self.before[(r, e), (r, e - 1)]
+        """By how many batches task e lags behind task e - 1 (both from 0)."""
+        later, *twice = self.lagging((r, e - 1), (r, e))
         if e == self.chain.layers:
-            self.stages[r, e] = [later]
+            self.stages[r, e] = [later, *twice]
             return
         end, start = self.start[r, e - 1] + self.chain.durations[e - 1], self.start[r, e]
         remote = self.remote(e)
@@ -164,9 +229,14 @@ class PatternModel:
                 self.model.add_implication(literal, remote)
             end = transfer + duration
         inward = self.lag(f"u[{r},{e}]", end, start, remote)
-        self.model.add_implication(later, inward[0])
+        if (r, e - 1) in self.timeless or (r, e) in self.timeless:
+            self.model.add_bool_or([remote, later.negated(), inward[0]])  # without a GPU in common it says nothing
+        else:
+            self.model.add_implication(later, inward[0])
         self.model.add_bool_or([remote, inward[0].negated(), later])
-        self.model.add_implication(inward[1], remote)
+        self.model.add_bool_or([remote, inward[1].negated(), *twice])
+        for literal in twice:
+            self.model.add_implication(literal, inward[1])
         self.stages[r, e] = [*outward, *inward]
         if self.chain.exclusive_buffers:
             self.exclude(r, e, outward, inward)
@@ -229,7 +299,7 @@ class PatternModel:
         return shared
 
     def order_pair(self, a: Node, b: Node, shared: Any) -> None:
-        first = self.flag(f"wc[{a[0]},{a[1]},{b[0]},{b[1]}]")
+        first = self.flag(_named("wc", a, b))
         for (x, y), literal in (((a, b), first), ((b, a), first.negated())):
             gap = self.transfer[y] - self.transfer[x]
             self.require(gap >= self.chain.transfers[x[1]], shared, literal)
@@ -255,7 +325,14 @@ class PatternModel:
         """Each task works on the batches in turn: in one period before the next batch, or one lap ahead of it."""
         for t in range(self.chain.tasks):
             for r, q in combinations(self.rows, 2):
-                self.model.add(self.laps(q, t) - self.laps(r, t) == self.before[(q, t), (r, t)])
+                ahead = self.laps(q, t) - self.laps(r, t)
+                if not self.chain.timeless[t]:
+                    self.model.add(ahead == self.before[(q, t), (r, t)])
+                    continue
+                wrapped = self.flag()
+                self.model.add(ahead == wrapped)
+                self.require(self.start[r, t] <= self.start[q, t], wrapped.negated())
+                self.require(self.start[q, t] <= self.start[r, t], wrapped)
 
     def lags(self, layer: int) -> Iterator[Any]:
         """Per row, by how many batches B lags behind F of a layer (Lemma 9)."""
@@ -271,4 +348,4 @@ class PatternModel:
             last = self.chain.backward(i)
             least = math.ceil(Fraction(elapsed[last + 1] - elapsed[i], self.ceiling)) if self.ceiling else 0
             for r, lag in enumerate(self.lags(i)):
-                self.model.add(lag + 1 - self.before[(r, last), (r, i)] >= least)
+                self.model.add(lag + 1 - self.done((r, last), (r, i)) >= least)

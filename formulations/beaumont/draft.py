@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +16,7 @@ from itertools import pairwise
 from ...instances.amounts import as_written
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
+from .instants import Relations, relations_at
 from .timetable import Timetable, Wait, tightest
 
 TIE = Fraction(1, 10**6)
@@ -33,7 +34,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class Draft:
-    """Positions are starts within one period, whose ends lie in [0, T]; `orders` lists the users of each resource."""
+    """Positions are starts within one period, whose ends lie in [0, T]; `orders` lists the users of each resource.
+
+    Tasks that take no time use none: `relations` says where they are.
+    """
 
     problem: ChainProblem
     allocation: tuple[int, ...]
@@ -41,6 +45,7 @@ class Draft:
     batches: int
     positions: Mapping[Activity, Fraction]
     orders: Sequence[Sequence[Activity]]
+    relations: Relations[Activity] = field(default_factory=Relations)
     shifts: Mapping[Activity, int] | None = None
     """Shifts from each activity to the next of its batch, where they are not simply the least ones: several batches
     pass each task in turn, and one may have to wait for the sake of the turn."""
@@ -66,6 +71,8 @@ class Draft:
     def shift(self, before: Activity, after: Activity) -> int:
         """By how many periods the next activity of a batch lags behind in the pattern, at least."""
         if not before.is_transfer and not after.is_transfer and self._gpu(before) == self._gpu(after):
+            if self.relations.concern(before, after):
+                return self.relations.shift(before, after)
             return int(self.rank[after] < self.rank[before])
         if self.shifts is not None:
             return self.shifts[before]
@@ -115,6 +122,8 @@ def _waits(draft: Draft, paths: Sequence[Sequence[Activity]], number: Mapping[Ac
         for a, b in pairwise(users):
             waits.append(Wait(number[a], number[b], draft.duration(a), 0))
         waits.append(Wait(number[users[-1]], number[users[0]], draft.duration(users[-1]), 1))
+    for a, b, least, periods in draft.relations.waits(draft.duration):
+        waits.append(Wait(number[a], number[b], least, periods))
     return waits
 
 
@@ -181,6 +190,15 @@ class Folded:
     def _key(self, a: Activity, problem: ChainProblem) -> tuple[Fraction, bool, int, Activity]:
         times = problem.edge_times if a.is_transfer else problem.durations
         return self.positions[a], times[a.number - 1] > 0, -self.laps[a], a
+
+    def relations(self, problem: ChainProblem, allocation: Sequence[int]) -> Relations[Activity]:
+        """Where the tasks are that take no time."""
+        gpus: dict[int, list[Activity]] = {}
+        for activity in sorted(self.positions):
+            if not activity.is_transfer:
+                gpus.setdefault(allocation[problem.layer_of[activity.number - 1]], []).append(activity)
+        durations = [as_written(time) for time in problem.durations]
+        return relations_at(gpus.values(), self.positions, lambda task: durations[task.number - 1], self.period)
 
 
 def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:

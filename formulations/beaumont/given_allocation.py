@@ -20,11 +20,25 @@ _NUMBERS = re.compile(r"\[?[\s0-9,]*\]?")
 
 def given_allocation(problem: ChainProblem, options: Mapping[str, Any]) -> tuple[int, ...] | None:
     """What the option `allocation` says; None where it is not given."""
-    text = options.get("allocation")
-    if text is None:
-        return None
-    values = _listed(text) if _NUMBERS.fullmatch(text) else _from_file(text)
-    return _checked(problem, values)
+    value = options.get("allocation")
+    return None if value is None else _checked(problem, read_allocation(value))
+
+
+def read_allocation(value: Any) -> list[Any]:
+    """The GPU of each layer, from a list, a text with one, or the name of a file.
+
+    Files are read once, at the door: what is stored in options and results is the list.
+    """
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if not isinstance(value, str):
+        raise InputError(FIELD, f"is {show(value)}", REMEDY)
+    return _listed(value) if is_listed(value) else _from_file(value)
+
+
+def is_listed(text: str) -> bool:
+    """Does the text hold the numbers themselves?"""
+    return _NUMBERS.fullmatch(text) is not None
 
 
 def _listed(text: str) -> list[Any]:
@@ -48,6 +62,14 @@ def _from_file(path: str) -> list[Any]:
     if not isinstance(data, list):
         raise InputError(FIELD, "holds no allocation", REMEDY, path)
     return data
+
+
+def whole_numbers(values: Sequence[Any]) -> tuple[int, ...]:
+    """As they are, where they are whole numbers from 0."""
+    for i, gpu in enumerate(values):
+        if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
+            raise InputError(FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", "give whole numbers from 0")
+    return tuple(values)
 
 
 def _checked(problem: ChainProblem, values: Sequence[Any]) -> tuple[int, ...]:

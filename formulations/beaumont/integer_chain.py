@@ -50,6 +50,8 @@ class IntegerChain:
     """Steps per time unit of the problem."""
     exact: bool
     """Are all times whole numbers of steps? If not, they were rounded down."""
+    timeless: tuple[bool, ...]
+    """Tasks that take no time in truth; others may have been rounded down to none."""
     exact_sizes: bool
     """Do sizes fit the memory here exactly where they do in truth? If not, what fits here may exceed it by a hair."""
 
@@ -78,6 +80,12 @@ class IntegerChain:
         """Time on the link for both edges of a border."""
         return sum(self.transfers[edge] for edge in self.twins(border))
 
+    def current_size(self, task: int) -> int:
+        """What a running task holds beside kept activations: its output, and the gradient that it reads."""
+        if self.timeless[task] or self.inputs_only:
+            return 0
+        return self.activations[task + 1] + (self.activations[task] if task >= self.layers else 0)
+
     def border_size(self, border: int) -> int:
         return sum(self.activations[edge] for edge in self.twins(border))
 
@@ -92,6 +100,8 @@ class IntegerChain:
     def own_size(self, task: int) -> int:
         """What is held only while the task runs: its output, its input that no kept copy covers."""
         given, written = self.activations[task], self.activations[task + 1]
+        if self.timeless[task]:
+            return 0
         if self.inputs_only:
             return given if task < self.layers else 0
         return given + written
@@ -150,6 +160,7 @@ def integer_chain(problem: ChainProblem, steps: Fraction) -> IntegerChain:
         exclusive_buffers=problem.exclusive_buffers,
         steps=steps,
         exact=all((as_written(time) * steps).denominator == 1 for time in times),
+        timeless=tuple(time == 0 for time in problem.durations),
         exact_sizes=whole.exact,
     )
 

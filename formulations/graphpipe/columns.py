@@ -10,11 +10,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...instances.errors import InputError
+from ...instances.graph_memory import GraphMemory, whole_graph_memory
 from ...instances.graph_pipeline import GraphPipelineProblem
 from .schedules import degrees
 
-FULL = 1e-12
-"""Relative: a stage that fills the memory to the last bit fits."""
+ANY_NUMBER = 2**1000
+"""Python's whole numbers have no end, so memory is always exact."""
+
+ROUNDING = 1e-12
+"""Relative: a column that is slower than the cut-off by no more may be just as fast."""
 
 MOST_COLUMNS = 400_000
 """Each is a literal of the model."""
@@ -51,18 +55,19 @@ def find_columns(
     groups: Mapping[int, tuple[int, ...]] | None = None,
 ) -> list[Column]:
     """All that fit the memory and are no slower than the cut-off; `groups`: the k of each size, if not only 1."""
-    facts = [(members, *_facts(problem, members)) for members in sets]
+    shares = [(b, d) for b in sizes for d in degrees(problem, b, which_degrees)]
+    memory = whole_graph_memory(problem, {d for _, d in shares}, ANY_NUMBER)
+    facts = [_Facts.of(problem, memory, members) for members in sets]
     columns, batch = list[Column](), problem.mini_batch
-    for b in sizes:
+    for b, d in shares:
         ks = (1,) if groups is None else groups[b]
-        for d in degrees(problem, b, which_degrees):
-            times = [x.forward(b / d) + x.backward(b / d) for x in problem.operators]
-            for members, inside, weight, stash, crossing in facts:
-                most = _most(problem, weight, stash, b, d)
-                time = _time(problem, math.fsum(times[v] for v in inside), weight, crossing, b, d)
-                if cutoff is None or time <= cutoff:
-                    columns += [Column(members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
-            _check_number(columns)
+        times = [x.forward(b / d) + x.backward(b / d) for x in problem.operators]
+        for of in facts:
+            most = _most(batch, of, memory.limits[d], b, d)
+            time = _time(problem, math.fsum(times[v] for v in of.inside), of, b, d)
+            if cutoff is None or time <= cutoff * (1 + ROUNDING):
+                columns += [Column(of.members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
+        _check_number(columns)
     return columns
 
 
@@ -75,28 +80,44 @@ def _check_number(columns: list[Column]) -> None:
         )
 
 
-def _facts(problem: GraphPipelineProblem, members: int) -> tuple[list[int], float, float, list[float]]:
-    inside = [v for v in range(len(problem.operators)) if members >> v & 1]
-    crossing = {u for u, v in problem.arcs if (members >> u & 1) != (members >> v & 1)}
-    weight = math.fsum(problem.operators[v].weight_bytes for v in inside)
-    stash = math.fsum(problem.operators[v].stash_bytes for v in inside)
-    return inside, weight, stash, [problem.operators[u].output_bytes for u in sorted(crossing)]
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Of a set of operators, whatever the schedule."""
+
+    members: int
+    inside: list[int]
+    weight: float
+    crossing: list[float]
+    """Bytes per sample of the tensors that enter or leave."""
+    fixed: int
+    """What each device holds of weights, in whole units of memory."""
+    stash: int
+    """What all devices hold for a sample."""
+
+    @classmethod
+    def of(cls, problem: GraphPipelineProblem, memory: GraphMemory, members: int) -> _Facts:
+        inside = [v for v in range(len(problem.operators)) if members >> v & 1]
+        crossing = {u for u, v in problem.arcs if (members >> u & 1) != (members >> v & 1)}
+        return cls(
+            members,
+            inside,
+            math.fsum(problem.operators[v].weight_bytes for v in inside),
+            [problem.operators[u].output_bytes for u in sorted(crossing)],
+            sum(memory.fixed[v] for v in inside),
+            sum(memory.stashes[v] for v in inside),
+        )
 
 
-def _time(problem: GraphPipelineProblem, work: float, weight: float, crossing: list[float], b: int, d: int) -> float:
+def _time(problem: GraphPipelineProblem, work: float, of: _Facts, b: int, d: int) -> float:
     link = problem.boundary_link
-    transfers = 2 * math.fsum(link.seconds(amount * b / d) for amount in crossing)
-    synchronised = 0.0 if d == 1 else problem.inner_link(d).seconds(2 * (d - 1) / d * weight)
+    transfers = 2 * math.fsum(link.seconds(amount * b / d) for amount in of.crossing)
+    synchronised = 0.0 if d == 1 else problem.inner_link(d).seconds(2 * (d - 1) / d * of.weight)
     return (work + transfers) / b + synchronised / problem.mini_batch
 
 
-def _most(problem: GraphPipelineProblem, weight: float, stash: float, b: int, d: int) -> int:
-    batch = problem.mini_batch
-    if problem.memory_bytes is None:
-        return batch
-    room = problem.memory_bytes * (1 + FULL) - problem.workspace_bytes - problem.weight_copies * weight
+def _most(batch: int, of: _Facts, limit: int, b: int, d: int) -> int:
+    """Samples in flight for which the memory of all devices suffices."""
+    room = limit - d * of.fixed
     if room < 0:
         return 0
-    if stash <= 0 or batch * stash / d <= room:
-        return batch
-    return b * math.floor(room * d / (stash * b))
+    return batch if batch * of.stash <= room else b * (room // (of.stash * b))

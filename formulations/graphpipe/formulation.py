@@ -15,7 +15,7 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.stage_graph import StageGraphPlan
-from ..contract import BuiltModel, NativeModel, OptionSpec, Refuted, Values
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, OptionSpec, Refuted, Values
 from ..registry import GRAPHPIPE_OPTIONS
 from . import cp_mixed, cp_model
 from .columns import Column, find_columns
@@ -68,7 +68,7 @@ class GraphPipeCp:
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
         if not native:
-            raise UsageError(f"{self.name} is a model for CP-SAT alone; choose --solver cp-sat.")
+            raise NativeOnlyError(self.name)
         sets, mixed = stage_sets(problem, options["family"]), is_mixed(problem, options)
         groups = _groups(problem, options, mixed)
         which = options.get("degrees", "divisors")

@@ -19,8 +19,11 @@ from ...instances.staging import Configuration
 from .candidates import ROUNDING
 from .stages import StageBook
 
+LARGEST_LOAD = 2.0**10
+"""In units: on the grid below, whole numbers of a row of loads stay far from where solvers lose digits."""
+
 LARGEST_NUMBER = 1e6
-"""In rows of loads and of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is."""
+"""In rows of memory: what solvers hold to be met, up to their tolerances of about 1e-6, is."""
 
 MAX_CHOICES = 50_000
 """Variables u, above which the columns are the better model by far."""
@@ -36,7 +39,7 @@ def load_unit(floor: float, highest: float) -> float:
     A floor far below the highest load that the model knows says little of good plans, and would make for huge
     numbers: then the highest load is the unit. It shrinks with every plan that is found.
     """
-    return floor if floor * LARGEST_NUMBER > highest else highest or 1.0
+    return floor if floor * LARGEST_LOAD > highest else highest or 1.0
 
 
 class Setting(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +11,11 @@ from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ..contract import BuiltModel, ExtraRow, NativeModel, OptionSpec, Refuted, Values
 from ..family import PLACEMENTS, Family
+from ..far_costs import near_cutoff
 from ..memory import at_most, covers
 from . import cp, plain, strong
 from .bounds import average_load_bound
-from .groups import GroupProblem, capped, contract
+from .groups import GroupProblem, capped, contract, costs_of
 from .reductions import Reduced, reduce_groups
 
 OPTIONS = (
@@ -61,6 +62,18 @@ class TarnawskiThroughput:
 
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
         return average_load_bound(_contracted(problem, False, options["objective"]))
+
+    def next_cutoff(
+        self,
+        problem: PlacementProblem,
+        options: Mapping[str, Any],
+        bound: float | None,
+        cutoff: float | None,
+        out_of_time: Callable[[], bool],
+    ) -> float | None:
+        """See `near_cutoff`."""
+        groups = _contracted(problem, not options["non_contiguous"], options["objective"])
+        return near_cutoff(costs_of(groups), bound, cutoff)
 
     def build(
         self,

@@ -15,7 +15,7 @@ loads that plans can have, so an optimum of the contracted problem is an optimum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -178,6 +178,17 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
         cpus=problem.cpus,
         memory=None if memory is None else float(memory),
     )
+
+
+def costs_of(groups: GroupProblem) -> Iterator[float]:
+    """All that a device may pay at once."""
+    for g in range(groups.count):
+        if groups.supported[g]:
+            yield groups.total_times[g]
+        if groups.cpus:
+            yield groups.total_cpu_times[g]
+    if groups.accelerators:
+        yield from (net.cost for net in groups.nets)
 
 
 def capped(groups: GroupProblem, limit: float) -> GroupProblem:

@@ -120,6 +120,12 @@ def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> 
     )
 
 
+def costs_of(atoms: Atoms) -> tuple[float, ...]:
+    """All that one node may take in one place."""
+    moved = atoms.transfer_times if atoms.stages else ()
+    return (*atoms.accelerator_times, *(atoms.cpu_times if atoms.has_cpu else ()), *moved)
+
+
 def capped(atoms: Atoms, limit: float) -> Atoms:
     """The same for all plans of latency at most `limit`, without times that are far above it.
 

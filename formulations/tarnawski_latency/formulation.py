@@ -12,10 +12,11 @@ from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Values
 from ..family import Family
+from ..far_costs import near_cutoff
 from ..memory import at_most, covers
 from ..tarnawski.formulation import check_plain
 from . import cp, plain, strong
-from .atoms import Atoms, atoms_of, capped
+from .atoms import Atoms, atoms_of, capped, costs_of
 from .options import OPTIONS
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
@@ -49,6 +50,18 @@ class TarnawskiLatency:
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
         """The best division of a long path, with the transfers that it causes."""
         return _bound(problem, options["subgraphs_per_device"])
+
+    def next_cutoff(
+        self,
+        problem: PlacementProblem,
+        options: Mapping[str, Any],
+        bound: float | None,
+        cutoff: float | None,
+        out_of_time: Callable[[], bool],
+    ) -> float | None:
+        """See `near_cutoff`."""
+        atoms = _atoms(problem, options["subgraphs_per_device"])
+        return near_cutoff(costs_of(atoms), bound, cutoff)
 
     def build(
         self,

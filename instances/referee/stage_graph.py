@@ -14,7 +14,7 @@ from ..graph_pipeline import GraphPipelineProblem
 from ..simulation import DeadlockError, iteration_time
 from ..simulation.from_stage_graph import stage_graph_pipeline
 from ..stage_graph import GraphStage, StageGraphPlan
-from .stage_graph_costs import GraphStageCost, forced_edges, held_bytes, required_in_flight, stage_costs
+from .stage_graph_costs import GraphStageCost, forced_edges, overfull, required_in_flight, stage_costs
 from .verify import Violation
 
 STAGE_GRAPH_RULES = (
@@ -266,14 +266,10 @@ def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[
 
 
 def _memory(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
-    limit = problem.memory_bytes
-    if limit is None:
-        return
-    for number, stage in enumerate(plan.stages):
-        held = held_bytes(problem, stage)
-        if held > as_written(limit):
-            yield Violation(
-                "memory",
-                f"A device of stage {number} holds {in_digits(held)} bytes with {stage.in_flight} samples in flight, "
-                f"{in_digits(held - as_written(limit))} more than its memory of {in_digits(limit)} bytes.",
-            )
+    limit = as_written(problem.memory_bytes or 0)
+    for number, held in overfull(problem, plan):
+        yield Violation(
+            "memory",
+            f"A device of stage {number} holds {in_digits(held)} bytes with {plan.stages[number].in_flight} samples in "
+            f"flight, {in_digits(held - limit)} more than its memory of {in_digits(limit)} bytes.",
+        )

@@ -6,7 +6,7 @@ A stage of d devices splits every micro-batch of b samples into d equal shares.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -76,6 +76,15 @@ def held_bytes(problem: GraphPipelineProblem, stage: GraphStage) -> Fraction:
     stashes = exact_sum(operator.stash_bytes for operator in members)
     fixed = as_written(problem.weight_copies) * weights + as_written(problem.workspace_bytes)
     return fixed + stashes * stage.in_flight / stage.devices
+
+
+def overfull(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[tuple[int, Fraction]]:
+    """Stages whose devices hold more than their memory, and how much they hold."""
+    if problem.memory_bytes is not None:
+        for number, stage in enumerate(plan.stages):
+            held = held_bytes(problem, stage)
+            if held > as_written(problem.memory_bytes):
+                yield number, held
 
 
 def _boundary(problem: GraphPipelineProblem, stage: GraphStage) -> Iterable[float]:

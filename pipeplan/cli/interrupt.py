@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+HEARD = (signal.SIGINT, signal.SIGTERM)
+
 PATIENCE = 3
 """At the third signal we no longer tidy up."""
 
 
 @contextmanager
 def graceful() -> Iterator[None]:
-    """The first signal raises KeyboardInterrupt in the search; later ones do not disturb the tidying up."""
+    """The first signal raises KeyboardInterrupt in the search; later ones do not disturb the tidying up.
+
+    What whoever started us had ignored stays ignored: a Ctrl-C is not meant for a job in the background of a script.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -26,7 +31,8 @@ def graceful() -> Iterator[None]:
         if count == 1 or count >= PATIENCE:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in HEARD if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in heard}
     try:
         yield
     finally:

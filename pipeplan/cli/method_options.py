@@ -13,8 +13,10 @@ PANEL = "Options of formulations and planners"
 MANY = 3
 """More owners than this are counted, not named."""
 
-_TYPES: dict[str, type] = {"flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str}
-_METAVARS = {"path": "FILE"}
+_TYPES: dict[str, type] = {
+    "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
+}  # fmt: skip
+_METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:

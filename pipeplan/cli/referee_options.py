@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.rules import CONTIGUITIES, FLUSH, Rules
+from ..planners.rules import CONTIGUITIES, FLUSH, Rules, stored_allocation, unknown_allocation
 from .console import say_note
 from .signatures import option, with_options
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..planners.referees import Referee
 
 SEMANTICS = ("paper", "reference")
-RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "hash")
+RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "allocation", "hash")
 """What a result file says about the rules and the problem that its plan was made for."""
 OBJECTIVES: Mapping[str, tuple[str, ...]] = {
     "placement": ("max-load", "gpipe", "latency"),
@@ -127,7 +127,11 @@ def read_case(problem: Problem, path: str, given: Given) -> Case:
         semantics=_rule("--semantics", given.semantics, made_for.get("semantics"), SEMANTICS, "paper"),
         hierarchy=_rule("--hierarchy", given.hierarchy, made_for.get("hierarchy"), HIERARCHIES, "precise"),
         subgraphs_per_device=_pieces(given.subgraphs_per_device, made_for.get("subgraphs_per_device")),
+        allocation=stored_allocation(made_for.get("allocation")),
     )
+    unknown = unknown_allocation(made_for.get("allocation"))
+    if unknown is not None:
+        say_note(f"{unknown}.")
     if given.subgraphs_per_device is not None and not rules.latency:
         raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return Case(problem, plan, rules, load_result(path) if made_hash == problem.hash else None)

@@ -114,7 +114,7 @@ def _stage_order(case: Case) -> dict[str, Any]:
     return {"stage_order": None if order is None else list(order)}
 
 
-def _options(case: Case) -> dict[str, str | int | None]:
+def _options(case: Case) -> dict[str, Any]:
     """The rules that mean something for this kind of problem."""
     if case.problem.kind == "placement" and case.rules.latency:
         return {"objective": case.rules.objective, "subgraphs_per_device": case.rules.subgraphs_per_device}
@@ -122,6 +122,8 @@ def _options(case: Case) -> dict[str, str | int | None]:
         return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
     if case.problem.kind == "graph-pipeline":
         return {"objective": "iteration" if case.rules.objective == "iteration" else "time-per-sample"}
+    if case.problem.kind == "chain":
+        return {} if case.rules.allocation is None else {"allocation": list(case.rules.allocation)}
     if case.problem.kind != "staging":
         return {}
     if getattr(case.problem, "levels", ()):

@@ -116,7 +116,7 @@ class _Run:
     def _read_log(self, line: str) -> None:
         bound, nodes = LOG_BOUND.search(line), LOG_NODES.match(line)
         if bound and nodes:
-            self.session.progress(float(bound.group(1)), int(nodes.group(1)))
+            self.session.progress(_printed_bound(bound.group(1)), int(nodes.group(1)))
 
     def _point(self, values: dict[mathopt.Variable, float]) -> Floats:
         return np.array([values[variable] for variable in self.variables], dtype=np.float64)
@@ -137,6 +137,12 @@ class _Run:
         if stop != Stop.INFEASIBLE and not self.model.costs.any():
             bound = self.model.offset
         return Answer(stop, x=x, bound=bound, nodes=result.solve_stats.node_count, message=message)
+
+
+def _printed_bound(text: str) -> float:
+    """The log shows seven digits: the bound itself is up to one unit of the last one lower."""
+    digits, exponent = text.split("e")
+    return float(text) - 10.0 ** (int(exponent) - len(digits.partition(".")[2]))
 
 
 def _proto(model: MatrixModel) -> model_pb2.ModelProto:

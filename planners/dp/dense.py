@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 from .lattice import Lattice
+from .model import Kind
 
 LoadsOf = Callable[[int, int], Any]
 """(kind, replicas) -> load[smaller, larger], infinite where there is no such stage."""
@@ -75,7 +76,25 @@ class Pairs:
             allowed &= self._difference([float(not ok) for ok in device.supported]) < 0.5
         if math.isfinite(device.capacity):
             allowed &= self._difference(self.lattice.model.sizes) <= device.capacity
+            self._ask_true_sizes(device, allowed)
         return allowed
+
+    def _ask_true_sizes(self, device: Kind, allowed: Any) -> None:
+        """Where sizes had to be rounded down: the stages that rounding may have let through."""
+        import numpy as np
+
+        model = self.lattice.model
+        if model.true_sizes is None or device.true_capacity is None:
+            return
+        lost = 1 + sum(map(len, model.members))  # less than one for each node, and for the memory
+        near = allowed & (self._difference(model.sizes) > device.capacity - lost)
+        for i, j in np.argwhere(near):
+            allowed[i, j] = self._true_prefix[j] - self._true_prefix[i] <= device.true_capacity
+
+    @cached_property
+    def _true_prefix(self) -> list[int]:
+        lattice, sizes = self.lattice, self.lattice.model.true_sizes or ()
+        return [sum(sizes[g] for g in lattice.groups_between(0, j)) for j in range(lattice.count)]
 
     def load(self, kind: int, replicas: int, part: int | None = None) -> Any:
         """Load per device of a stage; synchronisation counts as backward. None: all parts together."""

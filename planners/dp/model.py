@@ -32,6 +32,8 @@ class Kind:
     """Does it pay transfers? CPUs do not."""
     type: int | None = None
     """Position among the problem's other types; None: the base type, or CPUs."""
+    true_capacity: int | None = None
+    """In the unit of the true sizes, where there are such and a limit."""
 
     @cached_property
     def work(self) -> tuple[float, ...]:
@@ -52,6 +54,8 @@ class Model:
     nets: tuple[Net, ...]
     arcs: tuple[tuple[int, int], ...]
     parts: int
+    true_sizes: tuple[int, ...] | None
+    """Exact sizes where `sizes` had to be rounded."""
     sync_bandwidth: float | None
     """Bytes per time unit between replicas; None: no replication. Several levels have one each (`hierarchy`)."""
 
@@ -90,6 +94,7 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
         members=groups.members,
         kinds=weighed([_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups, whole) if kind.count]),
         sizes=groups.sizes,
+        true_sizes=None if whole.exact or sizes is not None else _true_sizes(problem, groups),
         weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in held) for held in groups.members),
         nets=tuple((pins, cost * factor, part) for pins, cost, part in groups.nets),
         arcs=_reduced(groups.count, groups.arcs),
@@ -101,12 +106,17 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
 
 def _without_idle_memory(model: Model) -> Model:
     """Where one device could hold everything, sizes decide nothing."""
-    total = math.fsum(model.sizes)
+    total = sum(model.sizes)
     if any(kind.capacity < total for kind in model.kinds):
+        return model
+    if model.true_sizes is not None and any(
+        kind.true_capacity is not None and kind.true_capacity < sum(model.true_sizes) for kind in model.kinds
+    ):
         return model
     return replace(
         model,
         sizes=(0.0,) * model.count,
+        true_sizes=None,
         kinds=tuple(replace(kind, capacity=math.inf) for kind in model.kinds),
     )
 
@@ -136,9 +146,14 @@ def weighed(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
     return tuple(map(lowered, kinds))
 
 
+def _true_sizes(problem: PlacementProblem, groups: Groups) -> tuple[int, ...]:
+    return tuple(sum(problem.exact_sizes.amounts[i] for i in members) for members in groups.members)
+
+
 def _kinds(problem: PlacementProblem, groups: Groups, whole: WholeAmounts) -> list[Kind]:
     everywhere = (True,) * groups.count
-    base = Kind(problem.accelerators, groups.times, groups.supported, groups.capacity, True)
+    true = problem.exact_sizes.limits[0]
+    base = Kind(problem.accelerators, groups.times, groups.supported, groups.capacity, True, true_capacity=true)
     others = [_other_kind(problem, groups, t, whole.limits[1 + t]) for t in range(len(problem.other_types))]
     return [base, *others, Kind(problem.cpus, groups.cpu_times, everywhere, math.inf, False)]
 
@@ -164,7 +179,8 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int, memory: int |
     supported = tuple(
         all(time_of[i] is not None for i in members) and problem.holds(members, t) for members in groups.members
     )
-    return Kind(kind.count, times, supported, math.inf if memory is None else float(memory), True, t)
+    capacity = math.inf if memory is None else float(memory)
+    return Kind(kind.count, times, supported, capacity, True, t, problem.exact_sizes.limits[1 + t])
 
 
 def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -219,7 +235,7 @@ class _Merging:
         self.free = [
             not any(kind.work[g] for kind in model.kinds)
             and all(kind.supported[g] for kind in model.kinds)
-            and not model.sizes[g]
+            and not (model.sizes if model.true_sizes is None else model.true_sizes)[g]
             and not model.weights[g]
             for g in range(model.count)
         ]
@@ -284,6 +300,7 @@ class _Merging:
                 replace(kind, times=tuple(map(pick, kind.times)), supported=pick(kind.supported)) for kind in old.kinds
             ),
             sizes=pick(old.sizes),
+            true_sizes=None if old.true_sizes is None else pick(old.true_sizes),
             weights=pick(old.weights),
             nets=tuple((tuple(number[g] for g in pins), cost, part) for (pins, part), cost in self.nets.items()),
             arcs=_reduced(len(kept), sorted((number[u], number[v]) for v in kept for u in self.before[v])),

@@ -7,7 +7,8 @@ report says so, and the bound is the one that needs no ideals.
 Around this stand two loops that take one turn in ordinary problems. Costs that are far above all others are left out
 as long as that loses nothing (`magnitudes`). And where sizes have too many digits for exact sums of floats, the first
 turn has them rounded down, so that its bound holds for all plans; if its plan turns out to exceed a memory by a hair,
-a second turn has them rounded up, which gives a plan and no bound.
+a second turn has them rounded up, which gives a plan and no bound. Only the pruned program needs that: the dense one
+asks the exact sizes where it matters.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
-from ...instances.referee import overfull
+from ...instances.referee import evaluate, overfull
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from ..heuristics.orders import various_orders
@@ -193,11 +194,15 @@ class _Run:
             self.plan, self.value = plan, value
 
     def _take(self, value: float, stages: Any, lattice: Lattice, source: str = "dp") -> None:
+        if self.value is not None and value >= self.value:
+            return
+        plan = as_plan(self.problem, self.model, lattice, stages)
+        if self._exceeds_memory(plan):
+            self.by_a_hair = True
+            return
+        if value > self.ceiling:  # some of its costs were cut
+            value = evaluate(self.problem, plan).objective(self.objective)
         if self.value is None or value < self.value:
-            plan = as_plan(self.problem, self.model, lattice, stages)
-            if self._exceeds_memory(plan):
-                self.by_a_hair = True
-                return
             self.plan, self.value = plan, value
             self.request.board.post(self.plan, value, source=source)
 

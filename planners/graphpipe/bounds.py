@@ -56,9 +56,10 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.graph_memory import GraphMemory, whole_graph_memory
 from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
 from .configurations import allowed_degrees
-from .paths import Path, Shares, disjoint_paths, room_of
+from .paths import Path, Shares, disjoint_paths
 
 Share = tuple[int, int]
 """Samples of a micro-batch, and devices."""
@@ -117,6 +118,11 @@ class Argument:
         return np.array([d for _, d in self.shares])
 
     @cached_property
+    def memory(self) -> GraphMemory:
+        """If it is rounded, then down: no plan is lost."""
+        return whole_graph_memory(self.problem, {d for _, d in self.shares})
+
+    @cached_property
     def passes(self) -> Any:
         """Forward and backward time of one micro-batch; infinite where it does not fit the memory."""
         curves: dict[Any, list[float]] = {}
@@ -127,13 +133,17 @@ class Argument:
         return np.where(self._fits(), times, np.inf)
 
     def _fits(self) -> Any:
-        return self.bytes <= room_of(self.problem)
+        return self.held <= self._limits
+
+    @cached_property
+    def _limits(self) -> Any:
+        return np.array([self.memory.limits[d] for _, d in self.shares], dtype=np.int64)
 
     @property
-    def bytes(self) -> Any:
-        """Of a device, with one micro-batch in flight."""
-        stash = np.array([x.stash_bytes for x in self.problem.operators])[:, None]
-        return self.problem.weight_copies * self.weights[:, None] + stash * (self.sizes / self.degrees)
+    def held(self) -> Any:
+        """By all devices of a stage, with one micro-batch in flight; in whole units."""
+        fixed, stashes = (np.array(row, dtype=np.int64)[:, None] for row in (self.memory.fixed, self.memory.stashes))
+        return fixed * self.degrees + stashes * self.sizes.astype(np.int64)
 
     @cached_property
     def weights(self) -> Any:
@@ -217,8 +227,8 @@ class Argument:
         found = []
         for m in numbers:
             times = np.cumsum(np.sort(together[order[:m]], axis=0), axis=0)
-            memory = np.cumsum(np.sort(self.bytes[order[:m]], axis=0), axis=0)
-            fitting = (memory <= room_of(self.problem)).sum(axis=0)
+            memory = np.cumsum(np.sort(self.held[order[:m]], axis=0), axis=0)
+            fitting = (memory <= self._limits).sum(axis=0)
             found.append((m, times + self.synchronisation[1] / self.problem.mini_batch, fitting))
         return found
 
@@ -236,8 +246,9 @@ class Argument:
     @cached_property
     def _paths(self) -> list[Path]:
         least = self.passes.min(axis=1).tolist()
-        shares = Shares(self.sizes, self.degrees.astype(np.int64), *self.synchronisation)
-        return [Path(self.problem, shares, some, self.passes[some]) for some in disjoint_paths(self.problem, least)]
+        shares = Shares(self.sizes, self.degrees.astype(np.int64), *self.synchronisation, self._limits)
+        found = disjoint_paths(self.problem, least)
+        return [Path(self.problem, shares, some, self.passes[some], self.memory) for some in found]
 
     @cached_property
     def _looked_at(self) -> tuple[list[Path], list[int]]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.graph_memory import whole_graph_memory
 from ...instances.graph_pipeline import GraphPipelineProblem
 from .configurations import Menu
 
-ROUNDING = 1e-12
-"""Relative: a stage that fills the memory to the last bit fits."""
+Facts = tuple[tuple[float, float, float], tuple[int, int]]
+"""Weights, boundary tensors and their bytes; and what memory holds of them: fixed, and for all samples in flight."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Boundary:
         self._outside: dict[int, int] = {}
         """Consumers outside of each operator inside."""
         self._read: set[int] = set()
-        self.weight = self.stash = self.amount = 0.0
-        self.tensors = 0
+        self.weight = 0.0
+        self.fixed = self.stash = self.amount = self.tensors = 0
 
     def add(self, vertex: int) -> None:
         costs = self._costs
@@ -67,26 +68,35 @@ class Boundary:
         if left:
             self._count(vertex, 1)
         self.weight += costs.weights[vertex]
-        self.stash += costs.stashes[vertex]
+        self.fixed += costs.memory.fixed[vertex]
+        self.stash += costs.memory.stashes[vertex]
 
     def _count(self, producer: int, sign: int) -> None:
+        """In whole numbers, or what a large tensor has blurred would stay so when it is inside."""
         self.tensors += sign
-        self.amount += sign * self._costs.outputs[producer]
+        self.amount += sign * self._costs.whole_outputs[producer]
 
-    def facts(self) -> tuple[float, float, int, float]:
-        return self.weight, self.stash, self.tensors, self.amount
+    def facts(self) -> Facts:
+        amount = self.amount / self._costs.output_parts
+        return (self.weight, float(self.tensors), amount), (self.fixed, self.stash)
 
 
 class Costs:
     """Prices sets of operators of one problem for one menu."""
 
-    def __init__(self, problem: GraphPipelineProblem, menu: Menu) -> None:
+    def __init__(self, problem: GraphPipelineProblem, menu: Menu, inside: bool = False) -> None:
+        """`inside`: in a memory so much smaller that what fits is sure to fit, where it cannot be counted exactly."""
         self.problem, self.menu = problem, menu
+        memory = whole_graph_memory(problem, menu.degrees)
+        self.memory = memory.inside() if inside else memory
+        self._limits = np.array([self.memory.limits[d] for d in menu.degrees], dtype=np.int64)
         self.predecessors = [tuple(set(us)) for us in problem.predecessors]
         self.successors = [tuple(set(vs)) for vs in problem.successors]
         self.weights = [operator.weight_bytes for operator in problem.operators]
-        self.stashes = [operator.stash_bytes for operator in problem.operators]
         self.outputs = [operator.output_bytes for operator in problem.operators]
+        ratios = [float(amount).as_integer_ratio() for amount in self.outputs]
+        self.output_parts = max((parts for _, parts in ratios), default=1)  # powers of two
+        self.whole_outputs = [number * (self.output_parts // parts) for number, parts in ratios]
         arcs = [(u, v) for v, us in enumerate(self.predecessors) for u in us]
         self._tails, self._heads = np.array(arcs, dtype=np.int64).reshape(-1, 2).T
         self._readers = np.bincount(self._tails, minlength=len(self.outputs))
@@ -120,40 +130,38 @@ class Costs:
             latencies.append(0.0 if d == 1 else link.latency_s)
         return np.array(rates), np.array(latencies)
 
-    def price(self, work: Any, facts: Any) -> Priced:
-        """`work` is [..., configuration, degree]; `facts` [..., 4]: weight, stash, boundary tensors and their bytes."""
+    def price(self, work: Any, facts: Any, held: Any) -> Priced:
+        """`work` is [..., configuration, degree]; `facts` [..., 3] and `held` [..., 2]: see `Facts`."""
         problem = self.problem
         table = np.asarray(facts, dtype=float)[..., None, None, :]
-        weight, stash, tensors, amount = (table[..., n] for n in range(4))
+        weight, tensors, amount = (table[..., n] for n in range(3))
         link = problem.boundary_link
         per_byte = 0.0 if link.bandwidth is None else 1 / link.bandwidth
         transfers = 2 * (tensors * link.latency_s + amount * per_byte * self._b / self._d)
         sync = weight * self._sync_rate + self._sync_latency
         time = (work + transfers) / self._b + sync / problem.mini_batch
-        return Priced(np.where(self._divides, time, np.inf), self._most_in_flight(weight, stash))
+        return Priced(np.where(self._divides, time, np.inf), self._most_in_flight(held))
 
     def least_time(self, chosen: slice = slice(None)) -> float:
         """No plan has a shorter time per sample: the work alone, spread evenly over all devices."""
         spent = np.where(self._divides, self.work / self._b * self._d, np.inf)[:, chosen]
         return float(spent.min(axis=(1, 2)).sum() / self.menu.devices)
 
-    def _most_in_flight(self, weight: Any, stash: Any) -> Any:
-        batch, shape = self.problem.mini_batch, np.broadcast_shapes(weight.shape, self._divides.shape)
-        if self.problem.memory_bytes is None:
-            return np.where(np.broadcast_to(self._divides, shape), batch, 0)
-        memory = self.problem.memory_bytes * (1 + ROUNDING)
-        room = memory - self.problem.workspace_bytes - self.problem.weight_copies * weight
-        with np.errstate(divide="ignore", invalid="ignore"):
-            samples = np.where(stash > 0, np.floor(room * self._d / stash), float(batch))
-        held = np.where(room >= 0, np.clip(samples, 0, batch), 0)
-        return np.where(self._divides, held, 0).astype(np.int64)
+    def _most_in_flight(self, held: Any) -> Any:
+        """[..., configuration, degree]."""
+        batch = self.problem.mini_batch
+        table = np.asarray(held, dtype=np.int64)[..., None, None, :]
+        fixed, stash = table[..., 0], table[..., 1]
+        room = self._limits - fixed * self.menu.degree_array
+        samples = np.where(stash > 0, np.minimum(room // np.maximum(stash, 1), batch), batch)
+        return np.where(self._divides & (room >= 0), samples, 0)
 
     def price_set(self, group: Iterable[int]) -> Priced:
         """Of one set: arrays over [configuration, degree]."""
         boundary, members = Boundary(self), list(group)
         for v in members:
             boundary.add(v)
-        return self.price(self.work[members].sum(axis=0), np.array(boundary.facts()))
+        return self.price(self.work[members].sum(axis=0), *boundary.facts())
 
     def price_sets(self, groups: Sequence[Sequence[int]]) -> Priced:
         """Of many sets, along a first axis."""
@@ -166,11 +174,8 @@ class Costs:
         read = readers_inside.T
         crosses = np.where(inside > 0, read < self._readers, read > 0)
         outputs = np.array(self.outputs)
-        sums = [
-            inside @ np.array(self.weights),
-            inside @ np.array(self.stashes),
-            crosses.sum(axis=1),
-            crosses @ outputs,
-        ]
+        facts = [inside @ np.array(self.weights), crosses.sum(axis=1), crosses @ outputs]
+        amounts = np.array([self.memory.fixed, self.memory.stashes], dtype=np.int64)
+        held = inside.astype(np.int64) @ amounts.T
         work = (inside @ self.work.reshape(len(self.weights), -1)).reshape(len(groups), *self.work.shape[1:])
-        return self.price(work, np.stack(sums, axis=1))
+        return self.price(work, np.stack(facts, axis=1), held)

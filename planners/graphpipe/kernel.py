@@ -94,8 +94,8 @@ def least_on_path(
     counts: Any,
     degrees: Any,
     sizes: Any,
-    room: float,
-    batch: float,
+    limits: Any,
+    batch: int,
     levels: int,
     devices: int,
     fewest: int,
@@ -105,12 +105,14 @@ def least_on_path(
 ) -> float:
     """The least time of all devices that the stages on a path take; infinite where none takes at most `longest`.
 
-    Sums over the path are [share, place] or [place], and so are transfers between the operators before a place and
-    those from it on. A state is a number of stages that come after (in the highest of the `levels`: so many or more), a
+    Parts of operators are [share, place] or [place], and so are transfers between the operators before a place and
+    those from it on; runs are added up from their beginning, so that no large number blurs those that follow it. Memory
+    is in whole units, `fixed` on each device, `stashes` for each sample on all of them, `limits` that of all devices of
+    a share. A state is a number of stages that come after (in the highest of the `levels`: so many or more), a
     place, and devices used before it; in the end at least the `fewest`. `charge`: 0 for passes, 1 with synchronisation,
     2 with its latency and waiting.
     """
-    end = times.shape[1] - 1
+    end = times.shape[1]
     before = np.full((levels, end + 1, devices + 1), np.inf)
     spent = np.full((levels, end + 1, devices + 1), np.inf)
     before[:, 0, 0] = spent[:, 0, 0] = 0.0
@@ -125,14 +127,15 @@ def least_on_path(
                     total = used + degrees[s]
                     if total > devices:
                         continue
-                    held = min(batch, sizes[s] + level * smallest)
+                    held = min(batch, int(sizes[s] + level * smallest))
+                    run, sync, memory = 0.0, 0.0, 0
                     for stop in range(place + 1, end + 1):
-                        run = times[s, stop] - times[s, place]
-                        sync = syncs[s, stop] - syncs[s, place]
+                        run += times[s, stop - 1]
+                        sync += syncs[s, stop - 1]
+                        memory += fixed[stop - 1] * degrees[s] + stashes[stop - 1] * held
                         rest = max(start, sync + latencies[s])
-                        memory = fixed[stop] - fixed[place] + (stashes[s, stop] - stashes[s, place]) * held
                         busy = counts[s] * (run + cross[s, place])
-                        if busy + rest > longest or memory > room:
+                        if busy + rest > longest or memory > limits[s]:
                             break
                         busy += counts[s] * cross[s, stop]
                         if busy + rest > longest or (stop == end and (level > 0 or total < fewest)):

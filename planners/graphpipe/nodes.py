@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...instances.series_parallel import Leaf, Series, Tree, operators
-from .costs import Boundary, Costs, Priced
+from .costs import Boundary, Costs, Facts, Priced
 
 MOST_VECTORS = 1024
 """With more choices of branches than this, only branches that follow each other share a stage."""
@@ -122,14 +122,15 @@ class NodeBuilder:
         """Work of runs as differences of prefix sums; boundaries grow child by child."""
         count = len(children)
         work = np.array([self.costs.work[list(child.operators)].sum(axis=0) for child in children])
-        facts = np.zeros((count, count, 4))
+        facts, held = np.zeros((count, count, 3)), np.zeros((count, count, 2), dtype=np.int64)
         runs = np.zeros((count, count, *work.shape[1:]))
         for first in range(count):
             runs[first, first:] = np.cumsum(work[first:], axis=0)
-            facts[first, first:] = list(self._grow(children[first:]))
-        return _without(self.costs.price(runs, facts), np.arange(count)[:, None] > np.arange(count))
+            grown = list(self._grow(children[first:]))
+            facts[first, first:], held[first, first:] = [row for row, _ in grown], [row for _, row in grown]
+        return _without(self.costs.price(runs, facts, held), np.arange(count)[:, None] > np.arange(count))
 
-    def _grow(self, children: tuple[PricedNode, ...], begin: tuple[int, ...] = ()) -> Iterator[tuple[float, ...]]:
+    def _grow(self, children: tuple[PricedNode, ...], begin: tuple[int, ...] = ()) -> Iterator[Facts]:
         boundary = Boundary(self.costs)
         for v in begin:
             boundary.add(v)
@@ -144,12 +145,13 @@ class NodeBuilder:
         branch = series_children(parallel.kinds[kind])
         tail = children[position + 1 :]
         tail_work = np.cumsum([self.costs.work[list(child.operators)].sum(axis=0) for child in tail], axis=0)
-        facts, work = [], []
+        grown, work = [], []
         for cut in range(len(branch)):
             begin = tuple(v for child in branch[cut:] for v in child.operators)
-            facts.append(list(self._grow(tail, begin)))
+            grown.append(list(self._grow(tail, begin)))
             work.append(tail_work + self.costs.work[list(begin)].sum(axis=0))
-        return Absorption(position, kind, len(branch), self.costs.price(np.array(work), np.array(facts)))
+        facts, held = ([[pair[n] for pair in row] for row in grown] for n in range(2))
+        return Absorption(position, kind, len(branch), self.costs.price(np.array(work), facts, held))
 
     # ---- parallel ----------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.graph_memory import GraphMemory
 from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.referee.verify import MEMORY_TOLERANCE
 from . import kernel
 
 ROUNDING = 1e-12
@@ -60,6 +60,8 @@ class Shares:
     rates: Any
     """Seconds per byte of weights."""
     latencies: Any
+    limits: Any
+    """Memory of all devices, in whole units."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,7 @@ class Path:
     shares: Shares
     operators: list[int]
     passes: Any
+    memory: GraphMemory
 
     def iteration(self, longest: float, filled: bool) -> float:
         """Time of all devices within an iteration of at most `longest`; infinite where there is none.
@@ -97,8 +100,8 @@ class Path:
         stage = (shares.latencies, counts, shares.degrees, shares.sizes)
         alone = len(self.operators) == len(problem.operators)
         devices = (problem.devices, problem.devices if alone else 0)
-        limits = (room_of(problem), float(problem.mini_batch), self._levels, *devices, longest * (1 + ROUNDING))
-        return float(self._loops(cross, after, *self._sums, *stage, *limits, fill, charge))
+        limits = (shares.limits, problem.mini_batch, self._levels, *devices, longest * (1 + ROUNDING))
+        return float(self._loops(cross, after, *self._parts, *stage, *limits, fill, charge))
 
     @property
     def _steps(self) -> int:
@@ -120,19 +123,15 @@ class Path:
         return compiled(kernel, "least_on_path")
 
     @cached_property
-    def _sums(self) -> tuple[Any, Any, Any, Any]:
-        """Up to each place: times, synchronisation, fixed bytes, bytes per sample; [share, place] or [place]."""
-        operators = [self.problem.operators[v] for v in self.operators]
-        weights = np.array([x.weight_bytes for x in operators])[:, None]
-        stashes = np.array([x.stash_bytes for x in operators])[:, None]
+    def _parts(self) -> tuple[Any, Any, Any, Any]:
+        """Of each operator: times, synchronisation, fixed memory, memory per sample; [share, place] or [place]."""
+        weights = np.array([self.problem.operators[v].weight_bytes for v in self.operators])
         times = np.where(np.isfinite(self.passes), self.passes, 0.0)
-        fixed = self.problem.weight_copies * weights
-        return (
-            _up_to(times),
-            _up_to(weights * self.shares.rates),
-            _up_to(fixed)[0],
-            _up_to(stashes / self.shares.degrees),
+        fixed, stashes = (
+            np.array([row[v] for v in self.operators], dtype=np.int64)
+            for row in (self.memory.fixed, self.memory.stashes)
         )
+        return times.T.copy(), self.shares.rates[:, None] * weights, fixed, stashes
 
     @cached_property
     def _nothing(self) -> Any:
@@ -155,17 +154,3 @@ class Path:
         table = self._nothing.copy()
         table[:, 1:-1] = 2 * link.latency_s + rate * (samples / self.shares.degrees)[:, None] * outputs[:-1]
         return table
-
-
-def room_of(problem: GraphPipelineProblem) -> float:
-    """Memory of a device for operators; infinite where there is no limit."""
-    if problem.memory_bytes is None:
-        return np.inf
-    return problem.memory_bytes * (1 + MEMORY_TOLERANCE) - problem.workspace_bytes
-
-
-def _up_to(rows: Any) -> Any:
-    """[operator, share] to [share, operators before]."""
-    sums = np.zeros((rows.shape[1], len(rows) + 1))
-    np.cumsum(rows.T, axis=1, out=sums[:, 1:])
-    return sums

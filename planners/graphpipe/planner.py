@@ -17,7 +17,7 @@ from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
 from ...instances.referee.stage_graph import evaluate_stage_graph
-from ...instances.referee.stage_graph_costs import stage_costs
+from ...instances.referee.stage_graph_costs import overfull, stage_costs
 from ...instances.result import Stop
 from ...instances.series_parallel import contracted
 from ...instances.stage_graph import StageGraphPlan
@@ -46,7 +46,7 @@ def sizes_of(request: Request) -> tuple[int, ...]:
     return micro_batch_sizes(request.problem, request.options.get("micro_batch"), mixed)
 
 
-def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Search:
+def make_search(request: Request, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Search:
     """Prices for all configurations that the options allow."""
     problem, options = request.problem, request.options
 
@@ -59,7 +59,7 @@ def make_search(request: Request, family: Family, sizes: tuple[int, ...]) -> Sea
         raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
     choice = menu(problem, sizes, largest_k, options.get("degrees", "divisors"))
     tree = chain_tree(problem) if family == "sequential" else None
-    return Search(problem, choice, tree, options.get("join", "any") == "any", tick)
+    return Search(problem, choice, tree, options.get("join", "any") == "any", tick, inside)
 
 
 def answers(search: Search, mixed: bool) -> Iterator[Answer]:
@@ -120,14 +120,21 @@ SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential pipelines", "sequenti
 
 def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
     """The best plan over the sizes; what was found counts when time is over."""
+    choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
+    outcome = _run(choice, family, sizes)
+    # More digits of memory than are counted: again with a memory in which what fits is sure to fit.
+    return _run(choice, family, sizes, inside=True) if choice.refused else outcome
+
+
+def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Outcome:
+    name, request = choice.name, choice.request
     problem, options = request.problem, request.options
     stop, size = Stop.COMPLETED, {"stage_sets": 0}
     notes: tuple[str, ...] = ()
-    choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
     found: list[tuple[Search, Answer]] = []
     tried: list[Search] = []
     try:
-        for search in _searches(request, family, sizes):
+        for search in _searches(request, family, sizes, inside):
             tried.append(search)
             size["stage_sets"] += search.family_size
             size["configurations"] = len(search.menu.configurations)
@@ -159,16 +166,16 @@ def _why_none(name: str, searches: list[Search]) -> Iterator[str]:
                 return
 
 
-def _searches(request: Request, family: Family, sizes: tuple[int, ...]) -> Iterator[Search]:
+def _searches(request: Request, family: Family, sizes: tuple[int, ...], inside: bool) -> Iterator[Search]:
     """Over the decomposition, then over the row of all operators: its cuts go across branches.
 
     Stages of the row wait for no others than their operators do: only as a sequential pipeline they stand in a row.
     """
-    search = make_search(request, family, sizes)
+    search = make_search(request, family, sizes, inside)
     yield search
     row = chain_tree(request.problem)
     if family == "graph" and request.options.get("cuts", "any") == "any" and search.tree != row:
-        yield make_search(request, "sequential", sizes)
+        yield make_search(request, "sequential", sizes, inside)
 
 
 @dataclass
@@ -180,6 +187,8 @@ class _Choice:
     arranged: Callable[[StageGraphPlan], StageGraphPlan]
     plan: StageGraphPlan | None = None
     value: float | None = None
+    refused: bool = False
+    """Was there a plan that fits rounded numbers, but not the memory?"""
 
     @property
     def objective(self) -> str:
@@ -187,6 +196,9 @@ class _Choice:
 
     def consider(self, answer: Answer) -> None:
         plan = self.arranged(answer.plan)
+        if any(overfull(self.request.problem, plan)):
+            self.refused = True
+            return
         value = value_of(self.request.problem, plan, self.objective, answer.value, self.value)
         if value is not None and (self.value is None or value < self.value):
             self.plan, self.value = plan, value

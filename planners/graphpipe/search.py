@@ -13,7 +13,7 @@ from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.series_parallel import Leaf, Series, Tree, decompose, depth
 from ...instances.stage_graph import GraphStage, StageGraphPlan
 from .configurations import Menu
-from .costs import ROUNDING, Costs
+from .costs import Costs
 from .kernel import NEVER
 from .nodes import NodeBuilder, ParallelNode, PricedNode, all_nodes, all_prices
 from .tables import Kernel, Tables
@@ -25,6 +25,9 @@ MOST_LEVELS = 150
 
 MOST_SHALLOWER = 32
 """Plans for one choice of configurations, each with fewer samples in flight than the one before."""
+
+ROUNDING = 1e-12
+"""Relative: the bound of the work may have been rounded up by so much."""
 
 PLAIN_STEPS = 5_000
 """Below so many operators squared times devices and configurations, compiled loops are not worth their loading."""
@@ -56,8 +59,9 @@ class Search:
         tree: Tree | None = None,
         free_joins: bool = True,
         tick: Callable[[], None] = lambda: None,
+        inside: bool = False,
     ) -> None:
-        """`tree`: another family of stages than that of the problem's own decomposition."""
+        """`tree`: another family of stages than that of the problem's own decomposition; `inside`: see `Costs`."""
         self.problem, self.menu, self.tick = problem, menu, tick
         self.tree = tree or decompose(len(problem.operators), problem.arcs)
         if depth(self.tree) > MOST_LEVELS:
@@ -65,7 +69,7 @@ class Search:
         large = len(problem.operators) ** 2 * menu.devices * len(menu.configurations) > PLAIN_STEPS
         self.loops = Kernel.machine_code() if large else Kernel()
         tick()
-        self.costs = Costs(problem, menu)
+        self.costs = Costs(problem, menu, inside)
         self._known_times: dict[tuple[int | None, int | None], Any] = {}
         self.root: PricedNode = NodeBuilder(self.costs, free_joins).build(self.tree)
         tick()

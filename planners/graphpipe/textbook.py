@@ -15,6 +15,7 @@ from ...formulations.contract import OptionSpec
 from ...instances.checks import check_whole
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.referee.stage_graph_costs import overfull
 from ...instances.result import Stop
 from ...instances.series_parallel import Leaf, Parallel, Tree, decompose
 from ...instances.stage_graph import StageGraphPlan
@@ -73,11 +74,13 @@ class SequentialSearch:
     sets: list[int]
     tick: Callable[[], None] = lambda: None
     states: int = 0
+    inside: bool = False
+    """See `Costs`."""
     _memo: dict[tuple[int, int, int], tuple[float, int, int]] = field(default_factory=dict)
     _prices: dict[int, list[tuple[int, float, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._costs = Costs(self.problem, self.menu)
+        self._costs = Costs(self.problem, self.menu, self.inside)
         self._inside: Mapping[int, list[int]] = {
             large: [small for small in self.sets if small != large and small & large == small] for large in self.sets
         }
@@ -179,10 +182,13 @@ class TextbookPlanner:
 
         problem, options = request.problem, request.options
         choice = menu(problem, [b], 1, options.get("degrees", "divisors"))
-        found = SequentialSearch(problem, choice, sets, tick).best()
-        if found is None:
-            return None
-        plan = in_a_row(plan_of(problem, choice, found[1], in_order=True))
+        for inside in (False, True):  # the second time where memory has more digits than are counted
+            found = SequentialSearch(problem, choice, sets, tick, inside=inside).best()
+            if found is None:
+                return None
+            plan = in_a_row(plan_of(problem, choice, found[1], in_order=True))
+            if not any(overfull(problem, plan)):
+                break
         value = value_of(problem, plan, options.get("objective", "iteration"), found[0], known)
         return None if value is None else (value, plan)
 

@@ -18,7 +18,7 @@ from ...instances.staging_memory import StagingMemory, whole_memory
 from ..contract import Outcome, Request
 from .counted import STRICT, Counted, Found
 from .model import build
-from .options import NO_ROOM_FOR_ROUNDING
+from .options import ROUNDED_MEMORY
 from .search import Search
 
 NAME = "dp-piper"
@@ -41,16 +41,16 @@ def plan_extended(request: Request) -> Outcome:
         raise InputError("option knapsack", "is greedy beyond the published problem", "give exact")
     problem, board = request.problem, request.board
     memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
-    run = _Run(request, memory)
+    run, messages = _Run(request, memory), tuple[str, ...]()
     try:
         best = run.best()
         if best is None:
             return Outcome(Stop.INFEASIBLE, model_size=run.size(), checks=CHECKS)
-        if not run.fits(best):  # more digits of memory than are counted; the bound stays
+        if not run.fits(best):  # the bound stays
+            messages = (ROUNDED_MEMORY,)
             _Run(request, memory.inside(), bounds=False).best()
     except _OutOfTimeError:
         return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
-    messages = () if board.plan is not None else (NO_ROOM_FOR_ROUNDING,)
     size = run.size()
     return Outcome(
         Stop.COMPLETED, board.plan, board.value, board.bound, model_size=size, messages=messages, checks=CHECKS

@@ -10,7 +10,7 @@ from ...instances.referee.staged_levels import verify_leveled
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .hierarchy import plan_levels
-from .options import NO_ROOM_FOR_ROUNDING
+from .options import ROUNDED_MEMORY
 
 _NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
 """The recursion over levels is defined for these alone."""
@@ -32,20 +32,23 @@ def plan_with_levels(request: Request) -> Outcome:
             raise _OutOfTimeError
 
     problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
+    messages: tuple[str, ...] = ()
     try:
         found = plan_levels(problem, variant, tick)
         if found is None:
             return Outcome(Stop.INFEASIBLE, checks=CHECKS)
         bound = found.time_per_micro_batch
-        if verify_leveled(problem, found.plan, variant):  # more digits of memory than are counted
+        if verify_leveled(problem, found.plan, variant):
+            messages = (ROUNDED_MEMORY,)
             found = plan_levels(problem, variant, tick, inside=True)
     except _OutOfTimeError:
         return Outcome(Stop.TIME, bound=bound)
     if found is None:
-        return Outcome(Stop.COMPLETED, bound=bound, messages=(NO_ROOM_FOR_ROUNDING,), checks=CHECKS)
+        return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
     value = found.time_per_micro_batch
     request.board.post(found.plan, value, bound, source="dp-piper")
-    return Outcome(Stop.PROVEN if value == bound else Stop.COMPLETED, found.plan, value, bound, checks=CHECKS)
+    stop = Stop.COMPLETED if messages else Stop.PROVEN
+    return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ OBJECTIVE = OptionSpec(
     ("throughput", "flush"),
 )
 
-NO_ROOM_FOR_ROUNDING = "memory has more digits than are counted: what was found does not fit, by less than a hair"
+ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
 
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
 DP_OPTIONS = (*RESTRICTED_OPTIONS, OBJECTIVE, HIERARCHY, TABLE)

@@ -18,7 +18,7 @@ from ..contract import Outcome, Request
 from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
-from .options import DP_OPTIONS, NO_ROOM_FOR_ROUNDING, RESTRICTED_OPTIONS, TABLE
+from .options import DP_OPTIONS, RESTRICTED_OPTIONS, ROUNDED_MEMORY, TABLE
 from .restriction import Restriction, model_of, recomputes
 from .search import Search, TooManySumsError
 from .tables import TooManyPairsError
@@ -107,11 +107,10 @@ class _Run:
 
     def _again(self, search: Search) -> None:
         """In a memory in which rounding cannot make anything fit. The bound stays."""
+        self.messages = (ROUNDED_MEMORY,)
         answer = search.best(lambda value, _, steps: self._take(search, value, steps))
         if answer is not None:
             self._take(search, *answer)
-        elif self.value is None:
-            self.messages = (NO_ROOM_FOR_ROUNDING,)
 
     def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
         assert self.search is not None
@@ -151,4 +150,4 @@ class _Run:
             "knapsacks": self.search.tables.extras,
             "decisions": self.search.decisions,
         }
-        return Outcome(stop, self.plan, self.value, self.bound, model_size=size, checks=checks)
+        return Outcome(stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks)

@@ -10,6 +10,7 @@ from ...instances.kinds import Problem
 from ...instances.result import Moment, Result, Stop
 from ..claims import Recomputed, check_same_problem, recompute
 from ..referees import Rules, fits
+from ..rules import unknown_allocation
 from .charts import Line, line_chart, number
 from .gantt import gantt
 from .kinds import sections
@@ -91,6 +92,7 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
         ("proof", None if result.proof is None else "; ".join(result.proof.checks)),
         ("seconds", ", ".join(f"{name} {value:.2f}" for name, value in result.seconds.items())),
         ("options", ", ".join(f"{name}={value}" for name, value in result.options.items() if value is not None)),
+        *(("allocation", text) for text in [unknown_allocation(result.options.get("allocation"))] if text),
         ("instance hash", result.problem.get("hash")),
     ]
 

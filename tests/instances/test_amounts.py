@@ -70,3 +70,35 @@ def test_scaling_in_decimals_changes_nothing(amounts: list[int], limit: int, pow
     assert scaled.exact
     assert (scaled.amounts, scaled.limits) == (plain.amounts, plain.limits)
     assert all(math.isfinite(amount) for amount in scaled.amounts)
+
+
+@given(st.lists(AMOUNTS, max_size=6), st.one_of(AMOUNTS, st.none()))
+def test_rounded_up_what_fits_fits_in_truth(amounts: list[float], limit: float | None) -> None:
+    whole = whole_amounts(amounts, [limit], upwards=True)
+    assert sum(whole.amounts) < MOST_EXACT
+    for size in range(len(amounts) + 1):
+        for chosen in combinations(range(len(amounts)), size):
+            told = whole.limits[0] is None or sum(whole.amounts[i] for i in chosen) <= whole.limits[0]
+            assert fits([amounts[i] for i in chosen], limit) or not told
+
+
+@given(st.lists(AMOUNTS, max_size=6), AMOUNTS)
+def test_without_a_bound_on_sums_whole_numbers_are_always_exact(amounts: list[float], limit: float) -> None:
+    whole = whole_amounts(amounts, [limit], math.inf)
+    assert whole.exact
+    for size in range(len(amounts) + 1):
+        for chosen in combinations(range(len(amounts)), size):
+            assert (sum(whole.amounts[i] for i in chosen) <= (whole.limits[0] or 0)) == fits(
+                [amounts[i] for i in chosen], limit
+            )
+
+
+@given(st.lists(AMOUNTS, max_size=6), AMOUNTS)
+def test_rounded_sums_decide_only_without_doubt(amounts: list[float], limit: float) -> None:
+    assert fits(amounts, limit) == (exact_sum(amounts) <= as_written(limit))
+
+
+def test_the_least_numbers_are_decided_as_written() -> None:
+    """Their floats have few digits: the float of 1.2e-323 prints as 1e-323."""
+    assert fits([5e-324, 5e-324], 1e-323)
+    assert not fits([5e-324, 5e-324, 5e-324], 1e-323)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from signals import hear_ctrl_c
+
 Plan = Callable[..., Any]
 PATIENCE_S = 60.0
 
@@ -93,7 +95,12 @@ def started(path: Path) -> Iterator[subprocess.Popen[str]]:
     """A sweep that would take an hour."""
     command = [sys.executable, "-m", "pipeplan", "pareto", *ENDLESS, "--output", str(path), "--progress", "json"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hear_ctrl_c,
     )
     try:
         yield process

@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from signals import hear_ctrl_c, ignore_ctrl_c
 
 import pipeplan
 
-PLAN = [sys.executable, "-m", "pipeplan"]
+PLAN = (sys.executable, "-m", "pipeplan")
 PATIENCE_S = 60.0
 
 
@@ -37,11 +38,15 @@ def hard(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """A `plan` process that does not outlive the test."""
-    command = [*PLAN, *map(str, arguments)]
+def started(*arguments: object, born: Callable[[], None] = hear_ctrl_c) -> Iterator[subprocess.Popen[str]]:
+    """A `plan` process that does not outlive the test; `born`: what its signals are at its birth."""
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*PLAN, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=born,
     )
     try:
         yield process
@@ -104,6 +109,20 @@ def test_ctrl_c_reaches_the_whole_group_of_processes(hard: Path) -> None:
         wait_for_incumbent(process)
         wait_for_children(process.pid)
         os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, json.loads(out)["stop"]) == (0, "interrupted")
+    assert "Traceback" not in err
+
+
+def test_a_job_in_the_background_of_a_script_hears_sigterm_alone(hard: Path) -> None:
+    """Its SIGINT is ignored, so that the Ctrl-C meant for another job of the script does not end this one."""
+    with started("solve", hard, *HARD, born=ignore_ctrl_c) as process:
+        wait_for_incumbent(process)
+        wait_for_children(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, json.loads(out)["stop"]) == (0, "interrupted")
     assert "Traceback" not in err

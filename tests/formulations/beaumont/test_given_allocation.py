@@ -125,7 +125,7 @@ def test_a_plan_of_another_allocation_is_rejected_and_no_start() -> None:
     other = solve(G4, planner="exact-beaumont").plan
     assert other is not None
     given = "0,1,0,1"
-    told = [violation.rule for violation in referee_of(G4).violations(G4, other, Rules(allocation=given))]
+    told = [violation.rule for violation in referee_of(G4).violations(G4, other, Rules(allocation=(0, 1, 0, 1)))]
     assert told == ["allocation"]
     result = solve(G4, formulation="cp-beaumont", options={"allocation": given}, warm_start=other)
     assert any("warm start was not used" in message for message in result.messages)
@@ -168,6 +168,15 @@ def test_files_without_an_allocation_are_refused(tmp_path: Path, data: Any) -> N
     path.write_text(json.dumps(data), "utf-8")
     with pytest.raises(InputError, match="option allocation"):
         given_allocation(G4, {"allocation": str(path)})
+
+
+def test_what_is_stored_is_the_allocation_not_where_it_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "given.json"
+    path.write_text("[1, 0, 0, 1]", "utf-8")
+    for given in (str(path), "1,0,0,1", [1, 0, 0, 1], (1, 0, 0, 1)):
+        result = solve(G4, planner="exact-beaumont", options={"allocation": given})
+        assert result.options["allocation"] == [1, 0, 0, 1]
+        assert result.objective == 13
 
 
 def test_methods_that_choose_their_own_allocation_do_not_take_it() -> None:

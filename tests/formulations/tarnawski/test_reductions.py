@@ -7,11 +7,13 @@ import math
 import random
 
 import pytest
+from nasty_placements import nasty_placement
 from small_problems import random_problem
 
 from pipeplan.formulations.contract import Refuted
+from pipeplan.formulations.far_costs import near_cutoff
 from pipeplan.formulations.tarnawski.bounds import average_load_bound
-from pipeplan.formulations.tarnawski.groups import GroupProblem, contract, merge, transitive_reduction
+from pipeplan.formulations.tarnawski.groups import GroupProblem, capped, contract, merge, transitive_reduction
 from pipeplan.formulations.tarnawski.min_cut import CutNetwork
 from pipeplan.formulations.tarnawski.reductions import absorb_free_groups, reduce_groups
 from pipeplan.instances.placement import Node, PlacementProblem
@@ -180,3 +182,67 @@ def test_an_orphaned_backward_class_follows_the_mirrored_order() -> None:
     groups = contract(PlacementProblem(nodes, ((0, 10), (10, 11)), 2, 0), contiguous=True)
     owner = {i: g for g, members in enumerate(groups.members) for i in members}
     assert groups.arcs == ((owner[2], owner[0]),)
+
+
+# ---- edges of arithmetic -------------------------------------------------------------------------------
+
+
+def test_the_average_bound_without_accelerators() -> None:
+    """0.1 + 0.1 + 0.4 relieved in another order is one unit in the last place less: no reason to refute every load."""
+    nodes = tuple(Node(i, time, 1.0) for i, time in enumerate((0.1, 0.1, 0.4)))
+    groups = contract(PlacementProblem(nodes, (), 0, 2), contiguous=False)
+    assert average_load_bound(groups) == pytest.approx(1.5)
+
+
+def test_the_average_bound_counts_cpu_work_of_what_no_accelerator_takes() -> None:
+    nodes = tuple(Node(i, 1e12, 2.0, supported=False) for i in range(3))
+    groups = contract(PlacementProblem((*nodes, Node(3, 1.0, 1e12)), (), 1, 1), contiguous=False)
+    assert average_load_bound(groups) == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_average_bound_is_a_bound_at_the_edges(seed: int) -> None:
+    problem = nasty_placement(seed, most=5)
+    best = optimum(contract(problem, contiguous=False))
+    if best is not None:
+        assert average_load_bound(contract(problem, contiguous=False)) <= best
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cut_costs_keep_the_values_of_all_plans_within_the_limit(seed: int) -> None:
+    groups = contract(
+        nasty_placement(seed, most=4), contiguous=seed % 2 == 0, objective=("max-load", "gpipe")[seed % 3 == 0]
+    )
+    whole = values(groups)
+    if not whole or not min(whole.values()):
+        return
+    limit = 1.5 * min(whole.values())
+    cut = values(capped(groups, limit))
+    assert cut.keys() == whole.keys()
+    for choice, value in whole.items():
+        if value <= limit:
+            assert cut[choice] == pytest.approx(value, rel=1e-12)
+        else:
+            assert cut[choice] > limit * (1 - 1e-12)
+    parts = (*capped(groups, limit).times, *capped(groups, limit).cpu_times)
+    assert max(time for part in parts for time in part) <= 2 * limit
+
+
+@pytest.mark.parametrize(
+    ("costs", "bound", "cutoff", "expected"),
+    [
+        ((1.0, 2.0), 1.0, None, None),
+        ((1.0, 2.0), 1.0, 1.5, 1.5),
+        ((1.0, 1e12), 1.0, None, 1e4),
+        ((1.0, 1e12), 1.0, 5.0, 5.0),
+        ((1.0, 1e12), 1.0, 1e9, 1e4),
+        ((1.0, 1e12), 1e4, None, 1e8),
+        ((1.0, 1e12), 1e8, None, None),
+        ((0.0, 2.0, 1e12), 0.0, None, 2e4),
+        ((0.0,), None, None, None),
+    ],
+)
+def test_plans_without_far_costs_are_asked_for_first(
+    costs: tuple[float, ...], bound: float | None, cutoff: float | None, expected: float | None
+) -> None:
+    assert near_cutoff(costs, bound, cutoff) == expected

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from signals import hear_ctrl_c
 
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.instances.errors import InputError, UsageError
@@ -178,6 +179,7 @@ def script(body: str, folder: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_ctrl_c,
     )
 
 

@@ -1,0 +1,21 @@
+"""Which plans to ask for first where some costs are far above all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+FAR = 1e4
+"""So many times the lower bound: there plans are, in all but strange problems."""
+
+
+def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | None) -> float | None:
+    """Where it takes no costs far above the bound to be worse than the cut-off: a cut-off below such costs.
+
+    No plan below it pays them, so a model under it can do without them (`capped`), and a solver sees the digits of all
+    others. A proof that there is no such plan raises the bound, and with it what comes next.
+    """
+    known = [cost for cost in costs if cost > 0]
+    near = FAR * (bound or min(known, default=0.0))
+    if max(known, default=0.0) <= 2 * near or (cutoff is not None and cutoff <= near):
+        return cutoff
+    return near

@@ -1,0 +1,152 @@
+"""Memory in models: rows for solvers in floats are relaxed, and what they let through is cut off, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from nasty_placements import nasty_placement
+
+from pipeplan.formulations.contract import BuiltModel, ExtraRow, NativeModel, Refuted
+from pipeplan.formulations.native import with_rows
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.referee import verify
+
+THROUGHPUT = {"non_contiguous": False, "variant": "strong", "objective": "max-load"}
+LATENCY = {"subgraphs_per_device": 1, "variant": "strong", "objective": "latency"}
+MODELS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "stages": ("ip-tarnawski", THROUGHPUT, False),
+    "stages, native": ("ip-tarnawski", THROUGHPUT, True),
+    "devices": ("ip-tarnawski", {**THROUGHPUT, "non_contiguous": True}, False),
+    "devices, native": ("ip-tarnawski", {**THROUGHPUT, "non_contiguous": True}, True),
+    "plain": ("ip-tarnawski", {**THROUGHPUT, "variant": "plain"}, False),
+    "latency": ("ip-tarnawski-latency", LATENCY, False),
+    "latency, native": ("ip-tarnawski-latency", LATENCY, True),
+    "latency, two pieces": ("ip-tarnawski-latency", {**LATENCY, "subgraphs_per_device": 2}, False),
+    "latency, plain": ("ip-tarnawski-latency", {**LATENCY, "variant": "plain"}, False),
+}
+
+SEEDS = [seed for seed in range(40) if len(nasty_placement(seed).nodes) <= 4]
+"""All plans of these are tried."""
+
+OVER_BY_17_BYTES = PlacementProblem(
+    nodes=(
+        Node("a", 1.0, 9.0, size_bytes=8589934592, transfer_time=5.0),
+        Node("b", 1.0, 9.0, size_bytes=8589934609),
+    ),
+    edges=(("a", "b"),),
+    accelerators=2,
+    cpus=0,
+    memory_bytes=17179869184,
+)
+
+
+def built(problem: PlacementProblem, model: str) -> BuiltModel | Refuted:
+    name, options, native = MODELS[model]
+    answer: BuiltModel | Refuted = FORMULATIONS[name].load().build(problem, options, native=native)
+    return answer
+
+
+def all_plans(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    devices = range(problem.accelerators + problem.cpus)
+    for choice in itertools.product(devices, repeat=len(problem.nodes)):
+        yield PlacementPlan.from_assignment(
+            problem, {node.id: d for node, d in zip(problem.nodes, choice, strict=True)}
+        )
+
+
+def keeps(row: ExtraRow, values: Mapping[str, float]) -> bool:
+    total = sum(factor * values.get(name, 0.0) for name, factor in row.coefficients.items())
+    return row.lower <= total <= row.upper
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_plan_that_exceeds_a_memory_is_cut_off_and_no_valid_plan_is(seed: int, model: str) -> None:
+    problem = nasty_placement(seed)
+    answer = built(problem, model)
+    if isinstance(answer, Refuted):
+        return
+    assert answer.exclude is not None
+    names = _column_names(answer)
+    valid, rows = [], []
+    for plan in all_plans(problem):
+        rules = {violation.rule for violation in verify(problem, plan)}
+        values = answer.encode(plan) if rules <= {"memory"} else None
+        if values is None or (names is not None and not {name for name, value in values.items() if value} <= names):
+            continue  # the model cannot say it
+        found = answer.exclude(plan)
+        if rules:
+            assert any(not keeps(row, values) for row in found), "the plan is not cut off"
+        else:
+            assert not found, "there is nothing to cut off"
+            valid.append(values)
+        rows += found
+    for row in rows:
+        assert all(keeps(row, values) for values in valid), "a valid plan is lost"
+        assert names is None or set(row.coefficients) <= names
+
+
+def _column_names(answer: BuiltModel) -> set[str] | None:
+    if isinstance(answer.model, NativeModel):
+        return None
+    import pyomo.environ as pyo
+
+    return {variable.name for variable in answer.model.component_data_objects(pyo.Var)}
+
+
+def test_the_nasty_problems_exceed_memories() -> None:
+    problems = [nasty_placement(seed) for seed in SEEDS]
+    assert sum(any(v.rule == "memory" for plan in all_plans(p) for v in verify(p, plan)) for p in problems) > 5
+
+
+@pytest.mark.parametrize("model", ["stages, native", "devices, native", "latency, native"])
+def test_rows_reach_a_native_model(model: str) -> None:
+    """A row that forbids all makes the model infeasible: it is obeyed."""
+    import importlib
+
+    from ortools.sat.python import cp_model
+
+    answer = built(OVER_BY_17_BYTES, model)
+    assert isinstance(answer, BuiltModel)
+    native = answer.model
+    module, _, function = native.builder.partition(":")
+    solver = cp_model.CpSolver()
+
+    def status(model: NativeModel) -> Any:
+        return solver.solve(getattr(importlib.import_module(module), function)(model.payload).model)
+
+    assert status(native) == cp_model.OPTIMAL
+    harmless = ExtraRow({"x[0,0]": 1.0, "x[1,0]": 1.0}, -float("inf"), 2.0)
+    nowhere = ExtraRow({"x[0,0]": 1.0, "x[0,1]": 1.0}, -float("inf"), 0.0)
+    assert status(with_rows(native, [harmless])) == cp_model.OPTIMAL
+    assert status(with_rows(with_rows(native, [harmless]), [nowhere])) == cp_model.INFEASIBLE
+
+
+@pytest.mark.parametrize("model", ["stages", "devices", "plain", "latency", "latency, plain"])
+def test_rows_for_solvers_in_floats_let_through_what_fits_to_the_last_byte(model: str) -> None:
+    """The relaxed row holds with room at the limit: a solver that is off by its tolerance loses no plan."""
+    import pyomo.environ as pyo
+
+    full = (Node("a", 1.0, 9.0, size_bytes=2**33), Node("b", 1.0, 9.0, size_bytes=2**33))
+    problem = OVER_BY_17_BYTES.replace(nodes=(*full, Node("c", 1.0, 1.0, size_bytes=1)))
+    answer = built(problem, model)
+    assert isinstance(answer, BuiltModel)
+    limits = [
+        pyo.value(row.upper)
+        for row in answer.model.component_data_objects(pyo.Constraint, active=True)
+        if row.upper is not None and 1.0 <= pyo.value(row.upper) < 1.001 and _is_memory(row)
+    ]
+    assert limits
+    assert all(limit >= 1 + 1e-6 for limit in limits)
+
+
+def _is_memory(row: Any) -> bool:
+    from pyomo.repn import generate_standard_repn
+
+    repn = generate_standard_repn(row.body)
+    return sorted(set(repn.linear_coefs)) == [2**-34, 0.5]
