@@ -20,7 +20,7 @@ from pipeplan.instances.kinds import Problem
 
 POWERS = (0, -9, 6, -6, 9)
 
-QUICK, SWEPT = 2, 40
+QUICK, SWEPT = 2, 32
 """Problems of each method."""
 
 ALL = [method for kind in KINDS for method in METHODS[kind]]
@@ -115,7 +115,7 @@ def test_units_do_not_matter(place: int) -> None:
 @pytest.mark.parametrize("method", STEADY, ids=named)
 def test_units_do_not_matter_to_many(method: Method) -> None:
     for seed in range(4):
-        for power in (-9, -4, 5, 9):
+        for power in (-9, 5):
             same_but_scaled(nasty(method.kind, 300 + seed), method, *((power, 0) if seed % 2 else (0, power)))
 
 
