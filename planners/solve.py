@@ -138,9 +138,17 @@ def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Resul
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
     found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
-    nothing_proven = {"bound": None, "scope": None, "wider": None, "proof": None}
-    messages = (*result.messages, message)
-    return replace(result, stop=Stop.ERROR, found=found, cross_check=facts, messages=messages, **nothing_proven)
+    return replace(
+        result,
+        stop=Stop.ERROR,
+        found=found,
+        bound=None,
+        scope=None,
+        wider=None,
+        proof=None,
+        cross_check=facts,
+        messages=(*result.messages, message),
+    )
 
 
 def describe(problem: Problem) -> dict[str, Any]:
