@@ -82,6 +82,8 @@ class _Run:
         self.last: Attempt | None = None
         self.build_seconds = 0.0
         self.given_up: set[str] = set()
+        self.refusals: list[str] = []
+        """Why the referee did not accept plans."""
         self.excluded: list[Plan] = []
         """What models let through by rounding and the referee refuses: cut off in the next attempt."""
         self.contradicted = False
@@ -109,7 +111,7 @@ class _Run:
             backend={} if last is None else last.backend,
             model_size={} if last is None else last.size,
             seconds={"build": self.build_seconds},
-            messages=tuple(dict.fromkeys(self.messages)),
+            messages=tuple(dict.fromkeys([*self.messages, *self._refused_in_words()])),
             checks=self.state.checks,
         )
 
@@ -118,8 +120,17 @@ class _Run:
     def judge(self, plan: Plan) -> float | None:
         ruling = rule(self.request.problem, plan, self.rules)
         if ruling.value is None:
-            self.messages.append(f"the referee rejected a plan: {ruling.violations[0]}")
+            self.refusals.append(ruling.violations[0])
         return ruling.value
+
+    def _refused_in_words(self) -> list[str]:
+        if self.refusals and self.refused is None and self.excluded:
+            count = len(self.excluded)
+            plans = (
+                "a plan that a solver let through was" if count == 1 else f"{count} plans that solvers let through were"
+            )
+            return [f"{plans} refused by the referee and cut off: {self.refusals[0]}"]
+        return [f"the referee rejected a plan: {why}" for why in self.refusals]
 
     def _take_plan(self, plan: Plan, value: float, claimed: float | None, source: str) -> None:
         if self.state.value is None or value < self.state.value:

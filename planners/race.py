@@ -206,7 +206,6 @@ class Race:
         plan = runner.built.decode(values)
         value = self.judge(plan)
         if value is None:
-            attempt.messages.append(f"a plan of {runner.name} was refused by the referee")
             attempt.refused.append(plan)
             attempt.refused_value = claimed
         elif attempt.value is None or value < attempt.value:
