@@ -37,6 +37,8 @@ CUTS = OptionSpec(
 )
 MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets than this, there is no answer.")
 
+ROUNDED_MEMORY = "memory has more digits than are counted: there is no plan for a hair less of it"
+
 SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS)
 PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)

@@ -24,7 +24,7 @@ from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from .bounds import lower_bound
 from .configurations import menu
-from .options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS
+from .options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, ROUNDED_MEMORY, SEQUENTIAL_OPTIONS
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
@@ -122,8 +122,12 @@ def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> 
     """The best plan over the sizes; what was found counts when time is over."""
     choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
     outcome = _run(choice, family, sizes)
+    if not choice.refused:
+        return outcome
     # More digits of memory than are counted: again with a memory in which what fits is sure to fit.
-    return _run(choice, family, sizes, inside=True) if choice.refused else outcome
+    outcome = _run(choice, family, sizes, inside=True)
+    nothing = outcome.plan is None and outcome.stop != Stop.TIME
+    return replace(outcome, messages=(ROUNDED_MEMORY,)) if nothing else outcome
 
 
 def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool = False) -> Outcome:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from graph_pipeline_brute_force import best_time, convex_sets, tree_sets
-from random_graph_pipelines import random_graph_pipeline
+from random_graph_pipelines import nasty_graph_pipeline, random_graph_pipeline, scaled_graph_pipeline
 
 from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.families import stage_sets
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
+from pipeplan.instances.errors import UsageError
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.result import Found, Stop
+from pipeplan.planners.export import export_model
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.search import Search
 from pipeplan.planners.solve import solve
@@ -95,3 +98,33 @@ def test_times_are_rounded_down_by_less_than_a_step() -> None:
     assert len(columns) == len(data["columns"]) > 0
     for column, (*_, steps, _) in zip(columns, data["columns"], strict=True):
         assert 0 <= column.time * data["scale"] - steps < 1 + 1e-6
+
+
+def test_a_model_for_cp_sat_alone_is_not_exported_whatever_the_solver(tmp_path: Path) -> None:
+    """Nor is a solver named that would change that."""
+    problem = random_graph_pipeline(random.Random(1))
+    for solver in ("auto", "cp-sat"):
+        with pytest.raises(UsageError) as caught:
+            export_model(problem, str(tmp_path / "model.mps"), formulation="cp-graphpipe", solver=solver)
+        assert str(caught.value) == (
+            "cp-graphpipe is a model for CP-SAT alone, which no .mps or .lp file can hold; drop --export-model."
+        )
+    with pytest.raises(UsageError, match="choose --solver cp-sat"):
+        solve(problem, formulation="cp-graphpipe", solver="highs")
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_nasty_numbers_in_all_units(start: int) -> None:
+    for seed in range(start, 60, 4):
+        problem = nasty_graph_pipeline(seed, most_operators=4)
+        b = random.Random(seed).choice([size for size in (1, 2, 4, 8) if problem.mini_batch % size == 0])
+        for family, sets in (("series-parallel", tree_sets(problem)), ("convex", convex_sets(problem))):
+            best = best_time(problem, b, sets)
+            for time, memory in ((0, 0), ((-9, 0), (9, 9), (0, -9), (-6, 6))[seed % 4]):
+                scaled = scaled_graph_pipeline(problem, time, memory)
+                result = exact(scaled, b, family, "none" if seed % 2 else "auto")
+                if best is None:
+                    assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING), seed
+                else:
+                    assert result.stop == Stop.PROVEN, (seed, result.messages)
+                    assert result.objective == pytest.approx(best * 10.0**time, rel=1e-6, abs=0), seed

@@ -294,3 +294,16 @@ def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
         referee.evaluate(*wrong)
     with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use verify_stages"):
         referee.verify(*wrong)
+
+
+def test_memory_is_met_to_the_last_digit_and_said_in_all_digits() -> None:
+    """As floats 0.1 and 0.2 are more than 0.3; a billionth too much is too much."""
+    ways = [{1: (Configuration("x", 1.0, memory_per_batch=amount),)} for amount in (0.1, 0.2)]
+    problem = StagingProblem(tuple(Layer(v, of) for v, of in zip("ab", ways, strict=True)), (), 1, 1.0, 1, 0.3)
+    plan = StagedPlan((PlannedStage(("a", "b"), 1, 1, {"a": "x", "b": "x"}),))
+    assert verify_stages(problem, plan) == ()
+    (violation,) = verify_stages(problem.replace(memory_bytes=0.299999999999), plan)
+    assert violation.message == (
+        "A device of stage 0 holds 0.3 bytes with 1 micro-batches in flight, 0.000000000001 more than its memory of "
+        "0.299999999999 bytes."
+    )
