@@ -18,7 +18,7 @@ Interval = tuple[int, int, Fraction]
 
 def fits(problem: ChainProblem, period: int, batches: int = 1) -> bool:
     """Has some allocation a pattern of this period (of all batches together), all times being whole?"""
-    return any(_Search(problem, allocation, period, batches).found() for allocation in _allocations(problem))
+    return any(Search(problem, allocation, period, batches).found() for allocation in allocations(problem))
 
 
 def sequential(problem: ChainProblem) -> int:
@@ -41,16 +41,16 @@ def agrees(problem: ChainProblem, value: float | None, batches: int = 1) -> bool
     return fits(finer, exact.numerator, batches) and not any(p > 0 and fits(finer, p, batches) for p in shorter)
 
 
-def _allocations(problem: ChainProblem, held: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+def allocations(problem: ChainProblem, held: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     if len(held) == problem.layers:
         yield held
         return
     for gpu in range(min(problem.gpus, max(held, default=-1) + 2)):
-        yield from _allocations(problem, (*held, gpu))
+        yield from allocations(problem, (*held, gpu))
 
 
 @dataclass
-class _Search:
+class Search:
     problem: ChainProblem
     allocation: tuple[int, ...]
     period: int

@@ -37,7 +37,10 @@ def _tasks(frame: Frame) -> None:
 
 
 def _links(frame: Frame) -> None:
-    """(8), (9): transfers e and f share a link where their ends are on the same GPUs, (9) crosswise."""
+    """(8), (9): transfers e and f share a link where their ends are on the same GPUs, (9) crosswise.
+
+    Crosswise they go opposite ways, which matters only where both ways share a link.
+    """
     facts, same, crossed = frame.facts, {}, {}
     for e, f in frame.competing():
         key = frame.link_key(e, f)
@@ -47,9 +50,8 @@ def _links(frame: Frame) -> None:
         elif key not in same and key not in crossed:
             along = frame.together(e, f) + frame.together(e + 1, f + 1) - frame.together(e, e + 1) - 1
             across = frame.together(e, f + 1) + frame.together(e + 1, f) - frame.together(e, e + 1) - 1
-            if facts.problem.duplex == "half" or (e < facts.layers) == (f < facts.layers):
-                same[key] = zc >= along
-            if facts.problem.duplex == "half" or (e < facts.layers) != (f < facts.layers):
+            same[key] = zc >= along
+            if facts.problem.duplex == "half":
                 crossed[key] = zc >= across
     frame.rows("eq_8", same)
     frame.rows("eq_9", crossed)

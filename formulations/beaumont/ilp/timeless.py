@@ -50,7 +50,8 @@ def _ends(frame: Frame) -> None:
 
 def _order(frame: Frame) -> None:
     """Beginnings are in an order, also where they share an instant."""
-    far, rows = frame.model.far, {}
+    far = frame.model.far
+    rows: dict[Any, Any] = {}
     for a, b, c in transitive(frame.tasks, frame.timeless, frame.timeless):
         rows[a, b, c] = frame.w(a, c) >= frame.w(a, b) + frame.w(b, c) - 1
     frame.rows("timeless_transitive", rows)
