@@ -25,6 +25,7 @@ def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path
         "runs.csv",
         "tables.md",
         "profile.svg",
+        "problems",
     }
 
 

@@ -362,3 +362,53 @@ def test_results_of_before_have_neither_scope_nor_proof() -> None:
     old = result_from_json(told)
     assert isinstance(old, Result)
     assert (old.scope, old.proof, old.stop) == (None, None, Stop.PROVEN)
+
+
+# ---- any start, any problem ----------------------------------------------------------------------------
+
+
+def _with_and_without(problem: Any, start: Any, **wishes: Any) -> None:
+    """A start changes no proof: the method's own optimum stands, or a better plan from elsewhere without a proof."""
+    alone, started = solve(problem, warm_start="none", **wishes), solve(problem, warm_start=start, **wishes)
+    assert alone.stop in (Stop.PROVEN, Stop.INFEASIBLE)
+    if started.stop == Stop.PROVEN:
+        assert started.objective == pytest.approx(alone.objective, rel=2e-6)
+    else:
+        assert (started.stop, started.bound, started.proof) == (Stop.COMPLETED, None, None)
+        assert started.warm_start.outcome == Warmth.OUTSIDE
+        assert started.objective is not None
+        assert alone.objective is None or started.objective < alone.objective
+
+
+@pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_start_changes_what_is_proven_of_chains(seed: int, method: str) -> None:
+    """Synchronous schedules of several batches, with memory for little more than one batch at a time."""
+    rng = random.Random(seed)
+    forward, backward = ([rng.randint(1, 4) for _ in range(3)] for _ in range(2))
+    problem = CHAIN.replace(
+        forward=tuple(forward),
+        backward=tuple(backward),
+        activations=tuple(rng.randint(0, 3) for _ in range(7)),
+        weights=(1, 0, 2),
+        transfer_times=tuple(rng.randint(0, 2) for _ in range(5)),
+        memory_bytes=float(rng.randint(8, 14)),
+    )
+    start = solve(problem, planner="sync-1f1b").plan
+    if start is None:
+        pytest.skip("no synchronous schedule fits")
+    _with_and_without(problem, start, formulation=method)
+
+
+@pytest.mark.parametrize("options", [{"micro_batch": 1}, {"degrees": "none"}, {"family": "series-parallel"}, {}])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_start_changes_what_is_proven_of_stage_graphs(seed: int, options: dict[str, Any]) -> None:
+    """From the widest question to narrower ones: any convex stages, mixed micro-batches."""
+    problem = random_graph_pipeline(
+        random.Random(seed), most_operators=5, most_devices=3, mini_batch=4, series_parallel=False
+    )
+    wide = {"family": "convex", "mixed_micro_batches": True}
+    start = solve(problem, formulation="cp-graphpipe", options=wide).plan
+    if start is None:
+        pytest.skip("nothing fits")
+    _with_and_without(problem, start, formulation="cp-graphpipe", options=options)
