@@ -23,10 +23,9 @@ from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 # The root first, since the folder of tests has one of our package's name; new processes inherit this path.
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from nasty import KINDS, nasty, scaled
 from truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
