@@ -23,7 +23,7 @@ from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
-# The root first, since the folder of tests has one of our package's name; new processes inherit this path.
+# The root before the tests, whose folder has one of our package's name; new processes inherit this path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

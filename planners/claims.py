@@ -103,10 +103,8 @@ def _value_differences(result: Result, value: float) -> Iterator[str]:
         if gap is None:
             yield f"the result says {Stop.PROVEN}, yet there is no bound to its value {value!r}"
         elif gap > PROVEN_TOLERANCE:
-            yield (
-                f"the result says {Stop.PROVEN}, yet value {value!r} and bound {result.bound!r} are "
-                f"{100 * gap:.3g} % apart"
-            )
+            apart = f"value {value!r} and bound {result.bound!r} are {100 * gap:.3g} % apart"
+            yield f"the result says {Stop.PROVEN}, yet {apart}"
     elif result.stop == Stop.GAP and gap is None:
         yield f"the result says that a gap was reached, yet there is no bound to its value {value!r}"
 

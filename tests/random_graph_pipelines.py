@@ -102,7 +102,8 @@ def nasty_graph_pipeline(seed: int, *, most_operators: int = 5) -> GraphPipeline
     chosen = [x for x in operators if rng.random() < 0.7]
     held = sum(Fraction(repr(problem.weight_copies)) * Fraction(repr(x.weight_bytes)) for x in chosen)
     held += rng.randint(1, 2 * batch) * sum(Fraction(repr(x.stash_bytes)) for x in chosen) / rng.choice((1, 2))
-    return problem.replace(memory_bytes=float(held + Fraction(repr(problem.workspace_bytes))))
+    total = float(held + Fraction(repr(problem.workspace_bytes)))
+    return problem.replace(memory_bytes=float(f"{total:.15g}"))  # more digits would not survive a shift of the point
 
 
 def scaled_graph_pipeline(problem: GraphPipelineProblem, time: int = 0, memory: int = 0) -> GraphPipelineProblem:

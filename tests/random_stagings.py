@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 DEGREES = (1, 2, 3, 4)
 
@@ -98,6 +98,17 @@ def nasty_staging(seed: int, *, layers: tuple[int, int] = (1, 4), levels: bool =
     return problem if rng.random() < 0.15 else problem.replace(memory_bytes=_exact_memory(rng, problem))
 
 
+def on_two_types(problem: StagingProblem, seed: int) -> StagingProblem:
+    """The devices of a nasty problem in two makes, one of which may be faster, have other memory or be missing."""
+    rng = random.Random(f"types {seed}")
+    first, memory = rng.randint(0, problem.devices), problem.memory_bytes
+    kinds = (
+        DeviceType("one", first, rng.choice((0.5, 1.0, 2.0)), memory),
+        DeviceType("two", problem.devices - first, 1.0, rng.choice((None, memory, 0.7))),
+    )
+    return problem.replace(device_types=kinds, memory_bytes=None, exact_batches=False)
+
+
 def _some_levels(rng: random.Random, devices: int) -> tuple[StagingLevel, ...]:
     inner = rng.choice([n for n in range(1, devices + 1) if devices % n == 0])
     return StagingLevel(inner, rng.choice((1.0, 300.0))), StagingLevel(devices // inner, rng.choice((0.1, 2.0)))
@@ -129,7 +140,7 @@ def _exact_memory(rng: random.Random, problem: StagingProblem) -> float:
             ways = rng.choice([ways for ways in layer.configurations.values() if ways])
             total += rng.choice(ways).memory_bytes(rng.randint(1, 3))
     hair = Fraction(1, 10**10) if rng.random() < 0.2 and total > 1 else 0
-    return float(total - hair)
+    return float(f"{float(total - hair):.15g}")  # more digits would not survive a shift of the point
 
 
 def scaled_staging(problem: StagingProblem, time: int = 0, memory: int = 0) -> StagingProblem:
@@ -151,6 +162,10 @@ def scaled_staging(problem: StagingProblem, time: int = 0, memory: int = 0) -> S
         bandwidth=shifted(problem.bandwidth, -time),
         levels=tuple(StagingLevel(level.devices, shifted(level.bandwidth, -time)) for level in problem.levels),
         memory_bytes=None if problem.memory_bytes is None else shifted(problem.memory_bytes, memory),
+        device_types=tuple(
+            kind if kind.memory_bytes is None else replace(kind, memory_bytes=shifted(kind.memory_bytes, memory))
+            for kind in problem.device_types
+        ),
     )
 
 

@@ -30,9 +30,14 @@ class Separation:
     period: int
 
     def __call__(self, first: int, second: int) -> int:
-        """Tasks of one GPU cannot meet modulo the period: the elapsed time is lifted to one where they do not."""
+        """Tasks of one GPU cannot meet modulo the period: the elapsed time is lifted to one where they do not.
+
+        Those that take no time can.
+        """
         chain, period = self.chain, self.period
         least = chain.elapsed[second] - chain.elapsed[first]
+        if chain.timeless[first] or chain.timeless[second]:
+            return least
         rest = least % period
         if rest < chain.durations[first]:
             return least + chain.durations[first] - rest
@@ -46,7 +51,10 @@ class Separation:
         return self(layer, last) + self.chain.durations[last]
 
     def copies(self, layer: int, task: int) -> int:
-        """The least number of kept inputs of a layer on the GPU while a task of the same GPU runs, besides its own."""
+        """The least number of kept inputs of a layer on the GPU while a task of the same GPU runs, besides its own.
+
+        All are counted at the start of the task. Where all tasks take time nothing changes before its end.
+        """
         chain, period = self.chain, self.period
         first, last = layer, chain.backward(layer)
         if task == first:
@@ -55,7 +63,8 @@ class Separation:
             return self(first, last) // period + 1
         life = self.life(layer)
         least = life // period
-        if life % period and period - life % period < chain.durations[task]:
+        changing = chain.timeless[first] or chain.timeless[last]
+        if not changing and life % period and period - life % period < chain.durations[task]:
             least += 1
         if first < task < last:
             ended = self(task, last) + chain.durations[last]
@@ -99,7 +108,9 @@ def _memory_facts(chain: IntegerChain, period: int) -> dict[str, Any]:
         "lifted": [lives[i] - chain.elapsed[chain.backward(i) + 1] + chain.elapsed[i] for i in layers],
         "current": [chain.current_area(layer) for layer in layers],
         "own": [chain.own_size(task) for task in tasks],
-        "copies": [[separation.copies(layer, task) for layer in layers] for task in tasks],
+        "copies": [
+            None if chain.timeless[task] else [separation.copies(layer, task) for layer in layers] for task in tasks
+        ],
         "hops": [chain.border_transfer(border) for border in range(1, chain.layers)],
     }
 
@@ -214,6 +225,8 @@ def _memory_rows(choice: _Choice, facts: Mapping[str, Any], period: int) -> None
         _area_row(choice, facts, g, delays, standing, period)
         more = _on_gpu(choice, extra, g)
         for task, copies in enumerate(facts["copies"]):
+            if copies is None:
+                continue  # it holds nothing, and others may run then
             layer = min(task, len(facts["copies"]) - 1 - task)
             room = facts["limit"] - facts["own"][task]
             kept = [

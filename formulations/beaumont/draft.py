@@ -198,7 +198,10 @@ class Folded:
             if not activity.is_transfer:
                 gpus.setdefault(allocation[problem.layer_of[activity.number - 1]], []).append(activity)
         durations = [as_written(time) for time in problem.durations]
-        return relations_at(gpus.values(), self.positions, lambda task: durations[task.number - 1], self.period)
+        timeless = frozenset(task for tasks in gpus.values() for task in tasks if not durations[task.number - 1])
+        return relations_at(
+            gpus.values(), timeless, self.positions, lambda task: durations[task.number - 1], self.period
+        )
 
 
 def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:

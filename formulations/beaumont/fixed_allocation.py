@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 from ..native import NativeBuilt
+from .instants import timeless_pairs, transitive
 from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
@@ -68,6 +70,8 @@ class Activity:
     duration: int
     resource: tuple[str, int, int] | None
     """Who excludes whom: a GPU or a link; None: nobody."""
+    gpu: int | None = None
+    """Of a task: the group that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,18 @@ class Path:
             if activity.resource is not None:
                 users.setdefault(activity.resource, []).append(i)
         return list(users.values())
+
+    def gpus(self) -> list[list[int]]:
+        """The tasks of each group."""
+        tasks: dict[int, list[int]] = {}
+        for i, activity in enumerate(self.activities):
+            if activity.gpu is not None:
+                tasks.setdefault(activity.gpu, []).append(i)
+        return list(tasks.values())
+
+    def timeless(self) -> frozenset[int]:
+        """Tasks that take no time, and so need no GPU."""
+        return frozenset(i for i, a in enumerate(self.activities) if a.task is not None and a.resource is None)
 
     def place(self) -> dict[int, int]:
         """Position on the path of each task."""
@@ -108,7 +124,7 @@ def path_of(chain: IntegerChain, known: Known) -> Path:
         if group is None:
             waited += duration
         else:
-            add(Activity(task, None, duration, ("gpu", group, group)))
+            add(Activity(task, None, duration, None if chain.timeless[task] else ("gpu", group, group), group))
         edge = task + 1
         if edge in transfers:
             add(transfers[edge])
@@ -142,7 +158,7 @@ def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> d
     path = path_of(chain, known)
     place = path.place()
     local = [
-        a.task is not None and b.task == a.task + 1 and a.resource == b.resource
+        a.task is not None and b.task == a.task + 1 and a.gpu == b.gpu
         for a, b in zip(path.activities, path.activities[1:], strict=False)
     ]
     memory = [] if chain.memory is None else [_memory_facts(chain, known, g, place) for g in range(len(known.groups))]
@@ -150,6 +166,9 @@ def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> d
         "period": period,
         "durations": [activity.duration for activity in path.activities],
         "resources": path.resources(),
+        "timeless": sorted(path.timeless()),
+        "pairs": list(timeless_pairs(path.gpus(), path.timeless())),
+        "gpus": path.gpus(),
         "lags": list(path.lags),
         "local": local,
         "memory": memory,
@@ -177,6 +196,7 @@ def _memory_facts(chain: IntegerChain, known: Known, g: int, place: Mapping[int,
     return {
         "room": chain.memory - standing_memory(chain, known, g),
         "tasks": [(place[t], chain.own_size(t)) for t in tasks],
+        "running": [(place[t], chain.current_size(t)) for t in tasks if chain.current_size(t)],
         "kept": [(place[i], place[chain.backward(i)], chain.activations[i]) for i in group],
         "current": sum(chain.current_area(layer) for layer in group),
         "direct": [(place[e - 1], place[e], chain.activations[e]) for e in direct],
@@ -201,15 +221,18 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     # (17), (19): ends lie in [0, T], and the first task starts at 0.
     starts = [model.new_int_var(-d if i else 0, period - d if i else 0, f"p{i}") for i, d in enumerate(durations)]
     before = _orders(model, data, starts)
-    shifts = _shifts(model, data, starts, before)
+    order = _Order(model, data, starts, before)
+    shifts = _shifts(model, data, starts, order)
     for facts in data["memory"]:
-        _memory_rows(model, facts, before, shifts)
+        _memory_rows(model, facts, order, shifts)
         _area_row(model, data, facts, starts, shifts)
     _lag_rows(model, data, before, shifts)
     _buffer_rows(model, data, starts, shifts)
     variables = {f"p{i}": start for i, start in enumerate(starts)}
     variables |= {f"s{i}": shift for i, shift in enumerate(shifts) if not data["local"][i]}
-    variables |= {f"w{i}_{j}": literal for (i, j), literal in before.items() if i < j}
+    variables |= {f"w{i}_{j}": literal for (i, j), literal in before.items() if i < j or order.concerns(i, j)}
+    variables |= {f"e{x}_{z}": literal for (x, z), literal in order.ended.items()}
+    variables |= {f"f{x}_{z}": literal for (x, z), literal in order.far.items()}
     return NativeBuilt(model, variables)
 
 
@@ -240,15 +263,83 @@ def _transitive(model: Any, users: Sequence[int], before: Mapping[tuple[int, int
                 model.add_bool_or([before[i, j], before[j, k], before[k, i]])
 
 
-def _shifts(
-    model: Any, data: Mapping[str, Any], starts: Sequence[Any], before: Mapping[tuple[int, int], Any]
-) -> list[Any]:
+class _Order:
+    """Who comes first on a GPU: the literals of tasks that take time, and beside them what `instants` says."""
+
+    def __init__(
+        self, model: Any, data: Mapping[str, Any], starts: Sequence[Any], before: dict[tuple[int, int], Any]
+    ) -> None:
+        self.model, self.before = model, before
+        self.timeless = frozenset(data["timeless"])
+        self.ended: dict[tuple[int, int], Any] = {}
+        self.far: dict[tuple[int, int], Any] = {}
+        period, durations = data["period"], data["durations"]
+        for x, z in data["pairs"]:
+            self._pair(x, z, starts, durations[x], period)
+        for tasks in data["gpus"]:
+            self._transitive(tasks, frozenset(i for i in tasks if not durations[i]))
+
+    def concerns(self, i: int, j: int) -> bool:
+        return i in self.timeless or j in self.timeless
+
+    def _pair(self, x: int, z: int, starts: Sequence[Any], duration: int, period: int) -> None:
+        model, before = self.model, self.before
+        before[x, z], before[z, x] = model.new_bool_var(""), model.new_bool_var("")
+        model.add(starts[x] <= starts[z]).only_enforce_if(before[x, z])
+        model.add(starts[z] <= starts[x]).only_enforce_if(before[z, x])
+        model.add_bool_or([before[x, z], before[z, x]])
+        if x in self.timeless:
+            return
+        model.add_bool_or([before[x, z].negated(), before[z, x].negated()])
+        ended = self.ended[x, z] = model.new_bool_var("")
+        model.add_implication(ended, before[x, z])
+        model.add(starts[z] - starts[x] >= duration).only_enforce_if(ended)
+        far = self.far[x, z] = model.new_bool_var("")
+        model.add_implication(far, ended)
+        model.add(starts[z] - starts[x] >= period).only_enforce_if(far)
+        model.add(starts[z] - starts[x] <= period).only_enforce_if(far.negated())
+
+    def _transitive(self, tasks: Sequence[int], instant: frozenset[int]) -> None:
+        before, bool_or = self.before, self.model.add_bool_or
+        for a, b, c in transitive(tasks, self.timeless, instant):
+            bool_or([before[a, b].negated(), before[b, c].negated(), before[a, c]])
+        timeless = [i for i in tasks if i in self.timeless]
+        for x in tasks:
+            for z, other in permutations(timeless if x not in self.timeless else [], 2):
+                bool_or([self.far[x, z].negated(), before[z, other].negated(), self.far[x, other]])
+                bool_or([self.far[x, z].negated(), before[other, x].negated()])
+
+    def lag(self, a: int, b: int) -> Any:
+        """By how many periods a task lags behind the one before it in its batch and on its GPU."""
+        if not self.concerns(a, b):
+            return self.before[b, a]
+        done = self.before[a, b] if a in self.timeless else self.ended[a, b]
+        return 1 - done + self.far.get((b, a), 0)
+
+    def begun(self, a: int, at: int) -> Any:
+        """Starts of `a` up to that of `at`, less those in earlier periods."""
+        if a == at:
+            return 1
+        if a in self.timeless:
+            return self.before[a, at] - self.far.get((at, a), 0)
+        return self.before[a, at] + self.far.get((a, at), 0)
+
+    def done(self, a: int, at: int) -> Any:
+        """The same for ends."""
+        if a in self.timeless:
+            return self.begun(a, at)
+        if at in self.timeless:
+            return self.ended[a, at]
+        return 0 if a == at else self.before[a, at]
+
+
+def _shifts(model: Any, data: Mapping[str, Any], starts: Sequence[Any], order: _Order) -> list[Any]:
     """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""
     period, durations = data["period"], data["durations"]
     shifts: list[Any] = []
     for i, (lag, local) in enumerate(zip(data["lags"], data["local"], strict=True)):
         if local:
-            shifts.append(before[i + 1, i])
+            shifts.append(order.lag(i, i + 1))
             continue
         # With ends in [0, T] the starts differ by less than T + d on either side.
         least = max(0, -((period - durations[i + 1] + durations[i] - lag) // period))
@@ -299,22 +390,21 @@ def _lifted(least: int, first: int, second: int, period: int) -> int:
     return least if rest <= period - second else least + period - rest + first
 
 
-def _memory_rows(
-    model: Any, facts: Mapping[str, Any], before: Mapping[tuple[int, int], Any], shifts: Sequence[Any]
-) -> None:
+def _memory_rows(model: Any, facts: Mapping[str, Any], order: _Order, shifts: Sequence[Any]) -> None:
     """(32), (22), (36) at each task of one GPU."""
     for at, own in facts["tasks"]:
         terms = [own]
         for forward, backward, size in facts["kept"]:
             if not size:
                 continue
-            batches = sum(shifts[forward:backward])
-            if at != forward:
-                batches += before[forward, at]
-            if at != backward:
-                batches -= before[backward, at]
+            batches = sum(shifts[forward:backward]) - order.done(backward, at)
+            if at != forward or at in order.timeless:
+                batches += order.begun(forward, at)
             terms.append(size * batches)
-        terms += [size * _waiting(model, i, j, at, before) for i, j, size in facts["direct"] if at not in (i, j)]
+        terms += [size * _waiting(model, i, j, at, order, shifts) for i, j, size in facts["direct"]]
+        if at in order.timeless:  # it may happen while another task runs
+            others = [(i, size) for i, size in facts["running"] if i not in order.timeless]
+            terms += [size * (order.begun(i, at) - order.done(i, at)) for i, size in others]
         model.add(sum(terms) <= facts["room"])
 
 
@@ -334,8 +424,15 @@ def _area_row(
     model.add(sum(filled) <= (period * facts["room"] - facts["current"]) // coarse)
 
 
-def _waiting(model: Any, i: int, j: int, at: int, before: Mapping[tuple[int, int], Any]) -> Any:
+def _waiting(model: Any, i: int, j: int, at: int, order: _Order, shifts: Sequence[Any]) -> Any:
     """Does what i wrote wait for j while `at` runs? Yes where the three come in this order around the period."""
+    if order.timeless & {i, j, at}:
+        batches = model.new_int_var(0, 2, "")
+        model.add(batches >= shifts[i] + order.done(i, at) - order.begun(j, at))
+        return batches
+    if at in (i, j):
+        return 0
+    before = order.before
     waits = model.new_bool_var("")
     for a, b in (((i, at), (at, j)), ((at, j), (j, i)), ((j, i), (i, at))):
         model.add_bool_or([before[a].negated(), before[b].negated(), waits])

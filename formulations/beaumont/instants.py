@@ -25,6 +25,8 @@ from fractions import Fraction
 from itertools import combinations, permutations
 from typing import Generic, TypeVar
 
+from ...instances.amounts import Amount
+
 Task = TypeVar("Task", bound=Hashable)
 
 
@@ -83,14 +85,13 @@ def timeless_pairs(gpus: Iterable[Iterable[Task]], timeless: frozenset[Task]) ->
 
 def relations_at(
     gpus: Iterable[Iterable[Task]],
-    positions: Mapping[Task, Fraction],
-    duration: Callable[[Task], Fraction],
-    period: Fraction,
+    timeless: frozenset[Task],
+    positions: Mapping[Task, Amount],
+    duration: Callable[[Task], Amount],
+    period: Amount,
 ) -> Relations[Task]:
     """As the positions say; ends lie in [0, T]."""
-    groups = [list(tasks) for tasks in gpus]
-    timeless = frozenset(task for tasks in groups for task in tasks if not duration(task))
-    pairs = tuple(timeless_pairs(groups, timeless))
+    pairs = tuple(timeless_pairs(gpus, timeless))
     order, ended, far = set(), set(), set()
     for x, z in pairs:
         if positions[z] <= positions[x]:

@@ -2,7 +2,9 @@
 
 The longer the period, the less waits: one batch at a time holds the least that any pattern of its allocation holds.
 So periods and schedules play no part. While a task of layer l runs, its GPU holds its weights and slots, the kept
-inputs of its layers up to l, and what the task itself reads and writes.
+inputs of its layers up to l, and what the task itself reads and writes; the other GPUs hold the kept inputs of their
+layers before l. That matters where tasks take no time: what they leave behind is only there if something that does
+take time comes between, be it a transfer.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ class Sizes:
     backward: tuple[Fraction, ...]
     slots: tuple[Fraction, ...]
     """Of border b at position b - 1: reserved on both GPUs where it is cut."""
+    timed: tuple[bool, ...]
+    """Does this layer or one behind it take time? Then its kept input is there for some time."""
+    moved: tuple[Fraction | None, ...]
+    """Of border b at position b - 1: what is held at both ends during a transfer, beside slots. None where that tells
+    nothing new: transfers take no time, or all tasks take some."""
 
     @property
     def layers(self) -> range:
@@ -47,11 +54,13 @@ class Sizes:
 
     @property
     def total(self) -> Fraction:
-        return sum((*self.weights, *self.kept, *self.forward, *self.backward, *self.slots, *self.slots), Fraction(0))
+        moved = (size for size in self.moved if size is not None)
+        parts = (*self.weights, *self.kept, *self.forward, *self.backward, *self.slots, *self.slots, *moved)
+        return sum(parts, Fraction(0))
 
 
 def sizes_of(problem: ChainProblem) -> Sizes:
-    """The sizes of a chain in its memory mode. Tasks without duration count like the others, as in all models."""
+    """The sizes of a chain in its memory mode."""
     mode, tasks = problem.memory_mode, problem.tasks
     a = problem.held_activations
     layers = range(problem.layers)
@@ -59,15 +68,28 @@ def sizes_of(problem: ChainProblem) -> Sizes:
     return Sizes(
         weights=problem.held_weights,
         kept=a[: problem.layers],
-        forward=tuple(a[i + 1] if current else Fraction(0) for i in layers),
-        backward=tuple(a[tasks - 1 - i] + a[tasks - i] if current else Fraction(0) for i in layers),
+        forward=tuple(a[i + 1] if current and problem.forward[i] else Fraction(0) for i in layers),
+        backward=tuple(
+            a[tasks - 1 - i] + a[tasks - i] if current and problem.backward[i] else Fraction(0) for i in layers
+        ),
         slots=tuple(a[b] + a[tasks - b] if mode == "reserved" else Fraction(0) for b in layers if b),
+        timed=tuple(any(problem.forward[i:]) or any(problem.backward[i:]) for i in layers),
+        moved=tuple(_moved(problem, b) for b in layers if b),
     )
+
+
+def _moved(problem: ChainProblem, border: int) -> Fraction | None:
+    edges = [e for e in (border, problem.tasks - border) if problem.edge_times[e - 1]]
+    if not edges or all(problem.durations):
+        return None
+    held = [problem.held_activations[e] for e in edges if problem.memory_mode == "strict"]
+    return max(held, default=Fraction(0))
 
 
 def unit_of(sizes: Sizes) -> Fraction:
     """Bytes per unit: exact where that takes few units, else so that what is rounded down hardly matters."""
-    every = [*sizes.weights, *sizes.kept, *sizes.forward, *sizes.backward, *sizes.slots]
+    moved = [size for size in sizes.moved if size is not None]
+    every = [*sizes.weights, *sizes.kept, *sizes.forward, *sizes.backward, *sizes.slots, *moved]
     per_byte = math.lcm(*(size.denominator for size in every))
     exact = Fraction(math.gcd(*(int(size * per_byte) for size in every)) or 1, per_byte)
     return max(exact, sizes.total / MOST_UNITS)
@@ -89,6 +111,8 @@ def payload(sizes: Sizes, gpus: int, start: Sequence[int], least: int = 0) -> di
         "kept": units(sizes.kept),
         "own": units([sizes.own(layer) for layer in sizes.layers]),
         "slots": units(sizes.slots),
+        "timed": list(sizes.timed),
+        "moved": [None if size is None else math.floor(size / unit) for size in sizes.moved],
         "start": list(start),
         "least": least,
     }
@@ -104,15 +128,21 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     model = cp_model.CpModel()
     layers, gpus = range(len(data["weights"])), range(data["gpus"])
     on = _allocation(model, layers, gpus)
-    most = sum(data["weights"]) + sum(data["kept"]) + max(data["own"]) + sum(data["slots"])
+    moved = {b: size for b, size in enumerate(data["moved"]) if size is not None}
+    most = sum(data["weights"]) + sum(data["kept"]) + max([*data["own"], *moved.values()]) + sum(data["slots"])
+    cut = {b: _cut(model, on[b], on[b + 1]) for b in moved}
     memory = model.new_int_var(data["least"], most, "memory")
     for g in gpus:
         here = [on[i][g] for i in layers]
         standing = sum(w * x for w, x in zip(data["weights"], here, strict=True))
         standing += sum(size * _ends(model, here[b], here[b + 1]) for b, size in enumerate(data["slots"]) if size)
         kept = [size * x for size, x in zip(data["kept"], here, strict=True)]
+        for b, size in moved.items():
+            at_end = size * _ends(model, here[b], here[b + 1]) if size else 0
+            model.add(standing + sum(kept[: b + 1]) + at_end <= memory).only_enforce_if(cut[b])
         for i in layers:  # where layer i is elsewhere, the row says less than that of the last layer before it
-            model.add(standing + sum(kept[: i + 1]) + data["own"][i] * here[i] <= memory)
+            if data["timed"][i]:
+                model.add(standing + sum(kept[: i + 1]) + data["own"][i] * here[i] <= memory)
     model.minimize(memory)
     for layer, gpu in enumerate(data["start"]):
         for g in gpus:
@@ -129,6 +159,14 @@ def _allocation(model: Any, layers: range, gpus: range) -> list[list[Any]]:
         for g in gpus[1:]:
             model.add_bool_or([*(on[k][g - 1] for k in range(i)), row[g].negated()])
     return on
+
+
+def _cut(model: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:
+    """True where two neighbours are on different GPUs."""
+    cut = model.new_bool_var("")
+    for a, b in zip(left, right, strict=True):
+        model.add_bool_or([a.negated(), b, cut])
+    return cut
 
 
 def _ends(model: Any, left: Any, right: Any) -> Any:

@@ -15,9 +15,6 @@ from .pieces import circle_in_words, given_pieces, partition_fault, units
 from .stages import Arc, Chain, chains, returning_path, topological_ranks
 from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
 
-MEMORY_TOLERANCE = 1e-9
-"""Relative: sizes may be sums of floats that were rounded before they reached us."""
-
 CONTIGUITIES = ("none", "device", "chain")
 
 RULES = (

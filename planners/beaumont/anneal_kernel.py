@@ -25,7 +25,9 @@ class Tables(NamedTuple):
     activations: Any
     weights: Any
     own: Any
-    """What a task holds only while it runs."""
+    """What a task holds only while it runs; a forward task that takes no time, its input."""
+    timeless: Any
+    """Does a task take no time in truth?"""
     gpus: int
     memory: int
     inputs_only: bool

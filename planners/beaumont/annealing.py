@@ -91,7 +91,8 @@ def tables(chain: IntegerChain) -> anneal_kernel.Tables:
         transfers=array(chain.transfers),
         activations=array(chain.activations),
         weights=array(chain.weights),
-        own=array([chain.own_size(task) for task in range(chain.tasks)]),
+        own=array([_own_size(chain, task) for task in range(chain.tasks)]),
+        timeless=array(chain.timeless),
         gpus=chain.gpus,
         memory=chain.memory,
         inputs_only=chain.inputs_only,
@@ -114,6 +115,12 @@ def coarser(chain: IntegerChain) -> IntegerChain:
         memory=chain.memory // unit,
         exact_sizes=False,
     )
+
+
+def _own_size(chain: IntegerChain, task: int) -> int:
+    if chain.timeless[task]:
+        return chain.activations[task] if task < chain.layers else 0
+    return chain.own_size(task)
 
 
 def array(values: Sequence[int], kind: str = "int64") -> Any:

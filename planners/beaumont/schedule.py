@@ -8,7 +8,7 @@ so the last refusal is a proof.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -16,6 +16,7 @@ from typing import Any
 
 from ...formulations.beaumont import fixed_allocation
 from ...formulations.beaumont.fixed_allocation import Known, Path
+from ...formulations.beaumont.instants import Relations, relations_at, timeless_pairs
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.beaumont.timetable import Timetable, Wait, tightest
 from ...formulations.contract import NativeModel
@@ -144,8 +145,9 @@ def pattern(
 ) -> PatternPlan | None:
     """Orders and shifts of a solution, timed with the problem's own numbers."""
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
-    orders = _orders(path, values)
-    return _tightened(problem, allocation, path, orders, _shifts(path, orders, values))
+    orders, relations = _orders(path, values), _relations(path, values)
+    shifts = _shifts(path, orders, relations, values)
+    return _tightened(problem, allocation, path, orders, relations, shifts)
 
 
 def pattern_at(
@@ -159,16 +161,27 @@ def pattern_at(
     """Orders and shifts of absolute starts in steps (of tasks, and by edge of transfers), with the true times."""
     path = fixed_allocation.path_of(chain, Known.whole(allocation))
     times = [starts[a.task] if a.task is not None else sent[a.edge or 0] for a in path.activities]
-    orders = [sorted(users, key=lambda i: times[i] % period) for users in path.resources()]
-    batches = [time // period for time in times]
-    return _tightened(problem, allocation, path, orders, [b - a for a, b in pairwise(batches)])
+    batches = [-(-(time + a.duration) // period) - 1 for time, a in zip(times, path.activities, strict=True)]
+    positions = [time - batch * period for time, batch in zip(times, batches, strict=True)]
+    orders = [sorted(users, key=lambda i: positions[i]) for users in path.resources()]
+    relations = relations_at(
+        path.gpus(), path.timeless(), dict(enumerate(positions)), lambda i: path.activities[i].duration, period
+    )
+    return _tightened(problem, allocation, path, orders, relations, [b - a for a, b in pairwise(batches)])
 
 
 def _tightened(
-    problem: ChainProblem, allocation: Sequence[int], path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]
+    problem: ChainProblem,
+    allocation: Sequence[int],
+    path: Path,
+    orders: Sequence[Sequence[int]],
+    relations: Relations[int],
+    shifts: Sequence[int],
 ) -> PatternPlan | None:
     hops = [as_written(problem.edge_times[edge - 1]) for edge in _cut_edges(problem, allocation)]
-    table = tightest(len(path.activities), _waits(problem, path, orders, shifts), max(hops, default=Fraction(0)))
+    waits = _waits(problem, path, orders, shifts)
+    waits += [Wait(*wait) for wait in relations.waits(lambda i: _duration(problem, path, i))]
+    table = tightest(len(path.activities), waits, max(hops, default=Fraction(0)))
     return None if table is None else _plan(problem, allocation, path, shifts, table)
 
 
@@ -184,9 +197,29 @@ def _orders(path: Path, values: Mapping[str, float]) -> list[list[int]]:
     return orders
 
 
-def _shifts(path: Path, orders: Sequence[Sequence[int]], values: Mapping[str, float]) -> list[int]:
+def _relations(path: Path, values: Mapping[str, float]) -> Relations[int]:
+    """Where the tasks are that take no time."""
+    timeless = path.timeless()
+    pairs = tuple(timeless_pairs(path.gpus(), timeless))
+
+    def holding(letter: str, candidates: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+        return frozenset((i, j) for i, j in candidates if values.get(f"{letter}{i}_{j}", 0.0) > 0.5)
+
+    order = holding("w", [*pairs, *((z, x) for x, z in pairs)])
+    return Relations(timeless, order, holding("e", pairs), holding("f", pairs), pairs)
+
+
+def _shifts(
+    path: Path, orders: Sequence[Sequence[int]], relations: Relations[int], values: Mapping[str, float]
+) -> list[int]:
     rank = {i: n for users in orders for n, i in enumerate(users)}
-    return [round(values[f"s{i}"]) if f"s{i}" in values else int(rank[i + 1] < rank[i]) for i in range(len(path.lags))]
+
+    def shift(i: int) -> int:
+        if f"s{i}" in values:
+            return round(values[f"s{i}"])
+        return relations.shift(i, i + 1) if relations.concern(i, i + 1) else int(rank[i + 1] < rank[i])
+
+    return [shift(i) for i in range(len(path.lags))]
 
 
 def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]) -> list[Wait]:
@@ -216,7 +249,7 @@ def _lag(problem: ChainProblem, path: Path, i: int) -> Fraction:
     """An activity's own time, and that of a transfer which nobody contends for."""
     a, b = path.activities[i], path.activities[i + 1]
     lag = _duration(problem, path, i)
-    if a.task is not None and b.task is not None and a.resource != b.resource:
+    if a.task is not None and b.task is not None and a.gpu != b.gpu:
         lag += as_written(problem.edge_times[a.task])
     return lag
 

@@ -115,27 +115,40 @@ class _Need:
 
 
 def _need(sizes: Sizes, allocation: Sequence[int]) -> _Need:
-    needs = (_need_of(sizes, [at == gpu for at in allocation], gpu) for gpu in sorted(set(allocation)))
-    return max(needs, key=lambda need: need.total)
+    needs = (_need_of(sizes, allocation, gpu) for gpu in sorted(set(allocation)))
+    return max(needs, key=_total)
 
 
-def _need_of(sizes: Sizes, here: Sequence[bool], gpu: int) -> _Need:
+def _need_of(sizes: Sizes, allocation: Sequence[int], gpu: int) -> _Need:
+    here = [at == gpu for at in allocation]
     weights = sum((sizes.weights[i] for i in sizes.layers if here[i]), Fraction(0))
     slots = sum((slot for b, slot in enumerate(sizes.slots) if here[b] != here[b + 1]), Fraction(0))
-    kept, worst = Fraction(0), (Fraction(-1), Fraction(0), 0)
+    zero = Fraction(0)
+    kept, last = zero, here.index(True)
+    worst = _Need(gpu, last, weights, zero, zero, slots)
     for i in sizes.layers:
+        moved = sizes.moved[i - 1] if i and allocation[i - 1] != allocation[i] else None
+        if moved is not None:
+            at_end = moved if here[i - 1] or here[i] else zero
+            worst = max(worst, _Need(gpu, last, weights, kept, zero, slots + at_end), key=_total)
         if here[i]:
-            kept += sizes.kept[i]
-            if kept + sizes.own(i) > sum(worst[:2]):
-                forward = sizes.forward[i] >= sizes.backward[i]
-                worst = (kept, sizes.own(i), i if forward else 2 * len(sizes.weights) - 1 - i)
-    return _Need(gpu, worst[2], weights, worst[0], worst[1], slots)
+            kept, last = kept + sizes.kept[i], i
+            forward = sizes.forward[i] >= sizes.backward[i]
+            if sizes.timed[i]:
+                task = i if forward else 2 * len(sizes.weights) - 1 - i
+                worst = max(worst, _Need(gpu, task, weights, kept, sizes.own(i), slots), key=_total)
+    return worst
+
+
+def _total(need: _Need) -> Fraction:
+    return need.total
 
 
 def _without_search(sizes: Sizes, gpus: int) -> Fraction:
     """No allocation needs less: each layer's own, and an even share of weights and kept inputs."""
-    shared = sum((*sizes.weights, *sizes.kept), Fraction(0)) / gpus
-    return max(shared, *(sizes.weights[i] + sizes.kept[i] + sizes.own(i) for i in sizes.layers))
+    kept = [size if timed else Fraction(0) for size, timed in zip(sizes.kept, sizes.timed, strict=True)]
+    shared = sum((*sizes.weights, *kept), Fraction(0)) / gpus
+    return max(shared, *(sizes.weights[i] + kept[i] + sizes.own(i) for i in sizes.layers))
 
 
 def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
@@ -219,6 +232,8 @@ def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
         forward=tuple(map(Fraction, data["own"])),
         backward=(Fraction(0),) * len(data["own"]),
         slots=tuple(map(Fraction, data["slots"])),
+        timed=tuple(data["timed"]),
+        moved=tuple(None if size is None else Fraction(size) for size in data["moved"]),
     )
     return int(_need(rounded, allocation).total)
 

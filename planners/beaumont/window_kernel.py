@@ -36,6 +36,10 @@ class Part(NamedTuple):
     """Rows (position of the forward task, of the backward task, size, GPU)."""
     direct: Any
     """Rows (position, position of the next task, size, GPU) of what waits between two tasks of one GPU."""
+    timed_kept: int
+    """So many rows come first in which both tasks take time. Where one takes none, it may happen while another task
+    runs: no window says how many copies there are then, only the area counts."""
+    timed_direct: int
     room: Any
     """Memory per GPU beside what is always there."""
     area: Any
@@ -138,15 +142,15 @@ def memory(part: Part, apart: Any) -> int:
     for row in range(len(part.tasks)):
         at, group = part.tasks[row, 0], part.tasks[row, 2]
         spare = part.room[group] - part.tasks[row, 1]
-        for k in range(len(part.kept)):
+        for k in range(part.timed_kept):
             if part.kept[k, 3] == group:
                 spare -= part.kept[k, 2] * copies(part, apart, part.kept[k, 0], part.kept[k, 1], at)
-        for k in range(len(part.direct)):
+        for k in range(part.timed_direct):
             if part.direct[k, 3] == group:
                 spare -= part.direct[k, 2] * waiting(part, apart, part.direct[k, 0], part.direct[k, 1], at)
         if spare < 0:
             return -1
-        for k in range(len(part.kept)):
+        for k in range(part.timed_kept):
             first, last = part.kept[k, 0], part.kept[k, 1]
             if part.kept[k, 3] != group or part.kept[k, 2] <= spare:
                 continue
@@ -302,7 +306,9 @@ def lay_chain(tables: Tables, gpu: Any, durations: Any, lags: Any, resources: An
         layer = min(task, tasks - 1 - task)
         lag = tables.durations[task]
         if gpu[layer] >= 0:
-            durations[count], resources[count], lags[count] = lag, gpu[layer], 0
+            # Tasks that take no time need no GPU: they may happen while another one runs.
+            durations[count], lags[count] = lag, 0
+            resources[count] = UNKNOWN if tables.timeless[task] else gpu[layer]
             place[task] = count
             count += 1
         if count:
@@ -344,23 +350,38 @@ def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
 
 
 def list_memory(tables: Tables, gpu: Any, place: Any, own: Any, kept: Any, direct: Any, counts: Any) -> None:
-    """The rows of a part for what tasks hold, for what is kept, and for what waits; `counts` says how many."""
+    """The rows of a part for what tasks hold, for what is kept, and for what waits; `counts` says how many.
+
+    Rows of tasks that take time come first, counts[3] and counts[4] are their numbers.
+    """
     tasks = len(tables.durations)
-    layers = tasks // 2
     for task in range(tasks):
-        layer = min(task, tasks - 1 - task)
-        g = gpu[layer]
+        g = gpu[min(task, tasks - 1 - task)]
+        if g >= 0 and not tables.timeless[task]:
+            own[counts[0]] = place[task], tables.own[task], g
+            counts[0] += 1
+    list_tensors(tables, gpu, place, kept, direct, counts, True)
+    counts[3], counts[4] = counts[1], counts[2]
+    list_tensors(tables, gpu, place, kept, direct, counts, False)
+
+
+def list_tensors(tables: Tables, gpu: Any, place: Any, kept: Any, direct: Any, counts: Any, timed: bool) -> None:
+    """What is kept and what waits between two tasks that both take time, or of which one takes none."""
+    tasks = len(tables.durations)
+    for task in range(tasks):
+        g = gpu[min(task, tasks - 1 - task)]
         if g < 0:
             continue
-        own[counts[0]] = place[task], tables.own[task], g
-        counts[0] += 1
-        if task < layers and tables.activations[task] > 0:
-            kept[counts[1]] = place[task], place[tasks - 1 - task], tables.activations[task], g
+        last = tasks - 1 - task
+        untimed = tables.timeless[task] or tables.timeless[last]
+        if task < last and tables.activations[task] > 0 and timed != untimed:
+            kept[counts[1]] = place[task], place[last], tables.activations[task], g
             counts[1] += 1
         following = task + 1
         if tables.inputs_only or following == tasks or gpu[min(following, tasks - 1 - following)] != g:
             continue
-        if tables.activations[following] > 0:
+        untimed = tables.timeless[task] or tables.timeless[following]
+        if tables.activations[following] > 0 and timed != untimed:
             direct[counts[2]] = place[task], place[following], tables.activations[following], g
             counts[2] += 1
 
@@ -381,11 +402,11 @@ def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
     n = lay_chain(tables, gpu, durations, lags, resources, place)
     own, kept = np.zeros((tasks, 3), dtype=np.int64), np.zeros((layers, 4), dtype=np.int64)
     direct = np.zeros((tasks, 4), dtype=np.int64)
-    counts = np.zeros(3, dtype=np.int64)
+    counts = np.zeros(5, dtype=np.int64)
     list_memory(tables, gpu, place, own, kept, direct, counts)
     part = Part(
         period, durations[:n], lags[:n], resources[:n],
-        own[: counts[0]], kept[: counts[1]], direct[: counts[2]], room, area,
+        own[: counts[0]], kept[: counts[1]], direct[: counts[2]], counts[3], counts[4], room, area,
     )  # fmt: skip
     stack = np.empty((DEPTH, n, n), dtype=np.int64)
     return examine(part, stack, nodes) == REFUTED

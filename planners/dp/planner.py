@@ -136,7 +136,8 @@ class _Run:
             if stop == Stop.INFEASIBLE:
                 self._raise_bound(limit)
             limit = next_limit(whole, self.levels, limit, self.value)
-        return self._up_to(whole, math.inf)
+        self.model, self.ceiling, self.error = whole, math.inf, 0.0
+        return self._solve()
 
     def _up_to(self, model: Model, ceiling: float) -> Stop:
         self.model, self.ceiling, self.error = model, ceiling, 0.0
@@ -216,7 +217,7 @@ class _Run:
             return
         bound = min(bound, self.ceiling)
         if self.error > BOUND_SLACK * bound:  # else the referee calls it rounding, too
-            bound -= self.error
+            bound = max(0.0, bound - self.error)
         if self.bound is None or bound > self.bound:
             self.bound = bound
             self.request.board.post(bound=bound)

@@ -25,6 +25,10 @@ def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
             f"data-parallel degrees must sum to exactly {problem.micro_batches}, and {most}; plan for at most N micro-"
             "batches or give more devices",
         )
+    wide = next((layer for layer in problem.layers if _fewest(layer) > problem.devices), None)
+    if wide is not None:
+        name, fewest = show(wide.id), _fewest(wide)
+        return (f"layer {name} runs on {fewest} devices or more, of {problem.devices}; give more devices",)
     memory = problem.memory_bytes
     if memory is None or problem.extensions:
         return ()
@@ -38,6 +42,11 @@ def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
     return (
         f"{in_digits(enough)} bytes of memory would be enough, if not the least; give --memory {math.ceil(enough)}",
     )
+
+
+def _fewest(layer: Layer) -> int:
+    """Devices that a layer runs on."""
+    return min(t for t, ways in layer.configurations.items() if ways)
 
 
 def _least(problem: StagingProblem, layer: Layer) -> Fraction:

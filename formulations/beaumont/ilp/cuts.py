@@ -44,7 +44,7 @@ def _lags(frame: Frame) -> None:
     rows: dict[Any, Any] = {}
     for i in frame.layers:
         last = facts.backward(i)
-        periods = frame.lag(i) - frame.w(last, i) + 1
+        periods = frame.lag(i) - frame.done(last, i) + 1
         hops = sum(facts.transfers[e] * frame.remote(e) for e in range(i, last) if e != facts.layers)
         rows["whole", i] = periods >= math.ceil(facts.lives[i] / facts.upper - 1e-9)
         rows["hops", i] = facts.upper * periods >= facts.lives[i] + hops

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from ...contract import FLOAT_ROOM
+from ..instants import timeless_pairs
 from .errata import CORRECTED, LOCAL_TRANSFERS, SIGN, TIES, TRANSITIVITY
 from .facts import Facts
 
@@ -33,6 +34,10 @@ class Frame:
         self.model = pyo.ConcreteModel()
         self.layers = range(1, facts.layers + 1)
         self.tasks = range(1, facts.tasks + 1)
+        self.timeless = frozenset(t for t in self.tasks if not facts.durations[t] and TIES not in errata)
+        """`instants` says what holds for tasks that take no time; as printed they have a place in the order."""
+        self.pairs = list(timeless_pairs([list(self.tasks)], self.timeless))
+        """Those of which one takes no time, which comes second."""
         self._resource_variables()
         self._time_variables()
         self._shift_variables()
@@ -47,7 +52,11 @@ class Frame:
         model.Z = pyo.Var(list(combinations(holders, 2)), domain=pyo.Binary)
         model.f = pyo.Var(list(holders), bounds=(0, 1))
         pairs = combinations(self.tasks, 2) if TIES not in self.errata else self.ordered_pairs(self.tasks)
-        model.w = pyo.Var(list(pairs), domain=pyo.Binary)
+        both = [(u, t) for t, u in combinations(sorted(self.timeless), 2)]
+        model.w = pyo.Var([*pairs, *both], domain=pyo.Binary)
+        timed = [(x, z) for x, z in self.pairs if x not in self.timeless]
+        model.ended = pyo.Var(timed, domain=pyo.Binary)
+        model.far = pyo.Var(timed, domain=pyo.Binary)
 
     def _time_variables(self) -> None:
         pyo, model, facts = self.pyo, self.model, self.facts
@@ -75,7 +84,7 @@ class Frame:
             model.sigma = pyo.Var(pairs, domain=pyo.Integers)
         else:
             model.sigma = pyo.Var(pairs, bounds=(0, None))
-        inner = [(t, e) for e in facts.waiting for t in self.tasks if t not in (e, e + 1)]
+        inner = [(t, e) for e in facts.waiting for t in self.tasks if self.may_wait(t, e)]
         model.o = pyo.Var(inner, bounds=(0, 1))
         borders = [(i, j) for i in self.layers for j in self.layers[:-1] if i not in (j, j + 1)]
         model.b = pyo.Var(borders if facts.current else [], bounds=(0, 1))
@@ -96,9 +105,29 @@ class Frame:
         """Do tasks t and u share a GPU, and does t come first?"""
         if t == u:
             return 0
-        if t < u or TIES in self.errata:
+        if t < u or TIES in self.errata or {t, u} <= self.timeless:
             return self.model.w[t, u]
         return self.together(t, u) - self.model.w[u, t]
+
+    def begun(self, t: int, at: int) -> Any:
+        """Starts of a task up to that of another one, less those in earlier periods: w where both take time."""
+        if t == at:
+            return int(t in self.timeless)
+        if t in self.timeless and at not in self.timeless:
+            return self.w(t, at) - self.model.far[at, t]
+        if at in self.timeless and t not in self.timeless:
+            return self.w(t, at) + self.model.far[t, at]
+        return self.w(t, at)
+
+    def done(self, t: int, at: int) -> Any:
+        """The same for ends."""
+        if at in self.timeless and t not in self.timeless:
+            return self.model.ended[t, at]
+        return self.begun(t, at)
+
+    def may_wait(self, t: int, e: int) -> bool:
+        """May what edge e carries wait while task t runs? While its own tasks run only if one takes no time."""
+        return t not in (e, e + 1) or (t == e and bool(self.timeless & {e, e + 1}))
 
     def remote(self, e: int) -> Any:
         """r_e: are the two tasks of edge e on different GPUs?"""

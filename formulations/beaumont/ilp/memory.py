@@ -7,6 +7,9 @@ from typing import Any
 from .errata import SIGN
 from .frame import Frame
 
+MOST_WAITING = 8
+"""More batches than the shifts and orders of one edge can add up to."""
+
 
 def add(frame: Frame) -> None:
     if frame.facts.memory is None:
@@ -17,7 +20,7 @@ def add(frame: Frame) -> None:
     standing = {i: standing_memory(frame, i) for i in frame.layers}
     rows = {}
     for t in frame.tasks:
-        held = standing[frame.facts.layer(t)] + _activations(frame, t) + _direct(frame, t)
+        held = standing[frame.facts.layer(t)] + _activations(frame, t) + _running(frame, t) + _direct(frame, t)
         rows[t] = held <= frame.facts.memory
     frame.rows("eq_36", rows)
 
@@ -41,6 +44,8 @@ def _most_copies(frame: Frame, layer: int) -> int:
     facts = frame.facts
     assert facts.memory is not None
     by_stages = sum(facts.most_shifts(e) for e in range(layer, facts.backward(layer)))
+    if frame.timeless & {layer, facts.backward(layer)}:
+        return by_stages  # it may be there for no time at all, so its size says nothing
     room = facts.memory - facts.weights[layer] - facts.own_size(layer)
     return int(max(1, min(by_stages, room / facts.sizes[layer - 1] + 1 + 1e-6)))
 
@@ -57,6 +62,11 @@ def _waiting(frame: Frame) -> None:
     """
     rows = {}
     for t, e in frame.model.o:
+        if frame.timeless & {t, e, e + 1}:
+            apart = 2 - frame.together(e, e + 1) - frame.together(e, t)
+            batches = frame.shifts(e) + frame.done(e, t) - frame.begun(e + 1, t)
+            rows[t, e] = frame.model.o[t, e] >= batches - MOST_WAITING * apart
+            continue
         around = frame.w(e, t) + frame.w(t, e + 1) + frame.w(e + 1, e)
         rows[t, e] = frame.model.o[t, e] >= around - 1
     frame.rows("eq_22", rows)
@@ -87,14 +97,27 @@ def _at_border(frame: Frame, i: int, j: int) -> Any:
 def _activations(frame: Frame, t: int) -> Any:
     """ACT: kept inputs of all layers on the GPU (Lemma 10), and what the task itself reads and writes."""
     facts = frame.facts
-    held: Any = facts.own_size(t)
+    held: Any = 0 if t in frame.timeless else facts.own_size(t)
     for m in facts.kept:
-        number = copies(frame, facts.layer(t), m) + frame.w(m, t) - frame.w(facts.backward(m), t)
+        number = copies(frame, facts.layer(t), m) + frame.begun(m, t) - frame.done(facts.backward(m), t)
         held += facts.sizes[m - 1] * number
+    return held
+
+
+def _running(frame: Frame, t: int) -> Any:
+    """What other tasks hold while they run, where the task itself takes no time and may happen within them."""
+    facts = frame.facts
+    if t not in frame.timeless or not facts.current:
+        return 0
+    held: Any = 0
+    for x in frame.tasks:
+        size = facts.sizes[x] + (facts.sizes[x - 1] if x > facts.layers else 0.0)
+        if x not in frame.timeless and size:
+            held += size * (frame.begun(x, t) - frame.done(x, t))
     return held
 
 
 def _direct(frame: Frame, t: int) -> Any:
     """DIR: tensors on their way between tasks of this GPU."""
     facts = frame.facts
-    return sum(facts.sizes[e] * frame.model.o[t, e] for e in facts.waiting if t not in (e, e + 1))
+    return sum(facts.sizes[e] * frame.model.o[t, e] for e in facts.waiting if frame.may_wait(t, e))

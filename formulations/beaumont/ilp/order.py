@@ -5,10 +5,7 @@ Rows (10)-(13) of the paper keep zc from being larger than needed; nothing pushe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations
-from typing import Any
-
+from . import timeless
 from .errata import TIES
 from .frame import Frame
 
@@ -17,15 +14,16 @@ def add(frame: Frame) -> None:
     _tasks(frame)
     _links(frame)
     _transfers(frame)
-    if TIES not in frame.errata:
-        _instants(frame)
+    if frame.timeless:
+        timeless.add(frame)
 
 
 def _tasks(frame: Frame) -> None:
     """(5)-(7). With w_ut = z - w_tu one row per direction is enough; the paper has two for each w."""
     facts, tau, pairs = frame.facts, frame.model.tau, frame.model.w
     after, before = {}, {}
-    for t, u in pairs:
+    timed = [(t, u) for t, u in pairs if not frame.timeless & {t, u}]
+    for t, u in timed:
         shared, first = frame.together(t, u), pairs[t, u]
         late_u = facts.upper + facts.durations[t]
         late_t = facts.upper + facts.durations[u]
@@ -70,15 +68,3 @@ def _transfers(frame: Frame) -> None:
     frame.rows("eq_14", after)
     frame.rows("eq_15", before)
     frame.rows("eq_16", {(e, f): pairs[e, f] <= frame.same_link(e, f) for e, f in pairs})
-
-
-def _instants(frame: Frame) -> None:
-    """Tasks without a duration may share an instant; their order must still be one (E4)."""
-    timeless = [t for t in frame.tasks if not frame.facts.durations[t]]
-    frame.rows("instants", dict(_circles(frame, timeless)))
-
-
-def _circles(frame: Frame, tasks: list[int]) -> Iterator[tuple[Any, Any]]:
-    for t, u, x in combinations(tasks, 3):
-        for a, b, c in ((t, u, x), (x, u, t)):
-            yield (a, b, c), frame.w(a, b) + frame.w(b, c) + frame.w(c, a) <= 2

@@ -16,6 +16,8 @@ def add(frame: Frame) -> None:
     window = {}
     for t, u in frame.ordered_pairs(frame.tasks):
         apart = facts.durations[u] * (1 - frame.together(t, u))
+        if t in frame.timeless and u not in frame.timeless:
+            apart += facts.durations[u] * model.far[u, t]
         window[t, u] = ends[t] - tau[u] <= period + apart
     frame.rows("eq_20", window)
     window = {}

@@ -47,15 +47,31 @@ def _local(frame: Frame) -> None:
     facts, model = frame.facts, frame.model
     rows: dict[Any, Any] = {}
     for e in range(1, facts.tasks):
-        later = frame.w(e + 1, e)
         remote = 0 if e == facts.layers else frame.remote(e)
-        if TIES not in frame.errata:
-            rows["least", e] = model.u[e] >= later
-            rows["most", e] = model.u[e] <= later + remote
-        rows["u2", e] = model.u2[e] <= remote
+        if frame.timeless & {e, e + 1}:
+            rows |= _timeless(frame, e, remote)
+        else:
+            later = frame.w(e + 1, e)
+            if TIES not in frame.errata:
+                rows["least", e] = model.u[e] >= later
+                rows["most", e] = model.u[e] <= later + remote
+            rows["u2", e] = model.u2[e] <= remote
         if e in facts.staged:
             rows["v", e] = model.v[e] <= remote
     frame.rows("local_edges", rows)
+
+
+def _timeless(frame: Frame, e: int, remote: Any) -> dict[Any, Any]:
+    """The same where one of the two tasks takes no time."""
+    model = frame.model
+    done = frame.w(e, e + 1) if e in frame.timeless else model.ended[e, e + 1]
+    far = model.far[e + 1, e] if e in frame.timeless and e + 1 not in frame.timeless else 0
+    return {
+        ("least", e): model.u[e] >= 1 - remote - done,
+        ("most", e): model.u[e] <= 1 - done,
+        ("u2", e): model.u2[e] <= remote + far,
+        ("u2 far", e): model.u2[e] >= far,
+    }
 
 
 def _exclusive(frame: Frame, outward: dict[int, Any]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from ....instances.pattern import PatternPlan
 from ...contract import Values
 from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
+from ..instants import Relations, timeless_pairs
 from .facts import Facts
 
 
@@ -23,9 +24,42 @@ def decode(facts: Facts, values: Values, *, as_it_is: bool = False) -> PatternPl
     for e in facts.edges:
         if is_activity(problem, e) and edge_is_cut(problem, allocation, e):
             positions[Activity(0, e, is_transfer=True)] = _time(values[f"tc[{e}]"], facts)
-    orders = _orders(facts, allocation, positions, values)
-    draft = Draft(problem, allocation, period, 1, positions, orders)
+    timeless = frozenset(t for t in range(1, facts.tasks + 1) if not as_it_is and not facts.durations[t])
+    orders = _orders(facts, allocation, {a: p for a, p in positions.items() if not _instant(a, timeless)}, values)
+    relations = _relations(facts, allocation, timeless, values)
+    draft = Draft(problem, allocation, period, 1, positions, orders, relations)
     return plan_of(draft, tighten=not as_it_is)
+
+
+def _instant(activity: Activity, timeless: frozenset[int]) -> bool:
+    return activity.number in timeless and not activity.is_transfer
+
+
+def _relations(
+    facts: Facts, allocation: Sequence[int], timeless: frozenset[int], values: Values
+) -> Relations[Activity]:
+    """Where the tasks are that take no time."""
+    gpus: dict[int, list[int]] = {}
+    for t in range(1, facts.tasks + 1):
+        gpus.setdefault(allocation[facts.layer(t) - 1], []).append(t)
+    pairs = list(timeless_pairs(gpus.values(), timeless))
+
+    def holds(family: str, t: int, u: int) -> bool:
+        return values.get(f"{family}[{t},{u}]", 0.0) > 0.5
+
+    def before(t: int, u: int) -> bool:
+        return holds("w", t, u) if t < u or {t, u} <= timeless else not holds("w", u, t)
+
+    def listed(chosen: Iterable[tuple[int, int]]) -> frozenset[tuple[Activity, Activity]]:
+        return frozenset((Activity(0, t), Activity(0, u)) for t, u in chosen)
+
+    return Relations(
+        frozenset(Activity(0, t) for t in timeless),
+        listed((t, u) for x, z in pairs for t, u in ((x, z), (z, x)) if before(t, u)),
+        listed(pair for pair in pairs if holds("ended", *pair)),
+        listed(pair for pair in pairs if holds("far", *pair)),
+        tuple((Activity(0, x), Activity(0, z)) for x, z in pairs),
+    )
 
 
 def _time(value: float, facts: Facts) -> Fraction:
@@ -90,6 +124,7 @@ class _Writer:
         self.facts = facts
         self.allocation = allocation
         self.folded = folded
+        self.relations = folded.relations(facts.problem, allocation)
         self.values: dict[str, float] = {}
 
     def write(self) -> bool:
@@ -126,7 +161,24 @@ class _Writer:
             self.values[f"tau[{t}]"] = self._time(Activity(0, t))
             for u in range(t + 1, facts.tasks + 1):
                 together = self._gpu(facts.layer(t)) == self._gpu(facts.layer(u))
-                self.values[f"w[{t},{u}]"] = self._before(Activity(0, t), Activity(0, u)) if together else 0.0
+                self.values[f"w[{t},{u}]"] = self._sooner(t, u) if together else 0.0
+        self._instants()
+
+    def _sooner(self, t: int, u: int) -> float:
+        pair = Activity(0, t), Activity(0, u)
+        return float(pair in self.relations.order) if self.relations.concern(*pair) else self._before(*pair)
+
+    def _instants(self) -> None:
+        """Of tasks that take no time."""
+        facts, relations = self.facts, self.relations
+        timeless = frozenset(t for t in range(1, facts.tasks + 1) if not facts.durations[t])
+        for x, z in timeless_pairs([range(1, facts.tasks + 1)], timeless):
+            pair = Activity(0, x), Activity(0, z)
+            if x in timeless:
+                self.values[f"w[{max(x, z)},{min(x, z)}]"] = self._sooner(max(x, z), min(x, z))
+            else:
+                self.values[f"ended[{x},{z}]"] = float(pair in relations.ended)
+                self.values[f"far[{x},{z}]"] = float(pair in relations.far)
 
     def _transfers(self) -> None:
         facts = self.facts
@@ -161,6 +213,10 @@ class _Writer:
             moved = laps.get(Activity(0, e, is_transfer=True), sent) if staged else sent
             if not (0 <= moved - sent <= 2 and 0 <= read - moved <= 2):
                 return False
+            pair = Activity(0, e), Activity(0, e + 1)
+            local = self._gpu(facts.layer(e)) == self._gpu(facts.layer(e + 1))
+            if local and self.relations.concern(*pair) and read - sent != self.relations.shift(*pair):
+                return False
             if staged:
                 self._shift("v", e, moved - sent)
             self._shift("u", e, read - moved)
@@ -184,11 +240,30 @@ class _Writer:
                     self.values[f"b[{i},{j}]"] = float(one)
         for e in facts.waiting:
             for t in range(1, facts.tasks + 1):
-                if t not in (e, e + 1):
+                concerned = any(self.relations.concern(Activity(0, t), Activity(0, k)) for k in (e, e + 1))
+                if t not in (e, e + 1) or (t == e and concerned):
                     self.values[f"o[{t},{e}]"] = float(self._waits(e, t))
 
     def _waits(self, e: int, t: int) -> bool:
         layers = {self._gpu(self.facts.layer(task)) for task in (e, e + 1, t)}
         a, b, x = Activity(0, e), Activity(0, e + 1), Activity(0, t)
+        if len(layers) > 1:
+            return False
+        relations = self.relations
+        if {a, b, x} & relations.timeless:
+            lag = self.folded.laps[b] - self.folded.laps[a]
+            return lag + self._count(a, x, ends=True) - self._count(b, x, ends=False) > 0
         circle = ((a, x), (x, b), (b, a))
-        return len(layers) == 1 and sum(self._before(*pair) for pair in circle) == 2
+        return sum(self._before(*pair) for pair in circle) == 2
+
+    def _count(self, a: Activity, at: Activity, *, ends: bool) -> int:
+        """Starts or ends of one task up to the start of another one, less those in earlier periods."""
+        relations = self.relations
+        if a == at:
+            return int(a in relations.timeless)
+        if not relations.concern(a, at):
+            return int(self._before(a, at))
+        if ends and a not in relations.timeless:
+            return int((a, at) in relations.ended)
+        sooner = int((a, at) in relations.order)
+        return sooner - ((at, a) in relations.far) if a in relations.timeless else sooner + ((a, at) in relations.far)

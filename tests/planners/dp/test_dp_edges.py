@@ -165,3 +165,10 @@ def test_a_plan_that_exceeds_the_memory_by_a_hair_is_replaced_and_its_bound_stay
     assert (result.stop, result.objective) == (Stop.COMPLETED, truth)
     assert result.bound < truth
     assert any("too many digits" in message for message in result.messages)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_value_of_nothing_is_proven_next_to_costs() -> None:
+    """Every node costs nothing where it should be; what it costs elsewhere must not blur that."""
+    result = plan(chain((0.0, 1.3), (1.7, 0.0), (0.0, 1e9)))
+    assert (result.stop, result.objective, result.bound) == (Stop.PROVEN, 0.0, 0.0)

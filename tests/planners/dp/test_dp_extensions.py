@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +55,41 @@ def test_the_pruned_program_does_too(name: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", ["replicated", "types"])
 def test_gpipe_objective_with_replicas_and_types(name: str) -> None:
     assert sum(check(MAKERS[name](seed), "gpipe") for seed in range(30)) >= 15
+
+
+def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
+    """Some costs become numbers that mean "forbidden"."""
+    rng = random.Random(seed)
+
+    def cost(value: Any) -> Any:
+        return rng.choice((1e7, 1e12, 1e20)) if value and rng.random() < 0.15 else value
+
+    return problem.replace(
+        nodes=tuple(
+            replace(
+                node,
+                accelerator_time=cost(node.accelerator_time),
+                cpu_time=cost(node.cpu_time),
+                transfer_time=cost(node.transfer_time),
+                weight_bytes=cost(node.weight_bytes),
+                other_times=tuple(map(cost, node.other_times)),
+            )
+            for node in problem.nodes
+        )
+    )
+
+
+@pytest.mark.parametrize("objective", ["max-load", "gpipe"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_costs_that_mean_forbidden(name: str, objective: str) -> None:
+    problems = [with_forbidden(MAKERS[name](seed), seed) for seed in range(100, 140)]
+    assert sum(check(problem, objective) for problem in problems if objective == "max-load" or len(problem.levels) < 2)
+
+
+@pytest.mark.parametrize("name", ["replicated", "types"])
+def test_costs_that_mean_forbidden_in_the_pruned_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dp, "SMALL_IDEALS", 0)
+    assert sum(check(with_forbidden(MAKERS[name](seed), seed)) for seed in range(100, 140)) >= 20
 
 
 def test_gpipe_objective_with_levels_is_refused() -> None:

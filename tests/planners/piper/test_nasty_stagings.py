@@ -1,0 +1,223 @@
+"""Numbers that trouble arithmetic: memory met to the last digit, forbidding amounts, units from 1e-9 to 1e9.
+
+Each problem is planned by enumeration once, in units as they are; in other units the value and the bound are the same
+numbers with the point moved, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from extended_brute_force import best_extended
+from leveled_brute_force import best_leveled
+from random_stagings import nasty_staging, on_two_types, scaled_staging
+from staging_brute_force import best_stages
+
+from pipeplan.instances.result import Found, Result, Stop
+from pipeplan.instances.staging import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.piper import tables
+from pipeplan.planners.piper.options import ROUNDED_MEMORY
+from pipeplan.planners.solve import solve
+
+UNITS = ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6))
+"""Powers of ten for times and for memory."""
+
+LIMITS = SolveOptions(threads=1)
+
+
+def plan(problem: StagingProblem, **options: Any) -> Result:
+    return solve(problem, planner="dp-piper", options=options, limits=LIMITS)
+
+
+def check(problem: StagingProblem, expected: float | None, **options: Any) -> None:
+    """In all units: proven, or where memory has too many digits for that a bound below and a plan above."""
+    for time, memory in UNITS:
+        result, unit = plan(scaled_staging(problem, time, memory), **options), 10.0**time
+        if ROUNDED_MEMORY in result.messages:
+            least = math.inf if expected is None else expected * unit
+            assert result.bound is not None
+            assert result.bound <= least * (1 + 1e-9)
+            assert result.objective is None or result.objective >= least * (1 - 1e-9)
+        elif expected is None:
+            assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING), (result.messages, time, memory)
+        else:
+            assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), (result.messages, time, memory)
+            assert result.objective == pytest.approx(expected * unit, rel=1e-9, abs=0), (time, memory)
+            assert result.bound == pytest.approx(expected * unit, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("start", range(10))
+def test_dp_piper_in_all_units(start: int) -> None:
+    for seed in range(start, 150, 10):
+        semantics = ("paper", "reference")[seed % 2]
+        problem = nasty_staging(seed)
+        best = best_stages(problem, semantics)
+        check(problem, None if best is None else best[0], semantics=semantics)
+
+
+def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PLAIN_UP_TO", 0)
+    for seed in range(1000, 1040):
+        problem = nasty_staging(seed)
+        best = best_stages(problem)
+        check(problem, None if best is None else best[0])
+
+
+@pytest.mark.parametrize("start", range(4))
+def test_devices_of_two_types_in_all_units(start: int) -> None:
+    for seed in range(start, 40, 4):
+        problem = on_two_types(nasty_staging(seed, layers=(1, 3)), seed)
+        check(problem, best_extended(problem))
+
+
+@pytest.mark.parametrize("start", range(2))
+def test_flushes_in_all_units(start: int) -> None:
+    for seed in range(start, 24, 2):
+        problem = nasty_staging(seed, layers=(1, 3)).replace(exact_batches=False)
+        check(problem, best_extended(problem, flush=True), objective="flush")
+
+
+@pytest.mark.parametrize("hierarchy", ["precise", "crude", "basic"])
+def test_levels_in_all_units(hierarchy: str) -> None:
+    for seed in range(30):
+        problem = nasty_staging(seed, layers=(1, 3), levels=True)
+        if problem.devices < 4:  # four take long to enumerate
+            problem = problem if hierarchy == "precise" else problem.replace(exact_batches=False)
+            best = best_leveled(problem, hierarchy)
+            check(problem, None if best is None else best[0], hierarchy=hierarchy)
+
+
+# ---- one fault at a time -----------------------------------------------------------------------------------
+
+
+def two_layers(amounts: tuple[float, float], memory: float | None, **changes: Any) -> StagingProblem:
+    """Each layer is fast and holds so much, or slow and holds nothing; there is one device."""
+    layers = tuple(
+        Layer(name, {1: (Configuration("fast", 1.0, memory_fixed=amount), Configuration("lean", 3.0))})
+        for name, amount in zip("ab", amounts, strict=True)
+    )
+    return StagingProblem(layers, (), 1, 1.0, 1, **{"memory_bytes": memory, **changes})
+
+
+METHODS: list[dict[str, Any]] = [
+    {"planner": "dp-piper"},
+    {"formulation": "mip-piper", "solver": "cp-sat"},
+    {"formulation": "mip-piper", "solver": "highs"},
+    {"formulation": "mip-piper", "solver": "cp-sat", "options": {"variant": "compact"}},
+    {"formulation": "mip-piper", "solver": "highs", "options": {"variant": "compact"}},
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(
+    ("amounts", "memory", "best"),
+    [((0.1, 0.2), 0.3, 2.0), ((0.1, 0.2), 0.29999, 4.0), ((17.0, 17.0), 34.0, 2.0), ((17.0, 17.0), 33.0, 4.0)],
+)
+def test_memory_is_met_to_the_last_digit(
+    method: dict[str, Any], amounts: tuple[float, float], memory: float, best: float
+) -> None:
+    """As floats 0.1 and 0.2 are more than 0.3."""
+    result = solve(two_layers(amounts, memory), warm_start="none", limits=LIMITS, **method)
+    assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(best, rel=1e-6)), result.messages
+
+
+def test_memory_is_met_to_the_last_digit_on_types_and_levels() -> None:
+    flat = two_layers((0.1, 0.2), None)
+    typed = flat.replace(device_types=(DeviceType("only", 1, 1.0, 0.3),))
+    leveled = flat.replace(memory_bytes=0.3, levels=(StagingLevel(1, 1.0), StagingLevel(1, 1.0)))
+    assert [plan(problem).objective for problem in (typed, leveled)] == [2.0, 2.0]
+
+
+ROUNDED = [
+    {},
+    {"device_types": (DeviceType("only", 1, 1.0, 1e16),), "memory_bytes": None},
+    {"levels": (StagingLevel(1, 1.0), StagingLevel(1, 1.0))},
+]
+
+
+@pytest.mark.parametrize("changes", ROUNDED, ids=["flat", "types", "levels"])
+def test_more_digits_than_are_counted_cost_the_proof_and_not_the_plan(changes: dict[str, Any]) -> None:
+    """1e16 and a billionth: in whole numbers that floats add up exactly the billionth is nothing."""
+    result = plan(two_layers((1e16, 1e-9), 1e16, **changes))
+    assert (result.found, result.objective) == (Found.FEASIBLE, 4.0)
+    assert (result.bound, result.messages) == (2.0, (ROUNDED_MEMORY,))
+
+
+def test_where_nothing_fits_but_in_rounded_numbers_there_is_no_plan_and_no_proof() -> None:
+    ways = [{1: (Configuration("only", 1.0, memory_fixed=amount),)} for amount in (1e16, 1e-9)]
+    layers = tuple(Layer(v, of) for v, of in enumerate(ways))
+    result = plan(StagingProblem(layers, (), 1, 1.0, 1, memory_bytes=1e16))
+    assert (result.stop, result.found, result.messages) == (Stop.COMPLETED, Found.NOTHING, (ROUNDED_MEMORY,))
+
+
+def test_a_forbidden_degree_leaves_the_others_their_digits() -> None:
+    """Sums over all layers hold 1e16, differences of them have lost everything below 2."""
+    times = [1e16, 1.1, 0.7, 3.8, 2.5]
+    layers = tuple(
+        Layer(v, {1: (Configuration("alone", time),), 2: (Configuration("shared", 0.4),)})
+        for v, time in enumerate(times)
+    )
+    edges = tuple(Edge(v, v + 1, 0.3) for v in range(len(times) - 1))
+    problem = StagingProblem(layers, edges, 5, 1.0, 1)
+    best = best_stages(problem)
+    assert best is not None
+    result = plan(problem)
+    assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(best[0], rel=1e-12))
+
+
+@pytest.mark.parametrize("weight", [1e12, 1e16])
+def test_weights_that_must_not_be_copied_leave_the_others_their_digits(weight: float) -> None:
+    layers = tuple(
+        Layer(v, {1: (Configuration("only", time, weight_bytes=of),)})
+        for v, (time, of) in enumerate([(0.5, weight), (6.1, 0.7), (5.3, 1.9), (0.2, weight)])
+    )
+    problem = StagingProblem(layers, tuple(Edge(v, v + 1, 0.1) for v in range(3)), 5, 1.0, 5)
+    best = best_stages(problem)
+    assert best is not None
+    assert plan(problem).objective == pytest.approx(best[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("times", [(1e-9, 1e12), (1.0, 1e18), (1e-9, 1e16), (0.0, 1e18)])
+@pytest.mark.parametrize("plain", [True, False])
+def test_times_far_apart_do_not_overflow(
+    times: tuple[float, float], plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many devices a stage needs within a limit that is far too small is no whole number of 64 bits."""
+    monkeypatch.setattr(tables, "PLAIN_UP_TO", 10**9 if plain else 0)
+    layers = tuple(Layer(v, {1: (Configuration("x", times[v % 2]), Configuration("y", 2.0))}) for v in range(3))
+    problem = StagingProblem(layers, (Edge(0, 1, times[1]), Edge(1, 2, 0.1)), 3, 1.0, 3)
+    best = best_stages(problem)
+    assert best is not None
+    result = plan(problem)
+    assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(best[0], rel=1e-9))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("semantics", ["paper", "reference"])
+def test_layers_that_need_more_devices_than_there_are(method: dict[str, Any], exact: bool, semantics: str) -> None:
+    layers = (Layer("a", {2: (Configuration("c", 1.0),)}), Layer("b", {1: (Configuration("c", 1.0),), 3: ()}))
+    options = {**method.get("options", {}), "semantics": semantics}
+    for some in (layers, layers[:1]):
+        for memory in (None, 1.0):
+            problem = StagingProblem(some, (), 1, 1.0, 1, memory_bytes=memory, exact_batches=exact)
+            result = solve(problem, limits=LIMITS, **{**method, "options": options})
+            assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING), result.messages
+            assert result.messages[-1] == "layer 'a' runs on 2 devices or more, of 1; give more devices"
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_layers_that_fit_no_memory(method: dict[str, Any]) -> None:
+    layers = (
+        Layer("a", {1: (Configuration("c", 1.0, memory_fixed=0.3),)}),
+        Layer("b", {1: (Configuration("c", 1.0),)}),
+    )
+    problem = StagingProblem(layers, (), 2, 1.0, 2, memory_bytes=0.2)
+    result = solve(problem, limits=LIMITS, **method)
+    assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
+    assert (
+        result.messages[-1] == "layer 'a' alone needs 0.3 bytes of each device that it runs on; give --memory 1 or more"
+    )
