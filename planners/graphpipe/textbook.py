@@ -186,10 +186,11 @@ class TextbookPlanner:
             found = SequentialSearch(problem, choice, sets, tick, inside=inside).best()
             if found is None:
                 return None
-            plan = in_a_row(plan_of(problem, choice, found[1], in_order=True))
+            period, decisions = found
+            plan = in_a_row(plan_of(problem, choice, decisions, in_order=True))
             if not any(overfull(problem, plan)):
                 break
-        value = value_of(problem, plan, options.get("objective", "iteration"), found[0], known)
+        value = value_of(problem, plan, options.get("objective", "iteration"), period, known)
         return None if value is None else (value, plan)
 
 
