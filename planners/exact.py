@@ -9,6 +9,7 @@ asked again of another solver first: `backends/trust.py` says why and how.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -290,7 +291,7 @@ class _Run:
         if stage.kind == "improve" and value is not None:
             start, cutoff = self.state.plan, value
             enough = None if self.state.bound is None else self.state.bound / (1 - gap)
-        race = self._race(self.request.limits, 1e-6 if coarse else 1e-9)
+        race = self._race(self.request.limits, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
         attempt = race.attempt(stage.threads_of, cutoff, seconds, start, enough)
         self.last = attempt
         self.build_seconds += attempt.build_seconds
@@ -300,7 +301,7 @@ class _Run:
         self._take_proof(attempt, gap)
         return attempt
 
-    def _race(self, limits: SolveOptions, precision: float) -> Race:
+    def _race(self, limits: SolveOptions, precision: float, forgiving: bool = False) -> Race:
         request = self.request
         return Race(
             request.problem,
@@ -310,6 +311,7 @@ class _Run:
             request.board,
             self.judge,
             precision=precision,
+            forgiving=forgiving,
             excluded=tuple(self.excluded),
         )
 
@@ -373,7 +375,7 @@ class _Run:
 
     def _second(self, solver: str, question: float | None, seconds: float) -> Attempt:
         limits = replace(self.request.limits, native={}, log_path=None)
-        threads = {solver: self.request.limits.threads or 1}
+        threads = {solver: self.request.limits.threads or os.cpu_count() or 1}
         return self._race(limits, 1e-9).attempt(threads, question, seconds, None, question)
 
     def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..formulations.contract import BuiltModel, ExtraRow, Formulation, NativeModel, Plan, Problem, Refuted
 from ..formulations.native import with_rows
+from ..instances.errors import UsageError
 from ..instances.result import Stop, Warmth
 from .backends import Event, Incumbent, Job, compile_pyomo, find_backend, submit
 from .backends.trust import cutoff_for, safe_bound
@@ -98,6 +99,8 @@ class Race:
     judge: Callable[[Plan], float | None]
     """The referee: a value, or None for a plan that it refuses."""
     precision: float = 1e-9
+    forgiving: bool = False
+    """Is a backend that cannot take the model left out, rather than the user told?"""
     excluded: Sequence[Plan] = ()
     """Plans that models let through and the referee refused: to be cut off by rows."""
 
@@ -174,7 +177,7 @@ class Race:
         running = list(attempt.runners)
         while running:
             for runner in list(running):
-                self._note(runner, runner.job.poll(POLL_S / len(running)), attempt)
+                self._note(runner, self._poll(runner, POLL_S / len(running)), attempt)
                 if runner.job.outcome is not None:
                     running.remove(runner)
                     self._finish(runner, attempt)
@@ -186,6 +189,14 @@ class Race:
                 return
             if deadline is not None and self.board.seconds > deadline + GRACE_S:
                 return
+
+    def _poll(self, runner: _Runner, seconds: float) -> Sequence[Event]:
+        try:
+            return runner.job.poll(seconds)
+        except UsageError:
+            if not self.forgiving:
+                raise
+            return ()  # its outcome says the same
 
     def _is_below(self, attempt: Attempt) -> bool:
         return attempt.value is not None and (attempt.cutoff is None or attempt.value <= attempt.cutoff)

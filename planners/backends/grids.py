@@ -264,12 +264,10 @@ class _Search:
 
     def result(self) -> Grids:
         if self.open:
-            raise _refusal(
-                self.model, self.open[0], "is continuous, without a grid and without one that the data imply"
-            )
+            raise refusal(self.model, self.open[0], "is continuous, without a grid and without one that the data imply")
         infinite = np.flatnonzero(~np.isfinite(self.lower) | ~np.isfinite(self.upper))
         if len(infinite):
-            raise _refusal(self.model, int(infinite[0]), "has no finite bounds")
+            raise refusal(self.model, int(infinite[0]), "has no finite bounds")
         return Grids([step or ONE for step in self.steps], self.lower, self.upper, self.loss)
 
 
@@ -282,7 +280,7 @@ def _common_divisor(numbers: list[Fraction]) -> Fraction:
     return Fraction(math.gcd(*(n * (common // d) for n, d in zip(numerators, denominators, strict=True))), common)
 
 
-def _refusal(model: MatrixModel, j: int, why: str) -> UsageError:
+def refusal(model: MatrixModel, j: int, why: str) -> UsageError:
     name = model.column_names[j] if model.column_names else f"number {j}"
     return UsageError(
         f"The solver 'cp-sat' cannot take this model: column {name} {why}; "

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .grids import Grids, choose_grids, decimal
+from .grids import Grids, choose_grids, decimal, refusal
 from .model import Floats, MatrixModel
 
 EXACT_LIMIT = 2**50
@@ -80,6 +80,9 @@ def integer_form(model: MatrixModel) -> IntegerForm:
     """Scale the model, or raise a `UsageError` that names what stands in the way."""
     grids = choose_grids(model)
     box = _Box(grids)
+    beyond = next((j for j, far in enumerate(box.reach) if far >= INFINITE), None)
+    if beyond is not None:
+        raise refusal(model, beyond, "has more steps than a whole number of 64 bits can count")
     rounded = 0
     rows = []
     plain = _plain_rows(model, grids)
