@@ -39,7 +39,7 @@ def whole_memory(problem: StagingProblem, in_flight: int, most: int = MOST_EXACT
         nothing = tuple(
             {t: ((0, 0),) * len(ways) for t, ways in layer.configurations.items()} for layer in problem.layers
         )
-        return StagingMemory(nothing, tuple(limits), True, 0)
+        return StagingMemory(nothing, (None,) * len(limits), True, 0)
     amounts = sorted(
         {amount for layer in problem.layers for ways in layer.configurations.values() for way in ways
          for amount in (way.memory_per_batch, way.memory_fixed)}

@@ -188,9 +188,9 @@ class TextbookPlanner:
                 return None
             plan = in_a_row(plan_of(problem, choice, found[1], in_order=True))
             if not any(overfull(problem, plan)):
-                break
-        value = value_of(problem, plan, options.get("objective", "iteration"), found[0], known)
-        return None if value is None else (value, plan)
+                value = value_of(problem, plan, options.get("objective", "iteration"), found[0], known)
+                return None if value is None else (value, plan)
+        raise AssertionError("what fits into a smaller memory fits")
 
 
 PIPER = TextbookPlanner("piper-downsets", "Piper's search over downsets, without tensor parallelism", PIPER_OPTIONS)
