@@ -309,7 +309,7 @@ def test_every_bound_and_every_proof_has_a_scope(entry: Any) -> None:
     assert NO_FAMILY not in result.messages
     assert (result.scope is not None) == (result.bound is not None or result.stop == Stop.INFEASIBLE)
     assert (result.proof is not None) == (result.stop in (Stop.PROVEN, Stop.INFEASIBLE))
-    if result.proof is not None and entry.name in PLANNERS:
+    if result.proof is not None:
         assert result.proof.checks
     if entry.exact:
         assert result.scope is not None

@@ -35,8 +35,8 @@ def test_its_families_are_the_definitions(seed: int) -> None:
     def bits(family: set[frozenset[int]]) -> list[int]:
         return sorted(sum(1 << v for v in members) for members in family)
 
-    assert stage_sets(problem, "convex") == bits(convex_sets(problem))
-    assert stage_sets(problem, "series-parallel") == bits(tree_sets(problem))
+    assert list(stage_sets(problem, "convex")) == bits(convex_sets(problem))
+    assert list(stage_sets(problem, "series-parallel")) == bits(tree_sets(problem))
 
 
 @pytest.mark.parametrize("seed", range(100))
