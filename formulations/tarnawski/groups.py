@@ -45,6 +45,8 @@ class GroupProblem:
     cpu_times: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
     """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
+    weightless: tuple[bool, ...]
+    """Does the group take no memory? Next to large sizes a small one may have been rounded down to 0."""
     supported: tuple[bool, ...]
     """May the whole group be on an accelerator (operators supported, memory large enough)?"""
     nets: tuple[Net, ...]
@@ -171,6 +173,7 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
         times=work("accelerator_time"),
         cpu_times=work("cpu_time"),
         sizes=tuple(float(sum(whole.amounts[i] for i in members)) for members in classes),
+        weightless=tuple(not any(problem.nodes[i].size_bytes for i in members) for members in classes),
         supported=supported,
         nets=_nets(problem, class_of, parts),
         arcs=transitive_reduction(len(classes), arcs),
@@ -316,6 +319,7 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
         times=tuple(total(part) for part in groups.times),
         cpu_times=tuple(total(part) for part in groups.cpu_times),
         sizes=sizes,
+        weightless=tuple(all(groups.weightless[g] for g in old) for old in fused),
         supported=tuple(
             all(groups.supported[g] for g in old) and (groups.memory is None or size <= groups.memory)
             for old, size in zip(fused, sizes, strict=True)

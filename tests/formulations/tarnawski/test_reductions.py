@@ -246,3 +246,13 @@ def test_plans_without_far_costs_are_asked_for_first(
     costs: tuple[float, ...], bound: float | None, cutoff: float | None, expected: float | None
 ) -> None:
     assert near_cutoff(costs, bound, cutoff) == expected
+
+
+def test_a_size_that_is_rounded_to_nothing_is_not_nothing() -> None:
+    """Next to ten million bytes a billionth of one is lost in whole units, and its node must not be merged for free."""
+    nodes = (Node("large", 1.0, 0.0, 10000000.0, 2.0), Node("reader", 0.0, 1.0, 0.0, 1.0), Node("tiny", size_bytes=2e-9))
+    problem = PlacementProblem(nodes, (("large", "reader"), ("reader", "tiny")), 4, 0, 10000000.000000001)
+    assert not problem.whole_sizes.exact
+    groups = contract(problem, contiguous=False, objective="max-load")
+    assert groups.sizes[2] == 0
+    assert absorb_free_groups(groups).count == 3
