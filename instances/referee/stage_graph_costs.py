@@ -49,8 +49,7 @@ def stage_costs(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Gr
 def _cost(problem: GraphPipelineProblem, stage: GraphStage, required: int) -> GraphStageCost:
     b, d = stage.micro_batch, stage.devices
     members = [problem.operators[problem.index_of[node_id]] for node_id in stage.nodes]
-    forward = math.fsum(operator.forward(b / d) for operator in members)
-    backward = math.fsum(operator.backward(b / d) for operator in members)
+    forward, backward = passes_of(problem, stage)
     weights = math.fsum(operator.weight_bytes for operator in members)
     link = problem.boundary_link
     transfers = TRIPS * math.fsum(link.seconds(amount * b / d) for amount in _boundary(problem, stage))
@@ -67,6 +66,14 @@ def _cost(problem: GraphPipelineProblem, stage: GraphStage, required: int) -> Gr
         memory_bytes=float(held_bytes(problem, stage)),
         required_in_flight=required,
     )
+
+
+def passes_of(problem: GraphPipelineProblem, stage: GraphStage) -> tuple[float, float]:
+    """Forward and backward time of one micro-batch."""
+    members = [problem.operators[problem.index_of[node_id]] for node_id in stage.nodes]
+    samples = stage.micro_batch / stage.devices
+    forward = math.fsum(operator.forward(samples) for operator in members)
+    return forward, math.fsum(operator.backward(samples) for operator in members)
 
 
 def held_bytes(problem: GraphPipelineProblem, stage: GraphStage) -> Fraction:

@@ -99,7 +99,8 @@ def _arguments(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> lis
     shares = [tuple((b, d) for d in allowed_degrees([b], problem.devices, which)) for b in sizes]
     if mixed:
         shares = [tuple(share for some in shares for share in some)]
-    return [Argument(problem, some) for some in shares]
+    memory = whole_graph_memory(problem, {d for some in shares for _, d in some})
+    return [Argument(problem, some, memory) for some in shares]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,8 @@ class Argument:
 
     problem: GraphPipelineProblem
     shares: tuple[Share, ...]
+    memory: GraphMemory
+    """If it is rounded, then down: no plan is lost."""
 
     @cached_property
     def sizes(self) -> Any:
@@ -116,11 +119,6 @@ class Argument:
     @cached_property
     def degrees(self) -> Any:
         return np.array([d for _, d in self.shares])
-
-    @cached_property
-    def memory(self) -> GraphMemory:
-        """If it is rounded, then down: no plan is lost."""
-        return whole_graph_memory(self.problem, {d for _, d in self.shares})
 
     @cached_property
     def passes(self) -> Any:

@@ -17,7 +17,7 @@ from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
 from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
 from ...instances.referee.stage_graph import evaluate_stage_graph
-from ...instances.referee.stage_graph_costs import overfull, stage_costs
+from ...instances.referee.stage_graph_costs import overfull, passes_of
 from ...instances.result import Stop
 from ...instances.series_parallel import contracted
 from ...instances.stage_graph import StageGraphPlan
@@ -91,11 +91,7 @@ def value_of(
 
 def busiest(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
     """The longest time that a stage computes: no iteration is shorter."""
-    costs = stage_costs(problem, plan)
-    return max(
-        problem.mini_batch // stage.micro_batch * (cost.forward + cost.backward)
-        for stage, cost in zip(plan.stages, costs, strict=True)
-    )
+    return max(problem.mini_batch // stage.micro_batch * sum(passes_of(problem, stage)) for stage in plan.stages)
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool =
         found.sort(key=lambda pair: pair[1].value)
         for search, answer in found:
             search.tick()
-            choice.consider(answer)
+            choice.consider(search, answer)
         if choice.objective == "iteration" and options.get("depth", "any") == "any":
             for search, answer in found:
                 choice.consider_shallower(search, answer)
@@ -198,9 +194,9 @@ class _Choice:
     def objective(self) -> str:
         return str(self.request.options.get("objective", "iteration"))
 
-    def consider(self, answer: Answer) -> None:
+    def consider(self, search: Search, answer: Answer) -> None:
         plan = self.arranged(answer.plan)
-        if any(overfull(self.request.problem, plan)):
+        if not search.costs.memory.exact and any(overfull(self.request.problem, plan)):
             self.refused = True
             return
         value = value_of(self.request.problem, plan, self.objective, answer.value, self.value)
@@ -215,7 +211,7 @@ class _Choice:
         for below in search.shallower(answer):
             if self._is_slow(below):
                 return
-            self.consider(below)
+            self.consider(search, below)
 
     def _is_slow(self, answer: Answer) -> bool:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value
