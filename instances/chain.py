@@ -31,6 +31,9 @@ MAX_LAYERS = 10_000
 class ChainProblem:
     """A chain of layers and a cluster of equal GPUs, checked at construction; `replace()` makes variants.
 
+    Numbers are the decimals that they print as, and sums of them are exact. A task that takes no time needs no GPU and
+    holds nothing, so it may happen while another one runs.
+
     Memory modes: `reserved` counts weights, kept activations, what the running task reads and writes, tensors on
     their way between tasks of one GPU, and one slot for every tensor that crosses a GPU's border; `inputs` counts
     weights and kept activations only; `weights` weights only; `strict` is `reserved` with the true lifetimes of

@@ -245,8 +245,10 @@ def of_name(name: str, method: Competitor) -> Competitor:
         method = replace(method, formulation=name)
     else:
         method = replace(method, planner=name)
-    resolve_options(method.entry, method.options)  # refused before any run
-    return method
+    resolved = resolve_options(method.entry, method.options)  # refused before any run
+    # Allocations are read here, so that no run hangs on their files.
+    read = {spec.name for spec in method.entry.options if spec.type == "allocation"} & set(method.options)
+    return replace(method, options={**method.options, **{option: resolved[option] for option in read}})
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:

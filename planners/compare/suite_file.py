@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError, PipeplanError, UsageError, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
 from ...instances.on_cluster import STAGING_OPTIONS
@@ -101,6 +100,9 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
     refuse_unknown(where, entry, ("label", "method", "solver", "options", "seeds", *LIMITS))
     name = str(require(where, entry, "method"))
     options = dict(as_object(join(where, "options"), entry.get("options", {}), "a table"))
+    allocation = options.get("allocation")
+    if folder is not None and isinstance(allocation, str) and (folder / allocation).is_file():
+        options["allocation"] = str(folder / allocation)
     method = Competitor(
         label=str(entry.get("label", name)),
         solver=str(entry.get("solver", "auto")),
@@ -112,16 +114,9 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
         method = of_name(name, method)
     except PipeplanError as error:
         raise InputError(where, f"cannot be used: {str(error).rstrip('.')}", "mend the method") from None
-    beside = {} if folder is None else _beside(folder, method.entry.options, options)
-    return replace(method, options={**options, **beside})
-
-
-def _beside(folder: Path, specs: Sequence[OptionSpec], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Files are named from the folder of the suite; an allocation may be one."""
-    types = {spec.name: spec.type for spec in specs}
-    files = {name: folder / value for name, value in options.items() if isinstance(value, str)}
-    found = {name: path for name, path in files.items() if types.get(name) == "allocation" and path.is_file()}
-    return {name: str(path) for name, path in files.items() if types.get(name) == "path" or name in found}
+    paths = {spec.name for spec in method.entry.options if spec.type == "path"} & set(options)
+    beside = {name: str(folder / options[name]) for name in paths if folder is not None}
+    return replace(method, options={**method.options, **beside})
 
 
 def _published(where: str, entry: Mapping[str, Any]) -> Published:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ....instances.amounts import as_written
+from ....instances.amounts import Amount, as_written
 from ....instances.chain import ChainProblem
 from ..bounds import areas, lives, lower_bound, sequential_period
 from ..decimals import FINE, unit_of
@@ -108,7 +108,7 @@ def facts_of(problem: ChainProblem, cutoff: float | None) -> Facts:
         tasks=problem.tasks,
         gpus=min(problem.gpus, problem.layers),
         durations=(0.0, *_scaled(problem.durations, time_unit)),
-        transfers=(0.0, *_scaled(problem.edge_times, time_unit)),
+        transfers=(0.0, *_scaled(_capped(problem, upper), time_unit)),
         sizes=tuple(map(float, sizes)),
         weights=(0.0, *map(float, weights)),
         memory=memory,
@@ -121,8 +121,18 @@ def facts_of(problem: ChainProblem, cutoff: float | None) -> Facts:
     )
 
 
-def _scaled(amounts: Sequence[float], unit: Fraction) -> tuple[float, ...]:
+def _scaled(amounts: Sequence[Amount], unit: Fraction) -> tuple[float, ...]:
     return tuple(float(as_written(amount) / unit) for amount in amounts)
+
+
+def _capped(problem: ChainProblem, upper: Fraction) -> list[Fraction]:
+    """Transfer times; those that are longer than any period of interest are cut to a little more than that.
+
+    People forbid a transfer by giving it a time beyond all others, which no solver's tolerances are made for.
+    """
+    unit = unit_of(problem)
+    beyond = 2 * upper if unit is None else unit * (upper // unit + 1)
+    return [min(as_written(time), beyond) for time in problem.edge_times]
 
 
 def _time_unit(problem: ChainProblem, longest: Fraction) -> Fraction:

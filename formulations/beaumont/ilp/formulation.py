@@ -8,7 +8,7 @@ from typing import Any
 
 from ....instances.amounts import as_written
 from ....instances.chain import ChainProblem
-from ....instances.errors import UsageError
+from ....instances.errors import InputError, UsageError
 from ....instances.pattern import PatternPlan
 from ...contract import BuiltModel, Refuted, Values
 from ...registry import ALLOCATION, CHAIN_VARIANT
@@ -21,6 +21,9 @@ from . import cuts, memory, order, period, resources, shifts, translate
 from .errata import CORRECTED, PRINTED
 from .facts import Facts, facts_of
 from .frame import Frame
+
+WIDEST = 10**8
+"""The largest time in smallest ones that the program is built for: tolerances of solvers are about a millionth."""
 
 PRINTED_NOTE = "the printed program is not right: its bound and its proofs hold for itself, not for the problem"
 
@@ -39,6 +42,7 @@ class BeaumontIlp:
     def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
         check_chain(problem, self.name)
         given_allocation(problem, options)
+        _check_range(problem)
         if options["variant"] == "printed" and problem.exclusive_buffers:
             raise UsageError("The printed program knows no exclusive buffers; choose --variant corrected.")
 
@@ -69,6 +73,19 @@ class BeaumontIlp:
 
 
 FORMULATION = BeaumontIlp()
+
+
+def _check_range(problem: ChainProblem) -> None:
+    """A solver with tolerances sees nothing of times that are so small beside others."""
+    times = [as_written(time) for time in (*problem.durations, *problem.edge_times) if time]
+    if max(times) > WIDEST * min(times):
+        raise InputError(
+            "forward",
+            f"and the other times lie between {float(min(times)):.3g} and {float(max(times)):.3g}, too far apart for a "
+            "solver that calculates with rounded numbers",
+            "give what is forbidden a time of little more than all others together, or choose cp-beaumont or "
+            "exact-beaumont, which calculate with whole numbers",
+        )
 
 
 def build(

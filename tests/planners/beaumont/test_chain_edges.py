@@ -15,6 +15,7 @@ from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.chain import MEMORY_MODES, ChainProblem
+from pipeplan.instances.errors import InputError
 from pipeplan.instances.pattern import PatternPlan
 from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
 from pipeplan.instances.result import Result, Stop
@@ -196,6 +197,34 @@ def test_models_in_whole_units_need_no_cuts() -> None:
     built = formulation.build(random_chain(1), {"batches_per_period": 1, "allocation": None}, native=True)
     assert isinstance(built, BuiltModel)
     assert built.exclude is None
+
+
+# ---- forbidden by a number ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["cp-beaumont", "exact-beaumont"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("forbidden", [1e6, 1e9, 1e12, 1e16])
+def test_a_transfer_of_endless_time_is_as_good_as_none(seed: int, method: str, forbidden: float) -> None:
+    """So long a transfer is in no good plan, and what it is worth changes nothing."""
+    problem = random_chain(seed)
+
+    def forbidding(time: float) -> ChainProblem:
+        return problem.replace(transfer_times=(time, *problem.edge_times[1:]))
+
+    longest = sum(problem.durations) + sum(problem.edge_times)
+    assert shortest(forbidding(forbidden), method) == shortest(forbidding(longest + 1), method)
+
+
+def test_what_no_solver_with_tolerances_can_see_is_said() -> None:
+    problem = random_chain(1)
+    forbidding = problem.replace(transfer_times=(1e9, *problem.edge_times[1:]))
+    with pytest.raises(
+        InputError, match=r"between 2 and 1e\+09, too far apart .* choose cp-beaumont or exact-beaumont"
+    ):
+        solve(forbidding, formulation="ilp-beaumont")
+    near = solve(problem.replace(transfer_times=(1e6, *problem.edge_times[1:])), formulation="ilp-beaumont")
+    assert (near.stop, near.objective) == (Stop.PROVEN, shortest(forbidding, "cp-beaumont"))
 
 
 # ---- units ----------------------------------------------------------------------------------------------------

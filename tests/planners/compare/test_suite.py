@@ -62,6 +62,15 @@ def test_runs_are_all_methods_with_their_seeds_and_limits(tmp_path: Path) -> Non
     assert runs[2].options == {"non_contiguous": True}
 
 
+def test_an_allocation_beside_the_suite_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "given.json").write_text("[0, 1, 1, 0]", encoding="utf-8")
+    text = '[[instances]]\nlabel = "chain"\nsource = "golden-4"\n[[methods]]\nmethod = "exact-beaumont"\n'
+    for given in ('"given.json"', '"0,1,1,0"', "[0, 1, 1, 0]"):
+        suite = load_suite(written(tmp_path, text + f"options = {{ allocation = {given} }}\n"))
+        (run,) = expand(suite).runs
+        assert run.options == {"allocation": [0, 1, 1, 0]}
+
+
 def test_a_setting_overrides_the_cluster(tmp_path: Path) -> None:
     problems = expand(load_suite(written(tmp_path))).problems
     (problem,) = problems.values()
