@@ -30,7 +30,7 @@ LEAST_CLEAR = 1e-280
 
 @lru_cache(maxsize=2**16)
 def _decimal(value: float) -> Fraction:
-    return Fraction(repr(value))
+    return Fraction(float.__repr__(value))  # numpy's floats print differently
 
 
 def as_written(value: Amount) -> Fraction:

@@ -125,7 +125,7 @@ class _Run:
         return ruling.value
 
     def _refused_in_words(self) -> list[str]:
-        if self.refusals and self.refused is None and self.excluded:
+        if self.refusals and self.refused is None:
             count = len(self.excluded)
             plans = (
                 "a plan that a solver let through was" if count == 1 else f"{count} plans that solvers let through were"
@@ -247,11 +247,10 @@ class _Run:
 
     def _exclude(self, attempt: Attempt) -> bool:
         """Are there plans that the next attempt can cut off?"""
-        before = len(self.excluded)
         for plan in attempt.refused:
-            if len(self.excluded) < MOST_EXCLUDED and plan not in self.excluded and attempt.excludes(plan):
+            if len(self.excluded) < MOST_EXCLUDED and plan not in self.excluded:
                 self.excluded.append(plan)
-        return len(self.excluded) > before
+        return bool(attempt.refused) and attempt.excludes_more(self.excluded)
 
     def _stuck(self, attempt: Attempt) -> Stop:
         if attempt.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED):

@@ -57,9 +57,9 @@ class Attempt:
     """A plan of the wanted value was found."""
     runners: list[_Runner] = field(default_factory=list, repr=False)
 
-    def excludes(self, plan: Plan) -> bool:
-        """Can one of the models cut off this plan, which the referee refused?"""
-        return any(runner.built.exclude is not None and runner.built.exclude(plan) for runner in self.runners)
+    def excludes_more(self, plans: Sequence[Plan]) -> bool:
+        """Can the next models cut off something of these refused plans that the models of this attempt did not?"""
+        return any(len(exclusions(runner.built, plans)) > runner.exclusions for runner in self.runners)
 
     @property
     def settled(self) -> bool:
@@ -74,6 +74,8 @@ class _Runner:
     job: Job
     columns: Collection[str] | None
     """The model's own columns, where the parent knows them."""
+    exclusions: int = 0
+    """Rows that cut off plans which the referee refused before."""
 
     def values_of(self, plan: Plan) -> dict[str, float] | None:
         return start_values(self.built, plan, self.columns)
@@ -85,6 +87,15 @@ def start_values(built: BuiltModel, plan: Plan, columns: Collection[str] | None)
     if values is None:
         return None
     return {name: value for name, value in values.items() if columns is None or name in columns}
+
+
+def exclusions(built: BuiltModel, plans: Sequence[Plan]) -> list[ExtraRow]:
+    """The rows that cut off refused plans, each once."""
+    found: list[ExtraRow] = []
+    if built.exclude is not None:
+        for plan in plans:
+            found += [row for row in built.exclude(plan) if row not in found]
+    return found
 
 
 @dataclass
@@ -151,7 +162,7 @@ class Race:
             attempt.refuted = built.reason
             return True
         model, columns = built.model, None
-        rows = self._exclusions(built)
+        rows = exclusions(built, self.excluded)
         if isinstance(model, NativeModel):
             model = with_rows(model, rows) if rows else model
         else:
@@ -160,18 +171,11 @@ class Race:
         values = None if start is None else start_values(built, start, columns)
         attempt.build_seconds += self.board.seconds - began
         wishes = replace(self.limits, threads=threads, time_limit_s=seconds)
-        attempt.runners.append(_Runner(name, built, submit(name, model, wishes, start=values), columns))
+        job = submit(name, model, wishes, start=values)
+        attempt.runners.append(_Runner(name, built, job, columns, len(rows)))
         attempt.size = {**attempt.size, **built.size}
         attempt.messages.extend(built.notes)
         return False
-
-    def _exclusions(self, built: BuiltModel) -> list[ExtraRow]:
-        """The rows that cut off refused plans, each once."""
-        found: list[ExtraRow] = []
-        if built.exclude is not None:
-            for plan in self.excluded:
-                found += [row for row in built.exclude(plan) if row not in found]
-        return found
 
     def _watch(self, attempt: Attempt, deadline: float | None, enough: float | None) -> None:
         running = list(attempt.runners)

@@ -109,7 +109,7 @@ class BeaumontCp:
             return encode(problem, batches, limit, plan)
 
         size = {"layers": problem.layers, "gpus": chain.gpus, "batches": batches}
-        no_goods = NoGoods(decode_values, encode_plan)
+        no_goods = NoGoods(f"cp, {batches}", problem, decode_values, encode_plan)
         exclude = None if problem.memory_bytes is None or chain.exact_sizes else no_goods.exclude
         model = NativeModel(cp_model.BUILDER, data)
         return BuiltModel(model, no_goods.decode, encode_plan, size=size, exclude=exclude)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
+from ...instances.chain import ChainProblem
 from ..contract import ExtraRow, Values
 
 DECIDING = ("Z", "on", "w", "ended", "far")
@@ -19,11 +21,16 @@ SHIFTS = ("v", "v2", "u", "u2")
 
 
 class NoGoods:
-    """Remembers which values of the model each decoded plan came from: the plan itself has other forms as well."""
+    """Remembers which values of the model each decoded plan came from: the plan itself has other forms as well.
 
-    def __init__(self, decode: Callable[[Values], Any], encode: Callable[[Any], Values | None]) -> None:
+    What one model remembers, the next one of the same form and problem knows: a refused plan is cut off there.
+    """
+
+    def __init__(
+        self, form: str, problem: ChainProblem, decode: Callable[[Values], Any], encode: Callable[[Any], Values | None]
+    ) -> None:
         self._decode, self._encode = decode, encode
-        self._decoded: dict[Any, list[Values]] = {}
+        self._decoded = _remembered(form, problem.hash)
 
     def decode(self, values: Values) -> Any:
         plan = self._decode(values)
@@ -33,6 +40,11 @@ class NoGoods:
     def exclude(self, plan: Any) -> Sequence[ExtraRow]:
         forms = [*self._decoded.get(_key(plan), ()), self._encode(plan)]
         return [no_good(values) for values in forms if values is not None]
+
+
+@lru_cache(maxsize=4)
+def _remembered(form: str, digest: str) -> dict[Any, list[Values]]:
+    return {}
 
 
 def no_good(values: Values) -> ExtraRow:

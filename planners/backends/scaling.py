@@ -188,8 +188,8 @@ def _rounding_scale(terms: Sequence[Fraction], reach: Sequence[int], sides: Sequ
         return Fraction(1)
     scale = Fraction(2) ** math.floor(math.log2(ROUNDED_LIMIT) - math.log2(size))
     far, finest = max((far, abs(term)) for term, far in zip(terms, reach, strict=True) if term)
-    whole = math.floor(finest * scale)
-    return whole / finest if far >= FINE_REACH and whole else scale
+    whole = max(1, math.floor(finest * scale))
+    return whole / finest if far >= FINE_REACH and size * whole / finest < EXACT_LIMIT else scale
 
 
 def _error_range(errors: Sequence[Fraction], columns: Sequence[int], box: _Box) -> tuple[Fraction, Fraction]:

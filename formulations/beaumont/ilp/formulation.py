@@ -115,7 +115,7 @@ def build(
         return None if errata else translate.encode(facts, plan)
 
     grids, loss = _grids(frame, cutoff)
-    no_goods = NoGoods(decode, encode)
+    no_goods = NoGoods("ilp", problem, decode, encode)
     return BuiltModel(
         frame.model,
         no_goods.decode,

@@ -249,9 +249,10 @@ def test_plans_without_far_costs_are_asked_for_first(
 
 
 def test_a_size_that_is_rounded_to_nothing_is_not_nothing() -> None:
-    """Next to ten million bytes a billionth of one is lost in whole units, and its node must not be merged for free."""
-    nodes = (Node("large", 1.0, 0.0, 10000000.0, 2.0), Node("reader", 0.0, 1.0, 0.0, 1.0), Node("tiny", size_bytes=2e-9))
-    problem = PlacementProblem(nodes, (("large", "reader"), ("reader", "tiny")), 4, 0, 10000000.000000001)
+    """Next to ten million bytes a billionth of one is lost in whole units; its node is not merged for free."""
+    large, reader = Node("large", 1.0, 0.0, 10000000.0, 2.0), Node("reader", 0.0, 1.0, 0.0, 1.0)
+    nodes = (large, reader, Node("tiny", 0.0, 0.0, 1.1e-9))
+    problem = PlacementProblem(nodes, (("large", "reader"), ("reader", "tiny")), 4, 0, 10000000.0)
     assert not problem.whole_sizes.exact
     groups = contract(problem, contiguous=False, objective="max-load")
     assert groups.sizes[2] == 0
