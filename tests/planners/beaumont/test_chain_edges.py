@@ -89,6 +89,30 @@ def test_a_task_that_takes_no_time_may_happen_while_another_one_runs(method: str
     assert value == 4
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pattern_is_a_start_that_keeps_every_row(seed: int) -> None:
+    """Also where tasks take no time, share instants and happen within others."""
+    from pyomo import environ as pyo
+
+    problem = nasty_chain(seed)
+    plan = solved(problem, "exact-beaumont").plan
+    if plan is None:
+        return
+    formulation = FORMULATIONS["ilp-beaumont"].load()
+    built = formulation.build(problem, {spec.name: spec.default for spec in formulation.options}, native=False)
+    assert isinstance(built, BuiltModel)
+    values = built.encode(plan)
+    assert values is not None
+    columns = {column.name: column for column in built.model.component_data_objects(pyo.Var)}
+    assert set(values) == set(columns)
+    for name, column in columns.items():
+        column.set_value(values[name], skip_validation=True)
+    for row in built.model.component_data_objects(pyo.Constraint):
+        held = pyo.value(row.body)
+        assert row.lower is None or held >= pyo.value(row.lower) - 1e-6, row.name
+        assert row.upper is None or held <= pyo.value(row.upper) + 1e-6, row.name
+
+
 @pytest.mark.parametrize("mode", MEMORY_MODES)
 @pytest.mark.parametrize("seed", range(25))
 def test_the_smallest_memory_is_that_of_one_batch_at_a_time(seed: int, mode: Any) -> None:
