@@ -36,7 +36,7 @@ FINE_GAP = PROVEN_TOLERANCE / 2
 """What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
 
 
-MOST_EXCLUDED = 1_000
+MOST_EXCLUDED = 200
 """Plans that only rounding lets through are cut off one by one, not without end."""
 
 
@@ -250,7 +250,7 @@ class _Run:
         for plan in attempt.refused:
             if len(self.excluded) < MOST_EXCLUDED and plan not in self.excluded:
                 self.excluded.append(plan)
-        return bool(attempt.refused) and attempt.excludes_more(self.excluded)
+        return bool(attempt.refused) and len(self.refusals) < MOST_EXCLUDED and attempt.excludes_more(self.excluded)
 
     def _stuck(self, attempt: Attempt) -> Stop:
         if attempt.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED):

@@ -123,7 +123,7 @@ class _Run:
             search = self._search(coarse_steps(self.problem))
             search.run(self.workers)
             if self.best is None:
-                stop = Stop.INFEASIBLE if search.done() and not search.exhausted else Stop.TIME
+                stop = Stop.INFEASIBLE if search.done() and not search.exhausted else self.solver.unfinished()
                 return self._outcome(False, stop)
             if search.done() and not self.solver.over():
                 search = self._search(fine_steps(self.problem, self.best), search)
@@ -167,7 +167,7 @@ class _Run:
     def _outcome(self, complete: bool, stop: Stop | None = None) -> Outcome:
         proven = self._close_enough()
         if stop is None:
-            stop = Stop.PROVEN if proven else (Stop.COMPLETED if complete else Stop.TIME)
+            stop = Stop.PROVEN if proven else (Stop.COMPLETED if complete else self.solver.unfinished())
         plan = self.best
         return Outcome(
             stop,

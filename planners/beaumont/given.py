@@ -64,9 +64,9 @@ class GivenAllocation:
         coarse = integer_chain(self.problem, coarse_steps(self.problem))
         first = self._schedule(coarse, 0)
         if self.plan is None:
-            return Stop.INFEASIBLE if first.proven else Stop.TIME
+            return Stop.INFEASIBLE if first.proven else self.solver.unfinished()
         if self._proven() or not (first.proven or first.finer):
-            return Stop.PROVEN if self._proven() else Stop.TIME
+            return Stop.PROVEN if self._proven() else self.solver.unfinished()
         fine = integer_chain(self.problem, fine_steps(self.problem, self.plan))
         last = self._schedule(fine, math.floor(first.refuted * (fine.steps / coarse.steps)))
         ratios = fine.exact and fine.steps >= fine.most_shifts * coarse.steps
@@ -74,7 +74,7 @@ class GivenAllocation:
             self._tell(None, self.plan.period)  # no ratio is left below that could be a least period
         if self._proven():
             return Stop.PROVEN
-        return Stop.COMPLETED if last.proven or last.finer else Stop.TIME
+        return Stop.COMPLETED if last.proven or last.finer else self.solver.unfinished()
 
     def _schedule(self, chain: IntegerChain, refuted: int) -> Schedule:
         """On one grid, below the best plan."""

@@ -37,6 +37,10 @@ class Solver:
         left = self.seconds_left()
         return self.stopped.is_set() or (left is not None and left <= 0)
 
+    def unfinished(self) -> Stop:
+        """Why a search ends that has proven nothing: by a limit only where there is one."""
+        return Stop.COMPLETED if self.deadline is None else Stop.TIME
+
     def backend(self) -> dict[str, Any]:
         """What a result says of the solver behind it."""
         return {"name": NAME, "version": BACKENDS[NAME].version(), "models": self.solved}
