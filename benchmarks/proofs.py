@@ -27,7 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from nasty import KINDS, nasty, scaled
+from nasty import KINDS, nasty, on_two_types, scaled
 from truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
 
 from pipeplan.instances.errors import PipeplanError
@@ -35,6 +35,7 @@ from pipeplan.instances.io.load import problem_to_text
 from pipeplan.instances.kinds import Problem
 from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Stop
+from pipeplan.instances.staging import StagingProblem
 from pipeplan.planners.registry import PLANNERS
 
 POWERS = (-9, -6, 0, 6, 9)
@@ -50,6 +51,7 @@ LARGER = {
     "latency": "resnet50-inference",
     "chain": "resnet18-chain",
     "staging": "bert-large-stages",
+    "types": "resnet50-stages",
     "levels": "tiny-levels",
     "graph-pipeline": "mmt-8",
 }
@@ -198,7 +200,7 @@ def _limits(arguments: argparse.Namespace) -> int:
     for number in range(arguments.limits):
         method = methods[number % len(methods)]
         packaged = number // len(methods) % 3 == 1
-        problem = load_any_packaged(LARGER[method.kind]) if packaged else nasty(method.kind, number)
+        problem = _larger(method.kind) if packaged else nasty(method.kind, number)
         if method.planner in BLIND_TO_MEMORY:
             problem = problem.replace(memory_bytes=None)
         seconds = rng.choice((0.0, 0.001, round(rng.uniform(0, 0.03), 4), round(rng.uniform(0, 0.3), 4)))
@@ -214,6 +216,14 @@ def _limits(arguments: argparse.Namespace) -> int:
         print(f"{row:<44}  " + "  ".join(f"{rows[row][column]:>11}" for column in columns))
     print(f"\n{arguments.limits} runs under limits of 0 to 0.3 s, {errors} ended in an error")
     return 1 if errors else 0
+
+
+def _larger(kind: str) -> Problem:
+    problem = load_any_packaged(LARGER[kind])
+    if kind != "types":
+        return problem
+    assert isinstance(problem, StagingProblem)
+    return on_two_types(random.Random(1), problem)
 
 
 def _every_method() -> Iterator[Method]:

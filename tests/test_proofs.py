@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 import pytest
-from nasty import KINDS, SENTINELS, better, nasty, renamed, scaled
+from nasty import KINDS, SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
 from truths import METHODS, Method, judged, truth
 
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem
@@ -75,6 +75,7 @@ STEADY = [
 
 
 def same_but_scaled(problem: Problem, method: Method, time_power: int, memory_power: int) -> None:
+    problem = in_fifteen_digits(problem)
     before = judged(problem, method)
     after = judged(scaled(problem, time_power, memory_power), method)
     assert not before.faults
@@ -160,7 +161,7 @@ def close(one: float | None, other: float | None) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_enumerations_follow_the_units(kind: str) -> None:
     for seed in range(12):
-        problem = nasty(kind, seed)
+        problem = in_fifteen_digits(nasty(kind, seed))
         for method in METHODS[kind][:: max(1, len(METHODS[kind]) // 4)]:
             best = truth(problem, method)
             assert close(truth(scaled(problem, 0, -7), method), best)

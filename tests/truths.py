@@ -109,6 +109,12 @@ def _stagings() -> Iterator[Method]:
                 )
 
 
+def _types() -> Iterator[Method]:
+    for semantics in ("paper", "reference"):
+        for objective in ("throughput", "flush"):
+            yield Method("types", planner="dp-piper", options={"semantics": semantics, "objective": objective})
+
+
 def _levels() -> Iterator[Method]:
     for hierarchy in ("precise", "crude", "basic"):
         yield Method("levels", planner="dp-piper", options={"hierarchy": hierarchy})
@@ -134,6 +140,7 @@ METHODS: Mapping[str, tuple[Method, ...]] = {
     "latency": tuple(_latencies()),
     "chain": tuple(_chains()),
     "staging": tuple(_stagings()),
+    "types": tuple(_types()),
     "levels": tuple(_levels()),
     "graph-pipeline": tuple(_graph_pipelines()),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from nasty_placements import nasty_placement
+from nasty import nasty
 
 from pipeplan.formulations.contract import BuiltModel, ExtraRow, NativeModel, Refuted
 from pipeplan.formulations.native import with_rows
@@ -30,8 +30,14 @@ MODELS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "latency, plain": ("ip-tarnawski-latency", {**LATENCY, "variant": "plain"}, False),
 }
 
-SEEDS = [seed for seed in range(40) if len(nasty_placement(seed).nodes) <= 4]
-"""All plans of these are tried."""
+SEEDS = range(25)
+
+
+def small_problem(seed: int) -> PlacementProblem:
+    """All plans of it are tried."""
+    problem: PlacementProblem = nasty("placement", seed, most_nodes=4, most_accelerators=3)
+    return problem
+
 
 OVER_BY_17_BYTES = PlacementProblem(
     nodes=(
@@ -67,7 +73,7 @@ def keeps(row: ExtraRow, values: Mapping[str, float]) -> bool:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_plan_that_exceeds_a_memory_is_cut_off_and_no_valid_plan_is(seed: int, model: str) -> None:
-    problem = nasty_placement(seed)
+    problem = small_problem(seed)
     answer = built(problem, model)
     if isinstance(answer, Refuted):
         return
@@ -100,7 +106,7 @@ def _column_names(answer: BuiltModel) -> set[str] | None:
 
 
 def test_the_nasty_problems_exceed_memories() -> None:
-    problems = [nasty_placement(seed) for seed in SEEDS]
+    problems = [small_problem(seed) for seed in SEEDS]
     assert sum(any(v.rule == "memory" for plan in all_plans(p) for v in verify(p, plan)) for p in problems) > 5
 
 

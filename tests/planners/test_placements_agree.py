@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from latency_brute_force import best_latency
-from nasty_placements import nasty_placement
+from nasty import nasty
 
 from pipeplan.instances.placement import Node, PlacementProblem
 from pipeplan.instances.referee import verify, verify_latency
@@ -118,7 +118,7 @@ def test_known_latencies(problem: PlacementProblem, value: float, variant: str, 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from(["stages", "devices", "gpipe"]), st.sampled_from(["none", "auto"]))
 def test_models_equal_brute_force(seed: int, model: str, start: str) -> None:
-    problem, options = nasty_placement(seed), THROUGHPUT[model]
+    problem, options = nasty("placement", seed), THROUGHPUT[model]
     value = optimum(problem, options)
     result = by_model(problem, "ip-tarnawski", options, start)
     if result.found == Found.REJECTED or result.stop in (Stop.ERROR, Stop.COMPLETED):
@@ -135,7 +135,7 @@ def test_models_equal_brute_force(seed: int, model: str, start: str) -> None:
 @settings(max_examples=8)
 @given(st.integers(0, 10**6), st.integers(1, 2))
 def test_latency_models_equal_brute_force(seed: int, pieces: int) -> None:
-    problem = nasty_placement(seed, most=4)
+    problem = nasty("placement", seed, most_nodes=4, most_accelerators=3)
     value = best_latency(problem, pieces)
     result = by_model(problem, "ip-tarnawski-latency", {"subgraphs_per_device": pieces})
     if result.found == Found.REJECTED or result.stop in (Stop.ERROR, Stop.COMPLETED):
@@ -159,7 +159,7 @@ HEURISTICS = [
 @pytest.mark.parametrize("seeds", [range(start, 60, 3) for start in range(3)], ids=lambda seeds: f"{seeds[0]} mod 3")
 def test_no_heuristic_offers_what_exceeds_a_memory_or_a_bound_above_its_plan(seeds: range, planner: str) -> None:
     for seed in seeds:
-        problem = nasty_placement(seed)
+        problem = nasty("placement", seed)
         result = solve(problem, planner=planner, limits=SolveOptions(threads=1))
         assert result.found != Found.REJECTED, (seed, result.violations)
         assert result.stop != Stop.ERROR, (seed, result.messages)

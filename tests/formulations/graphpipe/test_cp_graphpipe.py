@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from graph_pipeline_brute_force import best_time, convex_sets, tree_sets
-from random_graph_pipelines import nasty_graph_pipeline, random_graph_pipeline, scaled_graph_pipeline
+from nasty import in_fifteen_digits, nasty, scaled
+from random_graph_pipelines import random_graph_pipeline
 
 from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.families import stage_sets
@@ -116,13 +117,12 @@ def test_a_model_for_cp_sat_alone_is_not_exported_whatever_the_solver(tmp_path: 
 @pytest.mark.parametrize("start", range(4))
 def test_nasty_numbers_in_all_units(start: int) -> None:
     for seed in range(start, 60, 4):
-        problem = nasty_graph_pipeline(seed, most_operators=4)
+        problem = in_fifteen_digits(nasty("graph-pipeline", seed, most_operators=4))
         b = random.Random(seed).choice([size for size in (1, 2, 4, 8) if problem.mini_batch % size == 0])
         for family, sets in (("series-parallel", tree_sets(problem)), ("convex", convex_sets(problem))):
             best = best_time(problem, b, sets)
             for time, memory in ((0, 0), ((-9, 0), (9, 9), (0, -9), (-6, 6))[seed % 4]):
-                scaled = scaled_graph_pipeline(problem, time, memory)
-                result = exact(scaled, b, family, "none" if seed % 2 else "auto")
+                result = exact(scaled(problem, time, memory), b, family, "none" if seed % 2 else "auto")
                 if best is None:
                     assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING), seed
                 else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from random_stagings import nasty_staging, scaled_staging
+from nasty import in_fifteen_digits, nasty, scaled
 from staging_brute_force import best_stages
 
 from pipeplan.formulations.contract import BuiltModel, ExtraRow, Refuted
@@ -34,11 +34,11 @@ UNITS = ((-9, 0), (9, 9), (0, -9), (-6, 6))
 def test_columns_in_all_units(start: int) -> None:
     for seed in range(start, 48, 6):
         semantics = ("paper", "reference")[seed % 2]
-        problem, start_from = nasty_staging(seed, layers=(1, 3)), "none" if seed % 3 else "auto"
+        problem, start_from = in_fifteen_digits(nasty("staging", seed, most_layers=3)), "none" if seed % 3 else "auto"
         best = best_stages(problem, semantics)
         for time, memory in ((0, 0), UNITS[seed % 4]):
             result = solve(
-                scaled_staging(problem, time, memory),
+                scaled(problem, time, memory),
                 formulation="mip-piper",
                 solver="cp-sat",
                 options={"semantics": semantics},
@@ -54,11 +54,11 @@ def test_columns_in_all_units(start: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_bound_without_a_solver_is_none_too_high_in_any_unit(seed: int) -> None:
-    problem = nasty_staging(seed)
+    problem = in_fifteen_digits(nasty("staging", seed))
     best = best_stages(problem)
     bounds = []
     for time, memory in ((0, 0), *UNITS):
-        book = StageBook(scaled_staging(problem, time, memory), "paper")
+        book = StageBook(scaled(problem, time, memory), "paper")
         bounds.append(column_bound(book) / 10.0**time)
         if best is not None:
             limit = best[0] * 10.0**time

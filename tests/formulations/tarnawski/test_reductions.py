@@ -7,7 +7,7 @@ import math
 import random
 
 import pytest
-from nasty_placements import nasty_placement
+from nasty import nasty
 from small_problems import random_problem
 
 from pipeplan.formulations.contract import Refuted
@@ -202,7 +202,7 @@ def test_the_average_bound_counts_cpu_work_of_what_no_accelerator_takes() -> Non
 
 @pytest.mark.parametrize("seed", range(150))
 def test_the_average_bound_is_a_bound_at_the_edges(seed: int) -> None:
-    problem = nasty_placement(seed, most=5)
+    problem = nasty("placement", seed, most_nodes=5, most_accelerators=3)
     best = optimum(contract(problem, contiguous=False))
     if best is not None:
         assert average_load_bound(contract(problem, contiguous=False)) <= best
@@ -210,9 +210,8 @@ def test_the_average_bound_is_a_bound_at_the_edges(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_cut_costs_keep_the_values_of_all_plans_within_the_limit(seed: int) -> None:
-    groups = contract(
-        nasty_placement(seed, most=4), contiguous=seed % 2 == 0, objective=("max-load", "gpipe")[seed % 3 == 0]
-    )
+    problem = nasty("placement", seed, most_nodes=4, most_accelerators=3)
+    groups = contract(problem, contiguous=seed % 2 == 0, objective=("max-load", "gpipe")[seed % 3 == 0])
     whole = values(groups)
     if not whole or not min(whole.values()):
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from graph_pipeline_brute_force import best_time, convex_sets, stage_time, tree_sets
-from random_graph_pipelines import nasty_graph_pipeline, scaled_graph_pipeline
+from nasty import in_fifteen_digits, nasty, scaled
 
 from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.result import Found, Stop
@@ -30,19 +30,19 @@ def some_size(problem: GraphPipelineProblem, seed: int) -> int:
 
 def check(seed: int) -> None:
     """Of its stages the planner finds the best, and no plan of any stages is below the bound; in all units."""
-    problem = nasty_graph_pipeline(seed)
+    problem = in_fifteen_digits(nasty("graph-pipeline", seed))
     b = some_size(problem, seed)
     best, best_of_all = (best_time(problem, b, of(problem)) for of in (tree_sets, convex_sets))
     for time, memory in UNITS:
-        unit, scaled = 10.0**time, scaled_graph_pipeline(problem, time, memory)
+        unit, other = 10.0**time, scaled(problem, time, memory)
         options = {"objective": "time-per-sample", "micro_batch": b, "cuts": "tree"}
-        result = solve(scaled, planner="graphpipe", options=options, limits=LIMITS)
+        result = solve(other, planner="graphpipe", options=options, limits=LIMITS)
         assert result.stop != Stop.ERROR, (seed, result.messages)
         expected = None if best is None else pytest.approx(best * unit, rel=1e-9, abs=0)
         assert result.objective == expected, (seed, time, memory)
         if result.bound is not None and best_of_all is not None:
             assert result.bound <= best_of_all * unit * (1 + 1e-9), (seed, time, memory)
-        whole = solve(scaled, planner="graphpipe", options={"micro_batch": b}, limits=LIMITS)
+        whole = solve(other, planner="graphpipe", options={"micro_batch": b}, limits=LIMITS)
         assert whole.stop != Stop.ERROR, (seed, whole.messages)
 
 
@@ -63,7 +63,7 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_other_planners_keep_to_the_memory(planner: str) -> None:
     found = 0
     for seed in range(40):
-        result = solve(nasty_graph_pipeline(seed), planner=planner, limits=LIMITS)
+        result = solve(nasty("graph-pipeline", seed), planner=planner, limits=LIMITS)
         assert result.stop != Stop.ERROR, (seed, result.messages)
         found += result.found == Found.FEASIBLE
     assert found > 3

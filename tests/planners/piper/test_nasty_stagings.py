@@ -10,9 +10,8 @@ import math
 from typing import Any
 
 import pytest
-from extended_brute_force import best_extended
 from leveled_brute_force import best_leveled
-from random_stagings import nasty_staging, on_two_types, scaled_staging
+from nasty import in_fifteen_digits, nasty, scaled
 from staging_brute_force import best_stages
 
 from pipeplan.instances.result import Found, Result, Stop
@@ -32,10 +31,14 @@ def plan(problem: StagingProblem, **options: Any) -> Result:
     return solve(problem, planner="dp-piper", options=options, limits=LIMITS)
 
 
+def value(best: tuple[float, Any] | None) -> float | None:
+    return None if best is None else best[0]
+
+
 def check(problem: StagingProblem, expected: float | None, **options: Any) -> None:
     """In all units: proven, or where memory has too many digits for that a bound below and a plan above."""
     for time, memory in UNITS:
-        result, unit = plan(scaled_staging(problem, time, memory), **options), 10.0**time
+        result, unit = plan(scaled(problem, time, memory), **options), 10.0**time
         if ROUNDED_MEMORY in result.messages:
             least = math.inf if expected is None else expected * unit
             assert result.bound is not None
@@ -53,41 +56,37 @@ def check(problem: StagingProblem, expected: float | None, **options: Any) -> No
 def test_dp_piper_in_all_units(start: int) -> None:
     for seed in range(start, 150, 10):
         semantics = ("paper", "reference")[seed % 2]
-        problem = nasty_staging(seed)
-        best = best_stages(problem, semantics)
-        check(problem, None if best is None else best[0], semantics=semantics)
+        problem = in_fifteen_digits(nasty("staging", seed))
+        check(problem, value(best_stages(problem, semantics)), semantics=semantics)
 
 
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "PLAIN_UP_TO", 0)
     for seed in range(1000, 1040):
-        problem = nasty_staging(seed)
-        best = best_stages(problem)
-        check(problem, None if best is None else best[0])
+        problem = in_fifteen_digits(nasty("staging", seed))
+        check(problem, value(best_stages(problem)))
 
 
 @pytest.mark.parametrize("start", range(4))
 def test_devices_of_two_types_in_all_units(start: int) -> None:
     for seed in range(start, 40, 4):
-        problem = on_two_types(nasty_staging(seed, layers=(1, 3)), seed)
-        check(problem, best_extended(problem))
+        problem = in_fifteen_digits(nasty("types", seed))
+        check(problem, value(best_stages(problem)))
 
 
 @pytest.mark.parametrize("start", range(2))
 def test_flushes_in_all_units(start: int) -> None:
     for seed in range(start, 24, 2):
-        problem = nasty_staging(seed, layers=(1, 3)).replace(exact_batches=False)
-        check(problem, best_extended(problem, flush=True), objective="flush")
+        problem = in_fifteen_digits(nasty("staging", seed, most_layers=3)).replace(exact_batches=False)
+        check(problem, value(best_stages(problem, flush=True)), objective="flush")
 
 
 @pytest.mark.parametrize("hierarchy", ["precise", "crude", "basic"])
 def test_levels_in_all_units(hierarchy: str) -> None:
     for seed in range(30):
-        problem = nasty_staging(seed, layers=(1, 3), levels=True)
-        if problem.devices < 4:  # four take long to enumerate
-            problem = problem if hierarchy == "precise" else problem.replace(exact_batches=False)
-            best = best_leveled(problem, hierarchy)
-            check(problem, None if best is None else best[0], hierarchy=hierarchy)
+        problem = in_fifteen_digits(nasty("levels", seed, most_devices=3))  # four take long to enumerate
+        problem = problem if hierarchy == "precise" else problem.replace(exact_batches=False)
+        check(problem, value(best_leveled(problem, hierarchy)), hierarchy=hierarchy)
 
 
 # ---- one fault at a time -----------------------------------------------------------------------------------
