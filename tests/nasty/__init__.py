@@ -18,7 +18,7 @@ from pipeplan.instances.errors import InputError
 from pipeplan.instances.kinds import Problem
 
 from .amounts import SENTINELS
-from .chains import chain
+from .chains import chain, whole_chain
 from .graph_pipelines import graph_pipeline
 from .placements import latency, placement
 from .stagings import levels, on_two_types, staging, types
@@ -35,6 +35,7 @@ __all__ = [
     "renamed",
     "scaled",
     "times_power",
+    "whole_chain",
 ]
 
 MAKERS: Mapping[str, Callable[..., Problem]] = {

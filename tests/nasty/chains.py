@@ -47,3 +47,31 @@ def _chain_sums(rng: random.Random, problem: ChainProblem) -> Iterator[Fraction]
         kept = exact_sum(rng.randint(1, 3) * as_written(problem.activations[layer]) for layer in held)
         extra = exact_sum(rng.sample(problem.activations, rng.randint(0, 2)))
         yield weights + kept + (extra if problem.memory_mode == "reserved" else 0)
+
+
+def whole_chain(seed: int, batches: int = 1) -> ChainProblem:
+    """In whole numbers: short times, many of them 0, empty tensors, mostly with so little memory that it decides.
+
+    Small enough for the enumeration of all instants, `batches` of them in a period.
+    """
+    draw = random.Random(seed)
+    layers = draw.choice((1, 2, 2, 3)) if batches == 1 else draw.choice((1, 2))
+    longest = 2 if layers < 3 else 1
+    times: tuple[int, ...] = ()
+    while not any(times):
+        times = tuple(draw.choice((0, 0, 1, longest)) for _ in range(2 * layers))
+    return ChainProblem(
+        forward=times[:layers],
+        backward=times[layers:],
+        activations=tuple(draw.randint(0, 3) for _ in range(2 * layers + 1)),
+        weights=tuple(draw.randint(0, 1) for _ in range(layers)),
+        gpus=draw.choice((1, 2, 2)),
+        memory_bytes=draw.randint(0, 9) if draw.random() < 0.95 else None,
+        transfer_times=tuple(draw.choice((0, 0, 1)) for _ in range(2 * layers - 1)),
+        duplex=draw.choice(("half", "full")),
+        weight_copies=1,
+        memory_mode=draw.choice(("reserved", "inputs", "reserved", "weights")),
+        exclusive_buffers=batches == 1 and draw.random() < 0.25,
+        name=f"whole {seed}",
+        time_unit=None,
+    )

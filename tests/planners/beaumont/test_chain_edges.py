@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from chain_instants_brute_force import Search, agrees, allocations, fits, sequential
-from nasty_chains import in_units, nasty_chain
+from nasty import scaled, whole_chain
 from random_chains import random_chain
 
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
@@ -57,7 +57,7 @@ def shortest(problem: ChainProblem, method: str, **options: Any) -> float | None
 @every_method
 @pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)])
 def test_enumeration_finds_no_other_answer(seed: int, method: str) -> None:
-    problem = nasty_chain(seed)
+    problem = whole_chain(seed)
     if method == "ilp-beaumont on cp-sat" and problem.exclusive_buffers:
         pytest.skip("exclusive buffers have no grid")
     assert agrees(problem, shortest(problem, method))
@@ -65,7 +65,7 @@ def test_enumeration_finds_no_other_answer(seed: int, method: str) -> None:
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 60))])
 def test_nor_with_two_batches_per_period(seed: int) -> None:
-    problem = nasty_chain(seed, batches=2)
+    problem = whole_chain(seed, batches=2)
     assert agrees(problem, shortest(problem, "cp-beaumont", batches_per_period=2), batches=2)
 
 
@@ -116,7 +116,7 @@ def test_a_pattern_is_a_start_that_keeps_every_row(seed: int) -> None:
 @pytest.mark.parametrize("mode", MEMORY_MODES)
 @pytest.mark.parametrize("seed", range(25))
 def test_the_smallest_memory_is_that_of_one_batch_at_a_time(seed: int, mode: Any) -> None:
-    problem = nasty_chain(seed).replace(memory_mode=mode, exclusive_buffers=False)
+    problem = whole_chain(seed).replace(memory_mode=mode, exclusive_buffers=False)
     found = smallest_memory(problem, SolveOptions(threads=1))
     assert found.proven
     enough = problem.replace(memory_bytes=found.memory_bytes)
@@ -130,7 +130,7 @@ def test_the_smallest_memory_is_that_of_one_batch_at_a_time(seed: int, mode: Any
 @pytest.mark.parametrize("seed", range(40))
 def test_what_the_windows_refute_has_no_pattern(seed: int) -> None:
     """Without machine code: the loop is the same."""
-    problem = nasty_chain(seed).replace(exclusive_buffers=False)
+    problem = whole_chain(seed).replace(exclusive_buffers=False)
     problem = problem.replace(memory_bytes=6 if problem.memory_bytes is None else problem.memory_bytes)
     table = tables(integer_chain(problem, Fraction(1)))
     for allocation in allocations(problem):
@@ -253,7 +253,8 @@ def test_what_no_solver_with_tolerances_can_see_is_said() -> None:
 
 # ---- units ----------------------------------------------------------------------------------------------------
 
-UNITS = (("1e-9", "1e-9"), ("1e-6", "1e-3"), ("1e6", "1e9"), ("1e9", "1"), ("1e12", "1e12"))
+UNITS = ((-9, -9), (-6, -3), (6, 9), (9, 0), (12, 12))
+"""Powers of ten for times and for sizes."""
 
 
 @pytest.mark.parametrize("method", ["cp-beaumont", "exact-beaumont"])
@@ -261,14 +262,14 @@ UNITS = (("1e-9", "1e-9"), ("1e-6", "1e-3"), ("1e6", "1e9"), ("1e9", "1"), ("1e1
 def test_value_and_bound_scale_with_the_units_and_nothing_else_changes(seed: int, method: str) -> None:
     problem = random_chain(seed)
     if seed % 2:
-        problem = in_units(problem, "0.1", "0.1")
+        problem = scaled(problem, -1, -1)
     base = solved(problem, method)
     for time, size in UNITS:
-        other = solved(in_units(problem, time, size), method)
+        other = solved(scaled(problem, time, size), method)
         assert other.stop == base.stop
         assert (other.objective is None) == (base.objective is None)
         if base.objective is not None and other.objective is not None:
-            assert other.objective / float(time) == pytest.approx(base.objective, rel=1e-14)
+            assert other.objective / 10.0**time == pytest.approx(base.objective, rel=1e-14)
             assert other.bound is not None
             assert base.bound is not None
-            assert other.bound / float(time) == pytest.approx(base.bound, rel=1e-14)
+            assert other.bound / 10.0**time == pytest.approx(base.bound, rel=1e-14)
