@@ -94,7 +94,7 @@ def test_a_pattern_is_a_start_that_keeps_every_row(seed: int) -> None:
     """Also where tasks take no time, share instants and happen within others."""
     from pyomo import environ as pyo
 
-    problem = nasty_chain(seed)
+    problem = whole_chain(seed)
     plan = solved(problem, "exact-beaumont").plan
     if plan is None:
         return
