@@ -16,7 +16,7 @@ from ..instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_g
 from .choice import Method, choose, declared_options
 from .judge import BOUND_SLACK, Ruling, rule
 from .registry import EXACT
-from .rules import Rules
+from .rules import Rules, stored_allocation, unknown_allocation
 
 SAME = 1e-9
 """Relative: a stored value that differs by no more differs by rounding."""
@@ -118,7 +118,9 @@ def _or_none(value: float | None) -> str:
 
 
 def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
-    """Results of earlier versions name no plans of which their bounds speak."""
+    """Results of earlier versions name no plans of which their bounds speak, or a file for their allocation."""
+    if unknown_allocation(result.options.get("allocation")) is not None:
+        return
     told = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
     if not told:
         return
@@ -138,4 +140,6 @@ def stored_method(problem: Problem, result: Result) -> Method:
     planner = None if result.formulation is not None and result.planner == EXACT else result.planner
     declared = declared_options(result.formulation or planner or "")
     options: dict[str, Any] = {name: result.options[name] for name in declared if name in result.options}
+    if "allocation" in options:  # older results have the name of a file there, which says nothing any more
+        options["allocation"] = stored_allocation(options["allocation"])
     return choose(problem, result.formulation, planner, "auto", options)

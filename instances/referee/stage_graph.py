@@ -11,8 +11,9 @@ from ..amounts import as_written, in_digits
 from ..errors import PipeplanError, show
 from ..graph import adjacency, find_cycle, topological_order
 from ..graph_pipeline import GraphPipelineProblem
-from ..simulation import DeadlockError, iteration_time
+from ..simulation.engine import DeadlockError
 from ..simulation.from_stage_graph import stage_graph_pipeline
+from ..simulation.iteration import iteration_time
 from ..stage_graph import GraphStage, StageGraphPlan
 from .stage_graph_costs import GraphStageCost, forced_edges, overfull, required_in_flight, stage_costs
 from .verify import Violation

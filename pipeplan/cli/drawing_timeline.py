@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..instances.simulation import Simulation, StageRun, Task
+from ..instances.simulation.timeline import Simulation, StageRun, Task
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, new_table, size
 from .progress import number

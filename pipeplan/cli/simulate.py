@@ -22,7 +22,7 @@ from .exits import OK, REJECTED
 from .referee_options import Case, Given, PlanArgument, one_of, read_case
 
 if TYPE_CHECKING:
-    from ..instances.simulation import Simulation
+    from ..instances.simulation.timeline import Simulation
 
 MicroBatches = Annotated[
     int | None,
@@ -53,7 +53,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
-    from ..instances.simulation import DeadlockError
+    from ..instances.simulation.engine import DeadlockError
     from ..instances.simulation.simulate import simulate
 
     one_of("--schedule", schedule, SCHEDULES)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...instances.errors import PipeplanError
 from ...instances.graph_pipeline import GraphPipelineProblem
 from ...instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage_graph, stage_levels
-from ...instances.simulation import Simulation, StageRun, Task
 from ...instances.simulation.simulate import simulate
+from ...instances.simulation.timeline import Simulation, StageRun, Task
 from ...instances.stage_graph import StageGraphPlan
 from ..referees import Rules
 from .canvas import COLOURS, canvas, write_picture

@@ -12,8 +12,8 @@ from ...instances.pattern import PatternPlan
 from ...instances.placement import PlacementProblem
 from ...instances.plan import PlacementPlan
 from ...instances.referee import evaluate_latency
-from ...instances.simulation import Simulation
 from ...instances.simulation.simulate import simulate
+from ...instances.simulation.timeline import Simulation
 from ...instances.staging import StagingProblem
 from ..referees import Rules
 

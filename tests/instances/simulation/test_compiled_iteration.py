@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.simulation import DeadlockError, Dependency, Pipeline, Simulation, Stage, iteration_time, run
-from pipeplan.instances.simulation.iteration import COMPILED_FROM, compiled_iteration_time
+from pipeplan.instances.simulation.engine import DeadlockError, run
+from pipeplan.instances.simulation.iteration import COMPILED_FROM, compiled_iteration_time, iteration_time
+from pipeplan.instances.simulation.model import Dependency, Pipeline, Stage
 from pipeplan.instances.simulation.orders import replica_orders
+from pipeplan.instances.simulation.timeline import Simulation
 
 
 def random_pipeline(seed: int) -> Pipeline:

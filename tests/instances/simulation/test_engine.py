@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeplan.instances.simulation import DeadlockError, Dependency, Pipeline, Stage, gpipe_order, kfkb_order, run
-from pipeplan.instances.simulation.orders import replica_orders
+from pipeplan.instances.simulation.engine import DeadlockError, run
+from pipeplan.instances.simulation.model import Dependency, Pipeline, Stage
+from pipeplan.instances.simulation.orders import gpipe_order, kfkb_order, replica_orders
 
 
 def stage(name: str, count: int, warm_up: int, f: float = 1.0, b: float = 2.0, size: int = 1, k: int = 1) -> Stage:

@@ -7,7 +7,9 @@ import itertools
 import pytest
 
 from pipeplan.instances.referee.stage_graph_costs import in_flight_before
-from pipeplan.instances.simulation import DeadlockError, Dependency, Pipeline, Stage, kfkb_order, run
+from pipeplan.instances.simulation.engine import DeadlockError, run
+from pipeplan.instances.simulation.model import Dependency, Pipeline, Stage
+from pipeplan.instances.simulation.orders import kfkb_order
 from pipeplan.instances.stage_graph import GraphStage
 
 SAMPLES = 64

@@ -21,8 +21,8 @@ from pipeplan.instances.placement import Node, PlacementProblem
 from pipeplan.instances.plan import Device, PlacementPlan
 from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
 from pipeplan.instances.referee.staged import evaluate_stages
-from pipeplan.instances.simulation import StageRun, Task
 from pipeplan.instances.simulation.simulate import simulate
+from pipeplan.instances.simulation.timeline import StageRun, Task
 from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
