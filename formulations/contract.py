@@ -90,6 +90,8 @@ class BuiltModel:
     size: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """What a reader of the result should know about this model."""
+    coarse: bool = False
+    """Are its times rounded, so that the referee may find a plan of its own too early by less than a step?"""
     exclude: Callable[[Any], Sequence[ExtraRow]] | None = None
     """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
     none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""

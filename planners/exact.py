@@ -217,6 +217,11 @@ class _Run:
             unchanged = (self.state.value, self.state.bound) == before
             if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
                 turn += 1  # it has had its time
+            if attempt.refused and self.state.plan is None and attempt.is_coarse:
+                self.messages.append(
+                    "not proven: the model counts less finely than the referee, which refused its plans"
+                )
+                return Stop.COMPLETED
             if attempt.refused and self.state.plan is None:
                 self.refused = attempt.refused[-1]
                 return Stop.ERROR

@@ -57,6 +57,11 @@ class Attempt:
     """A plan of the wanted value was found."""
     runners: list[_Runner] = field(default_factory=list, repr=False)
 
+    @property
+    def is_coarse(self) -> bool:
+        """Does a model let through what the referee may refuse, as it says of itself?"""
+        return any(runner.built.coarse or runner.built.exclude is not None for runner in self.runners)
+
     def excludes_more(self, plans: Sequence[Plan]) -> bool:
         """Can the next models cut off something of these refused plans that the models of this attempt did not?"""
         return any(len(exclusions(runner.built, plans)) > runner.exclusions for runner in self.runners)
