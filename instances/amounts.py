@@ -44,6 +44,13 @@ def exact_sum(amounts: Iterable[Amount]) -> Fraction:
     return sum((as_written(amount) for amount in amounts), Fraction(0))
 
 
+def common_unit(amounts: Iterable[Fraction]) -> Fraction:
+    """The largest unit of which all are whole multiples; 0 where there is nothing but zeros."""
+    nonzero = [amount for amount in amounts if amount]
+    parts = math.lcm(*(amount.denominator for amount in nonzero))
+    return Fraction(math.gcd(*(amount.numerator * (parts // amount.denominator) for amount in nonzero)), parts)
+
+
 def fits(amounts: Iterable[Amount], limit: Amount | None) -> bool:
     """Is the exact sum at most the limit? No limit (None) takes everything.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +140,10 @@ class Result:
 
     history: tuple[Moment, ...] = ()
     """Whenever incumbent or bound became better; values are the method's claims."""
+
+    def unproven(self) -> Result:
+        """The same without its bound and all that speaks of one."""
+        return replace(self, bound=None, scope=None, wider=None, proof=None)
 
     @property
     def contradicted(self) -> bool:

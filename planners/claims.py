@@ -43,15 +43,15 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
     known = result.problem.get("hash")
     if known != problem.hash:
         other = f"the result is about another problem: its hash is {known}, this one has {problem.hash}"
-        nothing = replace(result, stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None, bound=None)
-        return Recomputed(replace(nothing, scope=None, wider=None, proof=None), (other,))
+        nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
+        return Recomputed(nothing, (other,))
     ruling = None if result.plan is None else rule(problem, result.plan, Rules.of(result.options))
     value = None if ruling is None else ruling.value
     bound = result.bound if value is None or not _above(result.bound, value) else None
     true = _with_stop(replace(result, objective=value, bound=bound, verified=value is not None), ruling)
     if true.bound is None and true.stop != Stop.INFEASIBLE:
-        true = replace(true, scope=None, wider=None)
-    if true.stop not in (Stop.PROVEN, Stop.INFEASIBLE):
+        true = true.unproven()
+    elif true.stop not in (Stop.PROVEN, Stop.INFEASIBLE):
         true = replace(true, proof=None)
     return Recomputed(true, tuple(_differences(problem, result, ruling)))
 

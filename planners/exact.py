@@ -331,56 +331,61 @@ class _Run:
         if attempt.refuted is None and attempt.stop not in (Stop.PROVEN, Stop.GAP):
             self._take_bound(attempt.bound, "the bound of a search that did not end")
         elif decider is None:
-            self._take_bound(attempt.cutoff, f"before any solver: {attempt.refuted}")
+            self._prove(attempt.cutoff, f"before any solver: {attempt.refuted}")
         elif is_exact(decider):
-            question = attempt.bound if attempt.refuted is None else attempt.cutoff
-            self._take_bound(question, evidence(decider, _answer(question)))
+            below = attempt.bound if attempt.refuted is None else attempt.cutoff
+            self._prove(below, evidence(decider, _answer(below)))
+        elif attempt.refuted is not None:
+            self._ask_again(attempt, attempt.cutoff, attempt.cutoff)
+        elif attempt.bound is not None:
+            self._ask_again(attempt, self._wanted(attempt.bound, attempt.cutoff, gap), attempt.bound)
+
+    def _prove(self, below: float | None, *checks: str) -> None:
+        """There is no plan of at most this value; None: there is none at all."""
+        if below is None:
+            self.state.checks = checks
         else:
-            question = attempt.cutoff if attempt.refuted is not None else self._below(attempt, gap)
-            self._take_second_opinion(attempt, question)
+            self._take_bound(below, *checks)
 
-    def _below(self, attempt: Attempt, gap: float) -> float | None:
-        """What a float solver that has ended its search excludes, in so far as it would close the gap."""
+    def _wanted(self, bound: float, cutoff: float | None, gap: float) -> float:
+        """The bound that would close the gap; where there is no plan yet, the one that was told."""
         value = self.state.value
-        cutoff = attempt.bound if value is None else value - max(gap, FINE_GAP) * (1 - 1e-9) * abs(value)
-        return cutoff if attempt.cutoff is None or cutoff is None else min(cutoff, attempt.cutoff)
+        wanted = bound if value is None else value - max(gap, FINE_GAP) * (1 - 1e-9) * abs(value)
+        return wanted if cutoff is None else min(wanted, cutoff)
 
-    def _take_second_opinion(self, attempt: Attempt, question: float | None) -> None:
-        """Confirmed, contradicted (the first solver is left out, with all that it said), or not answered in time."""
+    def _ask_again(self, attempt: Attempt, question: float | None, told: float | None) -> None:
+        """Is there no plan of at most that value? Yes, no (the first solver is left out), or no answer in time.
+
+        `told`: what the first solver said itself, which counts then.
+        """
         first = attempt.decided_by
         assert first is not None
-        mine = evidence(first, _answer(question))
+        second = self._second_opinion(first, question, attempt.seconds)
+        if second is not None and second.value is not None and (question is None or second.value <= question):
+            self._leave_out(first, second.runners[0].name, attempt)
+        elif second is not None and second.refuted is not None:
+            other = second.decided_by
+            theirs = second.refuted if other is None else evidence(other, _answer(question))
+            self._prove(question, evidence(first, _answer(question)), theirs)
+        else:
+            self._prove(told, evidence(first, _answer(told)), "no second opinion came in time")
+
+    def _second_opinion(self, first: str, question: float | None, first_took_s: float) -> Attempt | None:
+        """Of the first solver that takes this model; None where there is none, or no time."""
+        limits = replace(self.request.limits, native={}, log_path=None)
         for other in second_opinions(first):
-            seconds = self._second_seconds(attempt)
+            seconds, left = second_opinion_seconds(first_took_s), self.request.seconds_left()
+            seconds = seconds if left is None else min(seconds, left)
             if other in self.given_up or seconds <= 0:
                 continue
+            threads = {other: limits.threads or os.cpu_count() or 1}
             try:
-                second = self._second(other, question, seconds)
+                second = self._race(limits, 1e-9).attempt(threads, question, seconds, None, question)
             except (UsageError, TooLargeError):  # it does not take this model
                 continue
             self._take_plan_of(second)
-            if second.value is not None and (question is None or second.value <= question):
-                self._leave_out(first, other, attempt)
-                return
-            if second.refuted is not None:
-                theirs = second.refuted if second.decided_by is None else evidence(other, _answer(question))
-                self._take_bound(question, mine, theirs)
-                return
-            break
-        unanswered = f"no second opinion within {self._second_seconds(attempt):.3g} s"
-        if attempt.refuted is not None:
-            self._take_bound(question, mine, unanswered)
-        else:
-            self._take_bound(attempt.bound, mine, unanswered)
-
-    def _second_seconds(self, attempt: Attempt) -> float:
-        seconds, left = second_opinion_seconds(attempt.seconds), self.request.seconds_left()
-        return seconds if left is None else min(seconds, left)
-
-    def _second(self, solver: str, question: float | None, seconds: float) -> Attempt:
-        limits = replace(self.request.limits, native={}, log_path=None)
-        threads = {solver: self.request.limits.threads or os.cpu_count() or 1}
-        return self._race(limits, 1e-9).attempt(threads, question, seconds, None, question)
+            return second
+        return None
 
     def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:
         self.given_up.add(first)
@@ -391,9 +396,5 @@ class _Run:
         self.messages.append(f"{first} excluded a plan that {other} has found: {first} is left out")
 
 
-def _answer(question: float | None) -> str:
-    return (
-        "found that there is no plan at all"
-        if question is None
-        else f"refuted every plan of value {question:.9g} or less"
-    )
+def _answer(below: float | None) -> str:
+    return "found no plan at all" if below is None else f"refuted every plan of value {below:.9g} or less"

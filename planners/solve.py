@@ -99,16 +99,12 @@ def _with_outsider(result: Result, outsider: Outsider, author: Author) -> Result
     assert author.family is not None, "who plans everything has nothing outside"
     settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
     return replace(
-        result,
+        result.unproven(),
         stop=Stop.COMPLETED if settled else result.stop,
         found=Found.FEASIBLE,
         plan=outsider.plan,
         objective=outsider.value,
         claimed=outsider.value,
-        bound=None,
-        scope=None,
-        wider=None,
-        proof=None,
         verified=True,
         violations=(),
         messages=(*result.messages, _said_of(result, outsider, author.method, author.family)),
@@ -140,17 +136,8 @@ def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Resul
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
     found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
-    return replace(
-        result,
-        stop=Stop.ERROR,
-        found=found,
-        bound=None,
-        scope=None,
-        wider=None,
-        proof=None,
-        cross_check=facts,
-        messages=(*result.messages, message),
-    )
+    messages = (*result.messages, message)
+    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
 
 
 def describe(problem: Problem) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ...instances.amounts import as_written
+from ...instances.amounts import as_written, exact_sum
 from ...instances.chain import ChainProblem
 from .given_allocation import load_bound
 
@@ -37,8 +37,7 @@ def _below(bound: Fraction) -> float:
 
 def sequential_period(problem: ChainProblem) -> Fraction:
     """One batch at a time, with all transfers: if this needs too much memory, every pattern does."""
-    times = (*problem.durations, *problem.edge_times)
-    return sum((as_written(time) for time in times), Fraction(0))
+    return exact_sum((*problem.durations, *problem.edge_times))
 
 
 def lives(problem: ChainProblem) -> list[Fraction]:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...instances.amounts import as_written
+from ...instances.amounts import as_written, common_unit
 from ...instances.chain import ChainProblem
 
 MOST_UNITS = 10**6
@@ -43,9 +43,7 @@ def unit_of(problem: ChainProblem) -> Fraction | None:
     times = [as_written(time) for time in (*problem.durations, *problem.edge_times) if time]
     if not times:
         return Fraction(1)
-    common = math.lcm(*(time.denominator for time in times))
-    divisor = math.gcd(*(time.numerator * (common // time.denominator) for time in times))
-    unit = Fraction(divisor, common)
+    unit = common_unit(times)
     return unit if sum(times) / unit <= MOST_UNITS else None
 
 

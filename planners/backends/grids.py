@@ -19,10 +19,10 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
+from ...instances.amounts import as_written, common_unit
 from ...instances.errors import UsageError
 from .model import Floats, MatrixModel
 
@@ -58,10 +58,9 @@ def choose_grids(model: MatrixModel) -> Grids:
     return search.result()
 
 
-@lru_cache(maxsize=2**16)
 def decimal(value: float) -> Fraction:
-    """The decimal number that a float prints as: 0.1 is a tenth, not the nearest binary fraction."""
-    return Fraction(repr(float(value))) if abs(value) >= TINY else Fraction(0)
+    """The number as written, but for those that nothing tells apart from 0."""
+    return as_written(float(value)) if abs(value) >= TINY else Fraction(0)
 
 
 class _Search:
@@ -178,7 +177,7 @@ class _Search:
             if of_row is None:
                 return False
             numbers += of_row
-        step = _common_divisor(numbers) or ONE
+        step = common_unit(numbers) or ONE
         step = ONE if step == 1 else step
         if math.isfinite(self.lower[j]) and math.isfinite(self.upper[j]):
             reach = max(abs(self.lower[j]), abs(self.upper[j]))
@@ -235,7 +234,7 @@ class _Search:
         bounds = [side for j in self.open for side in (self.lower[j], self.upper[j])]
         if not self.open or not np.all(np.isfinite(bounds)):
             return
-        step = _common_divisor([*numbers, *(abs(decimal(side)) for side in bounds)]) or ONE
+        step = common_unit([*numbers, *(abs(decimal(side)) for side in bounds)]) or ONE
         if max(map(abs, bounds)) / step <= MOST_STEPS:
             for j in self.open:
                 self.steps[j] = step
@@ -269,15 +268,6 @@ class _Search:
         if len(infinite):
             raise refusal(self.model, int(infinite[0]), "has no finite bounds")
         return Grids([step or ONE for step in self.steps], self.lower, self.upper, self.loss)
-
-
-def _common_divisor(numbers: list[Fraction]) -> Fraction:
-    numerators = [number.numerator for number in numbers if number]
-    denominators = [number.denominator for number in numbers if number]
-    if not numerators:
-        return Fraction(0)
-    common = math.lcm(*denominators)
-    return Fraction(math.gcd(*(n * (common // d) for n, d in zip(numerators, denominators, strict=True))), common)
 
 
 def refusal(model: MatrixModel, j: int, why: str) -> UsageError:

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from ...instances.amounts import common_unit
 from .grids import Grids, choose_grids, decimal, refusal
 from .model import Floats, MatrixModel
 
@@ -172,9 +173,7 @@ def _exact_scale(numbers: Sequence[Fraction], terms: Sequence[Fraction], reach: 
     nonzero = [number for number in numbers if number]
     if not nonzero:
         return Fraction(1)
-    common = math.lcm(*(number.denominator for number in nonzero))
-    divisor = math.gcd(*(abs(number.numerator) * (common // number.denominator) for number in nonzero))
-    scale = Fraction(common, divisor)
+    scale = 1 / common_unit(nonzero)
     activity = sum(abs(term) * far for term, far in zip(terms, reach, strict=True)) * scale
     largest = max(abs(number) for number in nonzero) * scale
     return scale if activity < EXACT_LIMIT and largest < EXACT_LIMIT else None

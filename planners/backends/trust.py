@@ -18,8 +18,6 @@ bounds with it), or does not come in time: then the first stands on its margins 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ...formulations.contract import FLOAT_ROOM
 from .registry import BACKENDS
 
@@ -49,7 +47,7 @@ def safe_bound(backend: str, bound: float) -> float:
 
 def second_opinions(first: str) -> tuple[str, ...]:
     """Whom to ask after a float solver, the best first."""
-    return tuple(_installed(name for name in ("cp-sat", "scip", "highs") if name != first))
+    return tuple(name for name in ("cp-sat", "scip", "highs") if name != first and BACKENDS[name].available())
 
 
 def second_opinion_seconds(first_took_s: float) -> float:
@@ -62,7 +60,3 @@ def evidence(solver: str, what: str) -> str:
     if is_exact(solver):
         return f"{title} {what}, in exact whole numbers"
     return f"{title} {what}, in floating point with margins for its tolerances"
-
-
-def _installed(names: Iterable[str]) -> Iterable[str]:
-    return (name for name in names if BACKENDS[name].available())

@@ -111,14 +111,30 @@ def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_an_answer_in_time_the_margins_stand_alone_and_the_proof_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuses(run: Any, *question: Any) -> Attempt:
-        raise UsageError("this solver cannot take the model")
+    honest = exact.Race.attempt
 
-    monkeypatch.setattr(exact._Run, "_second", refuses)
+    def alone(race: Any, threads_of: Any, *rest: Any) -> Attempt:
+        if "highs" not in threads_of:
+            raise UsageError("this solver cannot take the model")
+        return honest(race, threads_of, *rest)
+
+    monkeypatch.setattr(exact.Race, "attempt", alone)
     result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
     assert result.found == Found.OPTIMAL
     assert result.proof is not None
     assert any("no second opinion" in check for check in result.proof.checks)
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "highs"])
+def test_a_proof_that_there_is_no_plan_names_who_found_that(solver: str) -> None:
+    """Colour classes that fit alone and not together, on one accelerator without a CPU to turn to."""
+    nodes = [node(0, 1.0, 1.0, size_bytes=2), node(1, 1.0, 1.0, size_bytes=2, transfer_time=1.0), node(2, 1.0, 1.0)]
+    problem = placement(nodes, [[0, 1], [1, 2]], accelerators=1, cpus=0, memory_bytes=3)
+    for variant in ("strong", "plain"):
+        result = solve(problem, formulation="ip-tarnawski", solver=solver, options={"variant": variant})
+        assert (result.stop, result.bound) == (Stop.INFEASIBLE, None)
+        assert result.proof is not None
+        assert any("no plan at all" in check or "before any solver" in check for check in result.proof.checks)
 
 
 def test_every_backend_has_a_rule() -> None:
