@@ -21,7 +21,7 @@ from .model import Floats, MatrixModel
 from .process import Worker
 from .records import Answer, Event, Incumbent, Message, RawOutcome, Report, Task, settle
 from .registry import BACKENDS, check
-from .units import Units, in_own_units
+from .units import OWN, Units, in_own_units
 
 LEAST_GRACE_S = 5.0
 GRACE_SHARE = 0.1
@@ -37,7 +37,7 @@ _numbers = itertools.count(1)
 class Job:
     """One task in one solver process. All methods may be called from any thread."""
 
-    def __init__(self, task: Task, backend: str, worker: Worker, units: Units | None = None) -> None:
+    def __init__(self, task: Task, backend: str, worker: Worker, units: Units = OWN) -> None:
         self.backend = backend
         self.outcome: RawOutcome | None = None
         """Set when the task has ended, also when its process died."""
@@ -49,7 +49,6 @@ class Job:
         self._task = task
         self._worker = worker
         self._units = units
-        """Those that the solver sees, where they are not the model's own."""
         self._events: deque[Event] = deque()
         self._changed = threading.Condition()
         self._names = task.model.column_names if isinstance(task.model, MatrixModel) else ()
@@ -87,8 +86,7 @@ class Job:
         if not BACKENDS[self.backend].capabilities.offers or not isinstance(self._task.model, MatrixModel):
             return False
         if self.outcome is None:
-            vector = self._task.model.vector(values)
-            vector = vector if self._units is None else self._units.to_solver(vector)
+            vector = self._units.to_solver(self._task.model.vector(values))
             self._worker.send(Message(self._task.number, "offer", vector))
         return True
 
@@ -102,22 +100,21 @@ class Job:
                 self._names = message.content
             elif message.kind == "incumbent":
                 seconds, value, x, source = message.content
-                value = self._value(value)
-                assert value is not None
+                value *= self._units.objective
                 self.incumbent = Incumbent(seconds, value, self._named(x), source or self.backend)
                 self._events.append(self.incumbent)
             elif message.kind == "progress":
                 seconds, value, bound, nodes = message.content
-                self.bound = self._value(bound)
-                self._events.append(Progress(seconds, self._value(value), self.bound, nodes, self.backend))
+                self.bound = self._units.value(bound)
+                self._events.append(Progress(seconds, self._units.value(value), self.bound, nodes, self.backend))
             elif message.kind == "refused":
                 self.error = message.content
                 self._finish(Answer(Stop.ERROR, message=str(message.content)), WarmStart())
             elif message.kind == "report":
                 report: Report = message.content
                 told, warm = report.answer, report.warm_start
-                answer = replace(told, objective=self._value(told.objective), bound=self._value(told.bound))
-                self._finish(answer, replace(warm, value=self._value(warm.value)))
+                answer = replace(told, objective=self._units.value(told.objective), bound=self._units.value(told.bound))
+                self._finish(answer, replace(warm, value=self._units.value(warm.value)))
             self._changed.notify_all()
 
     def tick(self) -> None:
@@ -151,11 +148,7 @@ class Job:
     # ---- the end ---------------------------------------------------------------------------------------
 
     def _named(self, x: Floats) -> dict[str, float]:
-        x = x if self._units is None else self._units.from_solver(x)
-        return dict(zip(self._names, x.tolist(), strict=True))
-
-    def _value(self, value: float | None) -> float | None:
-        return value if self._units is None else self._units.value(value)
+        return dict(zip(self._names, self._units.from_solver(x).tolist(), strict=True))
 
     def _finish(self, answer: Answer, warm_start: WarmStart) -> None:
         """Put together what is known; the best solution may be one that came before the end."""
@@ -264,14 +257,13 @@ def submit(
     check(backend, model)
     _check_log_path(options.log_path)
     number = next(_numbers)
-    units: Units | None = None
+    units = OWN
     if isinstance(model, MatrixModel):
-        vector = None if start is None else model.vector(start)
-        told, told_options = model.for_worker(), options
+        told = model.for_worker()
         if not BACKENDS[backend].capabilities.exact:
             told, units = in_own_units(told)
-            vector, told_options = None if vector is None else units.to_solver(vector), units.options(options)
-        task = Task(number, told, told_options, submitted, start=vector)
+        vector = None if start is None else units.to_solver(model.vector(start))
+        task = Task(number, told, units.options(options), submitted, start=vector)
     else:
         named = None if start is None else dict(start)
         task = Task(number, model, options, submitted, named_start=named, paths=tuple(filter(None, sys.path)))

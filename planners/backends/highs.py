@@ -46,7 +46,9 @@ class Driver:
         solver = _load(model, options, session)
         if start is not None and start.x is not None:
             everything = np.arange(model.columns, dtype=np.int32)
-            _checked(solver.setSolution(model.columns, everything, start.x), "the warm start")
+            # HiGHS refuses what lies outside of bounds by a hair that our tolerance allows.
+            inside = np.clip(start.x, model.col_lower, model.col_upper)
+            _checked(solver.setSolution(model.columns, everything, inside), "the warm start")
         solver.setCallback(_Callback(model, session), None)
         for kind in _Callback.KINDS:
             solver.startCallback(kind)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..options import SolveOptions
 from .model import Floats, Indices, MatrixModel
@@ -23,15 +24,16 @@ REACH = 2.0**10
 class Units:
     """What one unit of the solver's columns and of its objective is worth in the model."""
 
-    columns: Floats
-    objective: float
+    columns: Floats | None = None
+    """None: the solver sees the model's own columns."""
+    objective: float = 1.0
 
     def to_solver(self, given: tuple[Indices, Floats]) -> tuple[Indices, Floats]:
         index, values = given
-        return index, values / self.columns[index]
+        return given if self.columns is None else (index, values / self.columns[index])
 
     def from_solver(self, x: Floats) -> Floats:
-        return x * self.columns
+        return x if self.columns is None else x * self.columns
 
     def value(self, value: float | None) -> float | None:
         """An objective or a bound in the model's units."""
@@ -39,6 +41,10 @@ class Units:
 
     def options(self, options: SolveOptions) -> SolveOptions:
         return replace(options, abs_gap=options.abs_gap / self.objective) if options.abs_gap else options
+
+
+OWN = Units()
+"""Nothing is scaled."""
 
 
 def in_own_units(model: MatrixModel) -> tuple[MatrixModel, Units]:
@@ -63,7 +69,7 @@ def in_own_units(model: MatrixModel) -> tuple[MatrixModel, Units]:
     return scaled, Units(columns, objective)
 
 
-def _row_units(model: MatrixModel, coefficients: Floats, amounts: np.ndarray) -> Floats:
+def _row_units(model: MatrixModel, coefficients: Floats, amounts: NDArray[np.bool_]) -> Floats:
     """The largest coefficient of a row with amounts becomes about `REACH`; a column alone keeps the bounds it has."""
     largest = np.zeros(model.rows)
     np.maximum.at(largest, model.row_of_entry, np.abs(coefficients))

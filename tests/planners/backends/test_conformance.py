@@ -283,6 +283,16 @@ def test_an_accepted_start_is_the_first_incumbent(backend: Backend, hard: Matrix
     assert [first.values[f"x{j}"] for j in range(40)] == choice
 
 
+def test_a_start_outside_of_bounds_by_a_hair_is_a_start(backend: Backend) -> None:
+    """Within our tolerance, which grows with the bound, and beyond what HiGHS takes for a value of the column."""
+    if not backend.capabilities.continuous:
+        pytest.skip("takes no such column")
+    model = from_rows([-1.0, -1.0], [({0: 1.0, 1: 1.0}, -INF, 2.0)], [0, 0], [1, 1], [False, True])
+    outcome = solve(backend.name, model, start=start_of(model, [1 + 1.0005e-6, 1]))
+    assert outcome.stop == Stop.PROVEN, outcome.message
+    assert outcome.objective == pytest.approx(-2.0, abs=1e-5)
+
+
 def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: MatrixModel) -> None:
     with pytest.raises(InputError, match=r"^start names the unknown column 'third'"):
         solve(backend.name, knapsack, ONE_THREAD, {"third": 1.0})
