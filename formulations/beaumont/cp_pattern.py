@@ -331,8 +331,9 @@ class PatternModel:
                     continue
                 wrapped = self.flag()
                 self.model.add(ahead == wrapped)
-                self.require(self.start[r, t] <= self.start[q, t], wrapped.negated())
-                self.require(self.start[q, t] <= self.start[r, t], wrapped)
+                # The order itself, not the positions alone: times are moved later, and the order is kept then.
+                self.model.add_implication(wrapped.negated(), self.before[(r, t), (q, t)])
+                self.model.add_implication(wrapped, self.before[(q, t), (r, t)])
 
     def lags(self, layer: int) -> Iterator[Any]:
         """Per row, by how many batches B lags behind F of a layer (Lemma 9)."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from ...instances.amounts import common_unit
 from ..native import NativeBuilt
 
 if TYPE_CHECKING:
@@ -90,9 +91,7 @@ def unit_of(sizes: Sizes) -> Fraction:
     """Bytes per unit: exact where that takes few units, else so that what is rounded down hardly matters."""
     moved = [size for size in sizes.moved if size is not None]
     every = [*sizes.weights, *sizes.kept, *sizes.forward, *sizes.backward, *sizes.slots, *moved]
-    per_byte = math.lcm(*(size.denominator for size in every))
-    exact = Fraction(math.gcd(*(int(size * per_byte) for size in every)) or 1, per_byte)
-    return max(exact, sizes.total / MOST_UNITS)
+    return max(common_unit(every) or Fraction(1), sizes.total / MOST_UNITS)
 
 
 def payload(sizes: Sizes, gpus: int, start: Sequence[int], least: int = 0) -> dict[str, Any]:

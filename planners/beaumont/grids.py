@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from ...formulations.beaumont.integer_chain import integer_chain
-from ...instances.amounts import as_written
+from ...instances.amounts import as_written, common_unit
 from ...instances.chain import ChainProblem
 from ...instances.pattern import PatternPlan
 from ...instances.result import PROVEN_TOLERANCE
@@ -21,11 +21,9 @@ FINE_SHARE = 0.5 * PROVEN_TOLERANCE
 def coarse_steps(problem: ChainProblem) -> Fraction:
     """The grid of the times themselves where that is a manageable one, else a rounded one."""
     times = [as_written(time) for time in (*problem.durations, *problem.edge_times)]
-    exact = math.lcm(*(time.denominator for time in times))
+    unit = common_unit(times)
     span = sum(times, Fraction(0)) / min(problem.gpus, problem.layers)
-    if exact * span <= MOST_COARSE_STEPS:
-        return Fraction(exact)
-    return Fraction(COARSE_STEPS) / span
+    return 1 / unit if span <= MOST_COARSE_STEPS * unit else Fraction(COARSE_STEPS) / span
 
 
 def fine_steps(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
