@@ -10,6 +10,7 @@ from functools import cached_property
 from ...instances.referee.staged import SYNC_TRIPS, TRIPS
 from ...instances.staging import Configuration, Edge, StagingProblem
 from ...instances.staging_memory import Bytes, whole_memory
+from ..contract import FLOAT_ROOM
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
 from .near import NearStages
@@ -66,7 +67,8 @@ class StageBook:
 
     @cached_property
     def worst_load(self) -> float:
-        """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas."""
+        """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas; with
+        room for float solvers."""
         total = 0.0
         for v, layer in enumerate(self.problem.layers):
             moved = math.fsum(edge.bytes for _, edge, _ in self.near[v])
@@ -80,7 +82,7 @@ class StageBook:
                 for ways in layer.configurations.values()
                 for way in ways
             )
-        return total or 1.0
+        return total * (1 + FLOAT_ROOM) or 1.0
 
     def may_be_stage(self, members: int) -> bool:
         """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...instances.placement import Node, PlacementProblem
+from ..contract import FLOAT_ROOM
 from ..memory import memory_row
 
 
@@ -98,10 +99,11 @@ def _takes(problem: PlacementProblem, members: Sequence[int]) -> bool:
 
 
 def worst_value(problem: PlacementProblem) -> float:
-    """No split costs more than all work where it takes longest, and every transfer paid in and out."""
+    """No split costs more than all work where it takes longest, and every transfer paid in and out; with room for
+    float solvers, for a split may cost just that."""
 
     def worst(node: Node) -> float:
         fast = node.accelerator_time if problem.accelerators and node.supported else 0.0
         return max(fast, node.cpu_time if problem.cpus else 0.0) + 2 * node.transfer_time
 
-    return math.fsum(map(worst, problem.nodes)) + 1.0
+    return math.fsum(map(worst, problem.nodes)) * (1 + FLOAT_ROOM) or 1.0

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ...instances.placement import PlacementProblem
+from ..contract import FLOAT_ROOM
 from .order import topological_ranks
 
 
@@ -80,10 +81,11 @@ class Atoms:
         )
 
     def worst_value(self) -> float:
-        """No plan takes longer than all work one after the other with every transfer paid in all pieces."""
+        """No plan takes longer than all work one after the other with every transfer paid in all pieces; with room for
+        float solvers."""
         slow = self.cpu_times if self.has_cpu else (0.0,) * self.nodes
         work = math.fsum(map(max, self.accelerator_times, slow))
-        return work + (self.stages + 1) * math.fsum(self.transfer_times) + 1.0
+        return (work + (self.stages + 1) * math.fsum(self.transfer_times)) * (1 + FLOAT_ROOM) or 1.0
 
 
 def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> Atoms:

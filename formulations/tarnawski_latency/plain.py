@@ -19,18 +19,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..contract import FLOAT_ROOM
 from ..memory import memory_row
 from .atoms import Atoms
 from .translate import Staged
 
 
 def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
-    """A Pyomo model; atoms are single nodes. M: all work on the CPUs, as printed, where that is a plan; never more
-    than the cut-off, since nothing ends later."""
+    """A Pyomo model; atoms are single nodes. M: all work on the CPUs, as printed, where that is a plan, with room for
+    float solvers; never more than the cut-off, since nothing ends later."""
     import pyomo.environ as pyo
 
     nodes, slots = range(atoms.nodes), range(1, atoms.accelerators * atoms.pieces + 1)
-    big = math.fsum(atoms.cpu_times) if atoms.has_cpu else atoms.worst_value()
+    big = math.fsum(atoms.cpu_times) * (1 + FLOAT_ROOM) if atoms.has_cpu else atoms.worst_value()
     limit = big if cutoff is None else cutoff
     big = min(big, limit)
     model = pyo.ConcreteModel("ip-tarnawski-latency, plain")

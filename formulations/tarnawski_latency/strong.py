@@ -40,7 +40,8 @@ class _Builder:
         model.cpu = pyo.Var(range(atoms.count), domain=pyo.Binary)
         model.total = pyo.Var(bounds=(lower_bound * (1 - FLOAT_ROOM), cutoff))
         model.start, model.finish = pyo.Var(self.stages, **time), pyo.Var(self.stages, **time)
-        model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
+        # A stage hands over when all of it is finished, so what it needs no more may be late.
+        model.done = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), cutoff))
         model.f = pyo.Var(self.nodes, bounds=lambda m, v: (self._low(v), self._high(v)))
         model.rows = pyo.ConstraintList()
         model.objective = pyo.Objective(expr=model.total)
@@ -177,7 +178,7 @@ class _Builder:
             if p:
                 self.row(model.start[p] >= model.start[p - 1])
             for u in self.senders:
-                self.row(model.start[p] >= model.done[u] - self._high(u) * (1 - model.reads[u, p]))
+                self.row(model.start[p] >= model.done[u] - self.cutoff * (1 - model.reads[u, p]))
         for v in self.nodes:
             a = atoms.atom_of[v]
             self.row(model.total >= model.done[v])

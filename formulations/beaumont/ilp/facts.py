@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ....instances.amounts import Amount, as_written
 from ....instances.chain import ChainProblem
+from ...contract import FLOAT_ROOM
 from ..bounds import areas, lives, lower_bound, sequential_period
 from ..decimals import FINE, unit_of
 from ..integer_chain import whole_sizes
@@ -96,7 +97,9 @@ class Facts:
 def facts_of(problem: ChainProblem, cutoff: float | None) -> Facts:
     """Numbers for periods of at most `cutoff`."""
     longest = sequential_period(problem)
-    upper = longest if cutoff is None else min(longest, as_written(cutoff))
+    upper = longest * (1 + as_written(FLOAT_ROOM))
+    if cutoff is not None:
+        upper = min(upper, as_written(cutoff))
     time_unit = _time_unit(problem, longest)
     if unit_of(problem) is None:
         upper *= 1 + FINE  # integer solvers round such times up to a fine grid

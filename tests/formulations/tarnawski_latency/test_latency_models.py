@@ -175,3 +175,28 @@ def test_some_random_problems_have_joined_arcs() -> None:
 
 def test_a_line_that_fits_is_joined_where_divisions_cost_too_much() -> None:
     assert len(joined_arcs(atoms_of(line([1.0] * 5, 5.0), 1), 5.0)) == 4
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_what_a_stage_needs_no_more_may_be_late(solver: str, pieces: int) -> None:
+    """A stage hands over when all of it is finished: its first node is not done earlier than its last."""
+    nodes = (Node(0, 10.0, 100.0), Node(1, 30.0, 100.0))
+    result = optimum(PlacementProblem(nodes, ((0, 1),), 1, 0), pieces, solver=solver)
+    assert (result.stop, result.objective) == (Stop.PROVEN, 40)
+    assert not any("left out" in message for message in result.messages)
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+def test_the_slowest_plan_is_within_the_limit_of_a_float_solver(solver: str) -> None:
+    """All work, one node after the other, is the best plan here; the model's own limit leaves room for tolerances."""
+    nodes = (
+        Node(0, 0.002, 0.001, 1e-9),
+        Node(1, 0.002, 1e-18, 0.0, 1e-9),
+        Node(2, 0.0, 1e-18, 1e-9, 2e-9),
+        Node(3, 1e-18, 3e-18, 1e-9, 2e-9),
+        Node(4, 1e-18, 3e-18),
+    )
+    edges = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4))
+    result = optimum(PlacementProblem(nodes, edges, 2, 1, 1e-9), 2, variant="plain", solver=solver)
+    assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(0.001))
