@@ -5,8 +5,9 @@
 
 Each kind's problems are spread evenly over the scales 1e-9, 1e-6, 1, 1e6 and 1e9 of their times (and of their sizes, or
 the inverse). The methods take turns, and on every tenth problem of a scale all of them run. A problem on which one of
-them is wrong is written to a folder, for `plan solve`. With `--limits` methods of all kinds, heuristics among them, run
-under limits from 0 to 0.3 s on tiny and on packaged problems: none may end in an error. Exit code 1: a fault was found.
+them is wrong, or its first solver shown to be wrong by another, is written to a folder, for `plan solve`. With
+`--limits` methods of all kinds, heuristics among them, run under limits from 0 to 0.3 s on tiny and on packaged
+problems: none may end in an error. Exit code 1: a fault was found.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ CHUNK = 20
 LONGEST_S = 30.0
 """Of one run: what is not proven by then counts as not proven."""
 
-COLUMNS = ("runs", *OUTCOMES[:-1], *FAULTS)
+CONTRADICTED = "contradicted"
+"""No fault: another solver showed the first to be wrong. Where that is often, look for an error of the model."""
+
+COLUMNS = ("runs", *OUTCOMES[:-1], CONTRADICTED, *FAULTS)
 
 LARGER = {
     "placement": "bert-large-inference",
@@ -99,6 +103,7 @@ class Run:
     """With its solver, without its options."""
     outcome: str
     faults: tuple[tuple[str, str], ...]
+    contradicted: bool
     name: str
     """With its options."""
     problem: str
@@ -111,7 +116,7 @@ def _proofs(arguments: argparse.Namespace) -> int:
     for found in _on_processes(arguments.jobs, work):
         for run in found:
             runs.append(run)
-            if run.faults:
+            if run.faults or run.contradicted:
                 _keep(arguments.folder, run, len(runs))
     _print_table(runs)
     wrong = sum(bool(run.faults) for run in runs)
@@ -150,9 +155,10 @@ def _runs(kind: str, methods: Sequence[Method], seed: int, number: int) -> Itera
     problem = scaled(nasty(kind, seed * 1_000_000 + number), power, power if turn % 2 else -power)
     for method in methods if turn % ALL_METHODS_EVERY == 0 else methods[turn % len(methods) :][:1]:
         verdict = judged(problem, method, LONGEST_S, "none" if number % 2 else "auto")
-        text = problem_to_text(problem) if verdict.faults else ""
         called = method.planner or f"{method.formulation} {method.solver}"
-        yield Run(kind, power, called, verdict.outcome, verdict.faults, method.name, text)
+        contradicted = verdict.result is not None and any("left out" in said for said in verdict.result.messages)
+        text = problem_to_text(problem) if verdict.faults or contradicted else ""
+        yield Run(kind, power, called, verdict.outcome, verdict.faults, contradicted, method.name, text)
 
 
 def _keep(folder: Path, run: Run, number: int) -> None:
@@ -160,10 +166,9 @@ def _keep(folder: Path, run: Run, number: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{run.kind}-{number:06d}"
     (folder / f"{stem}.json").write_text(run.problem)
-    (folder / f"{stem}.txt").write_text("\n".join([run.name, *(f"{fault}: {words}" for fault, words in run.faults)]))
-    print(
-        f"{stem}  {run.name}  {'; '.join(': '.join(fault) for fault in run.faults)}"[:300], file=sys.stderr, flush=True
-    )
+    words = [": ".join(fault) for fault in run.faults] or [CONTRADICTED]
+    (folder / f"{stem}.txt").write_text("\n".join([run.name, *words]))
+    print(f"{stem}  {run.name}  {'; '.join(words)}"[:300], file=sys.stderr, flush=True)
 
 
 def _print_table(runs: Iterable[Run]) -> None:
@@ -172,6 +177,7 @@ def _print_table(runs: Iterable[Run]) -> None:
         counter = rows.setdefault((run.kind, run.power, run.method), Counter())
         counter["runs"] += 1
         counter.update({run.outcome, *(fault for fault, _ in run.faults)})
+        counter[CONTRADICTED] += run.contradicted
     order = sorted(rows, key=lambda row: (KINDS.index(row[0]), row[2], row[1]))
     print(_line("kind", "method", "scale", COLUMNS))
     for kind, power, method in order:
