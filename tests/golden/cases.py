@@ -1,0 +1,198 @@
+"""The commands whose answers must stay what they are: every kind and every family of methods.
+
+`python tests/golden/cases.py [NAME ...]` writes the answers anew; a commit that does so says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+INPUTS, RESULTS = HERE / "inputs", HERE / "results"
+
+_PLACEMENT = {
+    "strong": "tiny-chain --formulation ip-tarnawski",
+    "strong-highs": "tiny-chain --formulation ip-tarnawski --solver highs",
+    "strong-scip": "tiny-chain --formulation ip-tarnawski --solver scip",
+    "strong-free": "tiny-chain --formulation ip-tarnawski --non-contiguous --solver cp-sat",
+    "strong-gpipe": "resnet50-training --formulation ip-tarnawski --objective gpipe --gap 0.01",
+    "plain": "tiny-chain --formulation ip-tarnawski --variant plain",
+    "plain-free": "tiny-chain --formulation ip-tarnawski --variant plain --non-contiguous --objective gpipe",
+    "no-start": "memory-tight --formulation ip-tarnawski --warm-start none --gap 0.05",
+    "dp-start": "bert-large-inference --formulation ip-tarnawski --warm-start dp",
+    "cross-check": "tiny-chain --formulation ip-tarnawski --cross-check",
+    "default": "bert-large-training --gap 0.01",
+    "dp": "bert-large-training --planner dp",
+    "dp-gpipe": "vgg16-training --planner dp --objective gpipe",
+    "dp-levels": "{inputs}/levels.json",
+    "dp-types": "{inputs}/types.json --planner dp",
+    "brute-force": "tiny-chain --planner brute-force --device-contiguity",
+    "greedy": "cpu-offload --planner greedy --non-contiguous",
+    "one-device": "tiny-chain --planner one-device --memory 100GB",
+    "expert": "tiny-chain --planner expert --split {inputs}/split.json",
+    "pipedream": "bert-base-operators --planner pipedream",
+    "partition": "bert-base-operators --planner partition --non-contiguous",
+    "linear-dp": "gpt2-xl-training --planner linear-dp",
+    "local-search": "memory-tight --planner local-search --restarts 2",
+    "lns": "memory-tight --planner lns --non-contiguous --cycles 2",
+    "infeasible": "tiny-chain --devices 1 --formulation ip-tarnawski",
+}
+_LATENCY = {
+    "strong": "tiny-chain --formulation ip-tarnawski-latency --subgraphs-per-device 2",
+    "strong-highs": "tiny-chain --formulation ip-tarnawski-latency --solver highs",
+    "plain": "tiny-chain --formulation ip-tarnawski-latency --variant plain",
+    "greedy": "cpu-offload --planner latency-greedy --subgraphs-per-device 2",
+    "cpu": "cpu-offload --planner latency-cpu",
+    "expert": "tiny-chain --planner latency-expert --split {inputs}/split.json",
+    "dp": "resnet50-inference --planner latency-dp",
+    "linear-dp": "resnet50-inference --planner latency-linear-dp",
+    "partition": "resnet50-inference --planner latency-partition --subgraphs-per-device 2",
+    "lns": "cpu-offload --planner latency-lns --subgraphs-per-device 2 --cycles 2",
+}
+_CHAIN = {
+    "ilp": "golden-4 --formulation ilp-beaumont --solver highs",
+    "ilp-scip": "three-chain --formulation ilp-beaumont --solver scip",
+    "ilp-cp-sat": "three-chain --formulation ilp-beaumont --solver cp-sat",
+    "ilp-printed": "figure-5 --formulation ilp-beaumont --variant printed --solver highs",
+    "ilp-allocation": "golden-4 --formulation ilp-beaumont --allocation 0,0,1,1 --solver highs",
+    "cp": "golden-4 --formulation cp-beaumont",
+    "cp-two-batches": "figure-5 --formulation cp-beaumont --batches-per-period 2",
+    "default": "resnet18-chain",
+    "exact": "lemma-3-2-5-3 --planner exact-beaumont",
+    "exact-allocation": "golden-4 --planner exact-beaumont --allocation 0,1,1,0",
+    "infeasible": "golden-4 --memory 1",
+    "pipedream-eager": "resnet34-chain --planner pipedream-eager",
+    "contiguous": "resnet34-chain --planner contiguous",
+    "gpipe": "resnet18-chain --planner gpipe",
+    "sync-1f1b": "resnet18-chain --planner sync-1f1b --batches-per-flush 4",
+}
+_STAGING = {
+    "mip": "tiny-stages --formulation mip-piper",
+    "mip-reference": "resnet50-stages --formulation mip-piper --semantics reference",
+    "mip-compact": "tiny-stages --formulation mip-piper --variant compact --solver highs",
+    "mip-scip": "tiny-stages --formulation mip-piper --solver scip --warm-start none",
+    "default": "bert-large-stages",
+    "dp-reference": "bert-large-stages --planner dp-piper --semantics reference",
+    "dp-flush": "gpt2-medium-stages --planner dp-piper --objective flush",
+    "dp-cross-check": "tiny-stages --planner dp-piper --cross-check",
+    "levels": "tiny-levels",
+    "levels-crude": "tiny-levels --hierarchy crude",
+    "levels-basic": "tiny-levels --hierarchy basic",
+    "levels-given": "resnet50-stages --levels 4x300GB/s,2x12GB/s",
+    "types": "{inputs}/staging_types.json",
+    "infeasible": "tiny-stages --memory 1",
+    "no-dp": "resnet50-stages --planner piper-no-dp",
+    "no-tp": "bert-large-stages --planner piper-no-tp",
+    "no-ar": "bert-large-stages --planner piper-no-ar",
+    "equi": "bert-large-stages --planner equi",
+    "equi-no-tp": "resnet50-stages --planner equi-no-tp",
+    "pipedream": "resnet50-stages --planner piper-pipedream --memory 100GB",
+}
+_GRAPH = {
+    "cp": "tiny-graph --formulation cp-graphpipe",
+    "cp-convex": "tiny-graph --formulation cp-graphpipe --family convex",
+    "cp-mixed": "tiny-graph --formulation cp-graphpipe --mixed-micro-batches --k 2",
+    "default": "case-study",
+    "iteration": "candle-uno-8 --planner graphpipe --objective iteration",
+    "mixed": "tiny-graph --planner graphpipe --mixed-micro-batches --k 2",
+    "parallel": "case-study --planner graphpipe-parallel",
+    "spp-pipedream": "mmt-8 --planner spp-pipedream",
+    "spp-textbook": "tiny-graph --planner spp-textbook",
+    "piper-downsets": "tiny-graph --planner piper-downsets",
+    "infeasible": "tiny-graph --memory 1",
+}
+_FAMILIES = {
+    "placement": _PLACEMENT,
+    "latency": _LATENCY,
+    "chain": _CHAIN,
+    "staging": _STAGING,
+    "graph-pipeline": _GRAPH,
+}
+
+SOLVE: Mapping[str, str] = {
+    f"{family}-{name}": words for family, cases in _FAMILIES.items() for name, words in cases.items()
+}
+"""What `plan solve` is asked, by the name of the file that holds its answer."""
+
+_OF_RESULTS = {
+    "verify": "placement-strong latency-strong placement-dp-levels chain-ilp staging-mip staging-levels staging-types "
+    "graph-pipeline-cp-mixed graph-pipeline-default",
+    "simulate": "staging-mip graph-pipeline-cp-mixed",
+}
+OTHERS: Mapping[str, str] = {
+    **{
+        f"{command}-{case}": f"{command} {SOLVE[case].split()[0]} {{results}}/{case}.json"
+        for command, cases in _OF_RESULTS.items()
+        for case in cases.split()
+    },
+    "simulate-chain-contiguous": "simulate resnet34-chain {results}/chain-contiguous.json --micro-batches 6",
+    "simulate-placement-strong": "simulate tiny-chain {results}/placement-strong.json --micro-batches 6",
+    "sensitivity-placement": "sensitivity tiny-chain --planner dp",
+    "sensitivity-staging": "sensitivity tiny-stages",
+    "pareto-chain": "pareto golden-4 --levels 3",
+}
+"""Other commands, by the name of the file that holds their answer."""
+
+CHANGED_ON_PURPOSE: Mapping[str, str] = {}
+"""Fields of an answer that are no longer compared, with the reason."""
+
+MASKED = ("seconds", "history", "version", "threads")
+"""What differs from run to run or from machine to machine, wherever it stands."""
+
+
+def words(name: str) -> list[str]:
+    """The arguments of a case."""
+    text = f"solve {SOLVE[name]} --threads 1" if name in SOLVE else OTHERS[name]
+    return [*(word.format(inputs=INPUTS, results=RESULTS) for word in text.split()), "--json"]
+
+
+def answer(arguments: list[str]) -> Any:
+    """The JSON that a command prints."""
+    from pipeplan.cli import main
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        main(arguments)
+    return json.loads(said.getvalue())
+
+
+def masked(value: Any, *more: str) -> Any:
+    """The answer without what may differ."""
+    if isinstance(value, dict):
+        dropped = {*MASKED, *CHANGED_ON_PURPOSE, *more}
+        return {name: masked(entry, *more) for name, entry in value.items() if name not in dropped}
+    if isinstance(value, list):
+        return [masked(entry, *more) for entry in value]
+    return (
+        value.replace(str(INPUTS), "{inputs}").replace(str(RESULTS), "{results}") if isinstance(value, str) else value
+    )
+
+
+def stored(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def hashes() -> dict[str, str]:
+    """Of every packaged instance."""
+    from pipeplan.instances.packaged_any import all_packaged_names, load_any_packaged
+
+    return {name: load_any_packaged(name).hash for name in all_packaged_names()}
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    sys.stderr.write(path.name + "\n")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE.parent.parent))
+    for case in sys.argv[1:] or (*SOLVE, *OTHERS):
+        _write(RESULTS / f"{case}.json", masked(answer(words(case))))
+    if not sys.argv[1:]:
+        _write(HERE / "hashes.json", hashes())
