@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pipeplan
-from pipeplan.instances.graph_models.catalogue import (
+from pipeplan.instances.graph_pipeline.catalogue import (
     GRAPH_OBJECTIVES,
     BestTime,
     best_time,

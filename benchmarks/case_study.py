@@ -12,10 +12,10 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeplan.instances.graph_models import case_study
-from pipeplan.instances.graph_models.layer_stages import layer_stages
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
+from pipeplan.instances.graph_pipeline.models import case_study
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulation.simulate import simulate
 from pipeplan.planners.pictures.canvas import canvas, write_picture
 from pipeplan.planners.pictures.stage_graph import draw

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 import pipeplan
-from pipeplan.instances.chains.recipe import resnet_like, tightness
+from pipeplan.instances.chain.recipe import resnet_like, tightness
 from pipeplan.planners.beaumont.contiguous import best_contiguous
 from pipeplan.planners.beaumont.eager import memory_levels
 from pipeplan.planners.options import SolveOptions

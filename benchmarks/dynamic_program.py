@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.generators import GENERATORS
+from pipeplan.instances.placement.generators import GENERATORS
 
 REPEATS, LONG_S = 3, 5.0
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import pipeplan
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.graph_models import candle_uno, case_study, dlrm, mmt, sequential
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve, micro_batch_sizes
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve, micro_batch_sizes
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.planner import OutOfTimeError
 from pipeplan.planners.graphpipe.search import Search, chain_tree

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeplan.instances.chains.catalogue import load_packaged_chain
+from pipeplan.instances.chain.catalogue import load_packaged_chain
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.pareto.export import by_memory, verdict
 from pipeplan.planners.pareto.journal import open_journal

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pipeplan
-from pipeplan.instances.io.staging import staging_from_published
+from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.workloads import DEVICES, LINKS, build, to_staging
 from pipeplan.planners.piper.degree_table import degree_table, draw_table
 

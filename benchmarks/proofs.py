@@ -32,11 +32,11 @@ from nasty import KINDS, nasty, on_two_types, scaled
 from truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
 
 from pipeplan.instances.errors import PipeplanError
-from pipeplan.instances.io.load import problem_to_text
+from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.kinds import Problem
 from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Stop
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.registry import PLANNERS
 
 POWERS = (-9, -6, 0, 6, 9)

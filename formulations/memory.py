@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..instances.amounts import exact_sum, fits
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
-from ..instances.referee import overfull
+from ..instances.placement.plan import PlacementPlan
+from ..instances.placement.problem import PlacementProblem
+from ..instances.placement.referee.verify import overfull
 from .contract import ExtraRow
 
 TOLERANCE = 1e-6

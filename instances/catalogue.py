@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
-from .placement import Node, PlacementProblem
-from .staging import StagingProblem
+from .placement.problem import Node, PlacementProblem
+from .staging.problem import StagingProblem
 
 FOLDER = "packaged"
 VARIANTS = ("contiguous", "non-contiguous")
@@ -65,7 +65,7 @@ def packaged_names(kind: str = "placement") -> tuple[str, ...]:
 @lru_cache(maxsize=32)
 def load_packaged(name: str) -> PlacementProblem:
     """The packaged placement problem of that name."""
-    from .io.own import placement_from_json
+    from .placement.files import placement_from_json
 
     return placement_from_json(_read(name, "placement"))
 
@@ -73,7 +73,7 @@ def load_packaged(name: str) -> PlacementProblem:
 @lru_cache(maxsize=32)
 def load_packaged_staging(name: str) -> StagingProblem:
     """The packaged staging problem of that name."""
-    from .io.staging import staging_from_json
+    from .staging.files import staging_from_json
 
     return staging_from_json(_read(name, "staging"))
 
@@ -172,8 +172,8 @@ def _folder() -> Any:
 
 def write_packaged(folder: Path) -> None:
     """Make every packaged file anew."""
-    from .io.own import placement_to_json
-    from .io.staging import staging_to_json
+    from .placement.files import placement_to_json
+    from .staging.files import staging_to_json
 
     for recipe in recipes():
         problem = recipe.build()
@@ -191,7 +191,7 @@ def recipes() -> Iterable[Recipe]:
         yield Recipe(name, source, partial(_lowered, name, workload, batch, device, link, cluster))
     yield Recipe("cpu-offload", "generator heterogeneous, 60 nodes, seed 3", _cpu_offload)
     yield Recipe("memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight)
-    from .staging_recipes import STAGINGS
+    from .staging.recipes import STAGINGS
 
     for name, source, build in STAGINGS:
         yield Recipe(name, source, build, "staging")
@@ -231,13 +231,13 @@ def _tiny_chain() -> PlacementProblem:
 
 
 def _cpu_offload() -> PlacementProblem:
-    from .generators import heterogeneous
+    from .placement.generators import heterogeneous
 
     return heterogeneous(nodes=60, accelerators=3, cpus=2, seed=3).replace(name="cpu-offload")
 
 
 def _memory_tight() -> PlacementProblem:
-    from .generators import series_parallel
+    from .placement.generators import series_parallel
 
     problem = series_parallel(nodes=40, accelerators=5, cpus=0, seed=5)
     return problem.replace(name="memory-tight", memory_bytes=300.0 * 2**20)

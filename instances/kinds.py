@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .chain import ChainProblem
+from .chain.plan import PatternPlan
+from .chain.problem import ChainProblem
 from .errors import InputError, show
 from .fields import as_object, join, require
-from .graph_pipeline import GraphPipelineProblem
-from .leveled_plan import LeveledPlan
-from .pattern import PatternPlan
-from .placement import PlacementProblem
-from .plan import PlacementPlan
-from .stage_graph import StageGraphPlan
-from .staged_plan import StagedPlan
-from .staging import StagingProblem
+from .graph_pipeline.plan import StageGraphPlan
+from .graph_pipeline.problem import GraphPipelineProblem
+from .placement.plan import PlacementPlan
+from .placement.problem import PlacementProblem
+from .staging.leveled_plan import LeveledPlan
+from .staging.plan import StagedPlan
+from .staging.problem import StagingProblem
 
 Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem
 Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan | StageGraphPlan

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def load_instance(text: str, on: Cluster) -> Problem:
     """The problem in a file, or the packaged one of that name, on the cluster of the command line."""
-    from .io import load
+    from .files import load
 
     if os.path.exists(text) or _looks_like_a_path(text):
         return load(text, **asdict(on))

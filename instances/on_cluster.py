@@ -13,7 +13,7 @@ from .errors import UsageError, show
 
 if TYPE_CHECKING:
     from .kinds import Problem
-    from .staging import StagingProblem
+    from .staging.problem import StagingProblem
 
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
 """Of the time units that rates per second can be turned into."""
@@ -98,7 +98,7 @@ def overridden(kind: str, cluster: Cluster, time_unit: object = None) -> dict[st
 
 def on_cluster(problem: Problem, cluster: Cluster) -> Problem:
     """A problem on the caller's cluster."""
-    from .staging import StagingProblem
+    from .staging.problem import StagingProblem
 
     if isinstance(problem, StagingProblem):
         return staging_on(problem, cluster)
@@ -140,7 +140,7 @@ def staging_on(problem: StagingProblem, cluster: Cluster) -> StagingProblem:
 
 
 def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
-    from .staging import StagingLevel
+    from .staging.problem import StagingLevel
 
     assert cluster.levels is not None
     if cluster.bandwidth is not None and cluster.levels:

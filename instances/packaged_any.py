@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .catalogue import load_packaged, load_packaged_staging, packaged_names
-from .chains.catalogue import load_packaged_chain, packaged_chain_names
+from .chain.catalogue import load_packaged_chain, packaged_chain_names
 from .errors import UsageError
-from .graph_models.catalogue import load_packaged_graph, packaged_graph_names
+from .graph_pipeline.catalogue import load_packaged_graph, packaged_graph_names
 from .kinds import Problem
 
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from .chain import ChainProblem
+from .chain.problem import ChainProblem
 from .checks import check_amount
-from .cluster import Level
 from .errors import InputError
-from .graph_pipeline import GraphPipelineProblem, Link
+from .graph_pipeline.problem import GraphPipelineProblem, Link
 from .kinds import Problem
-from .placement import Node, PlacementProblem
-from .staging import StagingLevel, StagingProblem
+from .placement.cluster import Level
+from .placement.problem import Node, PlacementProblem
+from .staging.problem import StagingLevel, StagingProblem
 
 GIGABYTE = 1e9
 TENTH = 0.1

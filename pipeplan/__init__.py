@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from .instances.catalogue import load_packaged as load_packaged
     from .instances.catalogue import load_packaged_staging as load_packaged_staging
     from .instances.catalogue import packaged_names as packaged_names
-    from .instances.cluster import AcceleratorType as AcceleratorType
-    from .instances.cluster import Level as Level
     from .instances.errors import InputError as InputError
     from .instances.errors import PipeplanError as PipeplanError
     from .instances.errors import UsageError as UsageError
-    from .instances.graph_pipeline import GraphPipelineProblem as GraphPipelineProblem
-    from .instances.graph_pipeline import Link as Link
-    from .instances.graph_pipeline import Operator as Operator
-    from .instances.graph_pipeline import TimeCurve as TimeCurve
-    from .instances.io import load as load
-    from .instances.io import load_plan as load_plan
-    from .instances.io import save as save
-    from .instances.placement import Node as Node
-    from .instances.placement import PlacementProblem as PlacementProblem
-    from .instances.plan import Device as Device
-    from .instances.plan import DeviceGroup as DeviceGroup
-    from .instances.plan import PlacementPlan as PlacementPlan
-    from .instances.referee.staged import evaluate_stages as evaluate_stages
-    from .instances.referee.staged import verify_stages as verify_stages
+    from .instances.files import load as load
+    from .instances.files import save as save
+    from .instances.graph_pipeline.plan import GraphStage as GraphStage
+    from .instances.graph_pipeline.plan import StageGraphPlan as StageGraphPlan
+    from .instances.graph_pipeline.problem import GraphPipelineProblem as GraphPipelineProblem
+    from .instances.graph_pipeline.problem import Link as Link
+    from .instances.graph_pipeline.problem import Operator as Operator
+    from .instances.graph_pipeline.problem import TimeCurve as TimeCurve
+    from .instances.placement.cluster import AcceleratorType as AcceleratorType
+    from .instances.placement.cluster import Level as Level
+    from .instances.placement.plan import Device as Device
+    from .instances.placement.plan import DeviceGroup as DeviceGroup
+    from .instances.placement.plan import PlacementPlan as PlacementPlan
+    from .instances.placement.problem import Node as Node
+    from .instances.placement.problem import PlacementProblem as PlacementProblem
     from .instances.result import Found as Found
     from .instances.result import Proof as Proof
     from .instances.result import Result as Result
     from .instances.result import Stop as Stop
     from .instances.result import WarmStart as WarmStart
     from .instances.result import Warmth as Warmth
+    from .instances.results import load_plan as load_plan
     from .instances.simulation.simulate import simulate as simulate
-    from .instances.stage_graph import GraphStage as GraphStage
-    from .instances.stage_graph import StageGraphPlan as StageGraphPlan
-    from .instances.staged_plan import StagedPlan as StagedPlan
-    from .instances.staging import StagingProblem as StagingProblem
+    from .instances.staging.plan import StagedPlan as StagedPlan
+    from .instances.staging.problem import StagingProblem as StagingProblem
+    from .instances.staging.referee.stages import evaluate_stages as evaluate_stages
+    from .instances.staging.referee.stages import verify_stages as verify_stages
     from .planners.beaumont.smallest_memory import SmallestMemory as SmallestMemory
     from .planners.beaumont.smallest_memory import smallest_memory as smallest_memory
     from .planners.contract import Planner as Planner
@@ -69,19 +69,20 @@ __version__ = "0.1.0"
 _HOMES = {
     "formulations.contract": ("Formulation", "OptionSpec"),
     "instances.catalogue": ("load_packaged", "load_packaged_staging", "packaged_names"),
-    "instances.cluster": ("AcceleratorType", "Level"),
+    "instances.placement.cluster": ("AcceleratorType", "Level"),
     "instances.errors": ("InputError", "PipeplanError", "UsageError"),
-    "instances.graph_pipeline": ("GraphPipelineProblem", "Link", "Operator", "TimeCurve"),
-    "instances.io": ("load", "load_plan", "save"),
-    "instances.placement": ("Node", "PlacementProblem"),
-    "instances.plan": ("Device", "DeviceGroup", "PlacementPlan"),
-    "instances.referee.staged": ("evaluate_stages", "verify_stages"),
+    "instances.graph_pipeline.problem": ("GraphPipelineProblem", "Link", "Operator", "TimeCurve"),
+    "instances.files": ("load", "save"),
+    "instances.results": ("load_plan",),
+    "instances.placement.problem": ("Node", "PlacementProblem"),
+    "instances.placement.plan": ("Device", "DeviceGroup", "PlacementPlan"),
+    "instances.staging.referee.stages": ("evaluate_stages", "verify_stages"),
     "instances.result": ("Found", "Proof", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "instances.simulation.simulate": ("simulate",),
-    "instances.stage_graph": ("GraphStage", "StageGraphPlan"),
-    "instances.staged_plan": ("StagedPlan",),
-    "instances.staging": ("StagingProblem",),
+    "instances.graph_pipeline.plan": ("GraphStage", "StageGraphPlan"),
+    "instances.staging.plan": ("StagedPlan",),
+    "instances.staging.problem": ("StagingProblem",),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
     "planners.proof_check": ("ProofCheck", "verify_proof"),

@@ -6,7 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from ..instances.plan import PlacementPlan
+from ..instances.placement.plan import PlacementPlan
 from ..instances.result import Stop, WarmStart, Warmth, relative_gap
 from .contract import Outcome, Request
 from .incumbent import Incumbent

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any, overload
 
 from ..formulations.contract import Plan, Problem
-from ..instances.chain import ChainProblem
+from ..instances.chain.plan import PatternPlan
+from ..instances.chain.problem import ChainProblem
+from ..instances.chain.referee.evaluate import PatternEvaluation
 from ..instances.errors import UsageError
-from ..instances.graph_pipeline import GraphPipelineProblem
+from ..instances.graph_pipeline.plan import StageGraphPlan
+from ..instances.graph_pipeline.problem import GraphPipelineProblem
+from ..instances.graph_pipeline.referee.evaluate import StageGraphEvaluation
 from ..instances.kinds import plan_kind
-from ..instances.leveled_plan import LeveledPlan
-from ..instances.pattern import PatternPlan
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
-from ..instances.referee import Violation
-from ..instances.referee.evaluate import PlacementEvaluation
-from ..instances.referee.pattern import PatternEvaluation
-from ..instances.referee.stage_graph import StageGraphEvaluation
-from ..instances.referee.staged import StagedEvaluation
-from ..instances.referee.staged_levels import LeveledEvaluation
-from ..instances.stage_graph import StageGraphPlan
-from ..instances.staged_plan import StagedPlan
-from ..instances.staging import StagingProblem
+from ..instances.placement.plan import PlacementPlan
+from ..instances.placement.problem import PlacementProblem
+from ..instances.placement.referee.evaluate import PlacementEvaluation
+from ..instances.placement.referee.verify import Violation
+from ..instances.staging.leveled_plan import LeveledPlan
+from ..instances.staging.plan import StagedPlan
+from ..instances.staging.problem import StagingProblem
+from ..instances.staging.referee.levels import LeveledEvaluation
+from ..instances.staging.referee.stages import StagedEvaluation
 from .referees import fits, referee_of
 from .rules import Rules
 

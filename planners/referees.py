@@ -8,24 +8,21 @@ from typing import Any
 
 from ..formulations.beaumont.given_allocation import canonical
 from ..formulations.contract import Plan, Problem
-from ..instances.leveled_plan import LeveledPlan
-from ..instances.pattern import PatternPlan
-from ..instances.plan import PlacementPlan
-from ..instances.referee import (
-    Violation,
-    evaluate,
-    evaluate_latency,
-    evaluate_pattern,
-    verify,
-    verify_latency,
-    verify_pattern,
-)
-from ..instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
-from ..instances.referee.staged import evaluate_stages, verify_stages
-from ..instances.referee.staged_levels import evaluate_leveled, verify_leveled
-from ..instances.stage_graph import StageGraphPlan
-from ..instances.staged_plan import StagedPlan
-from ..instances.staging import StagingProblem
+from ..instances.chain.plan import PatternPlan
+from ..instances.chain.referee.evaluate import evaluate_pattern
+from ..instances.chain.referee.verify import verify_pattern
+from ..instances.graph_pipeline.plan import StageGraphPlan
+from ..instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from ..instances.placement.plan import PlacementPlan
+from ..instances.placement.referee.evaluate import evaluate
+from ..instances.placement.referee.latency import evaluate_latency
+from ..instances.placement.referee.latency_rules import verify_latency
+from ..instances.placement.referee.verify import Violation, verify
+from ..instances.staging.leveled_plan import LeveledPlan
+from ..instances.staging.plan import StagedPlan
+from ..instances.staging.problem import StagingProblem
+from ..instances.staging.referee.levels import evaluate_leveled, verify_leveled
+from ..instances.staging.referee.stages import evaluate_stages, verify_stages
 from .rules import FLUSH as FLUSH
 from .rules import LATENCY as LATENCY
 from .rules import Rules as Rules

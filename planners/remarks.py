@@ -8,7 +8,7 @@ from itertools import groupby
 
 from ..formulations.contract import Problem
 from ..instances.errors import show
-from ..instances.placement import PlacementProblem
+from ..instances.placement.problem import PlacementProblem
 
 SENTINEL = 1e6
 """A time of at least so much, and so many times all smaller ones together, looks like a word: forbidden."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..formulations.family import PLACEMENTS, Family
 from ..formulations.graphpipe.scope import devices, freer, micro_batches
-from ..instances.graph_pipeline import GraphPipelineProblem
-from ..instances.placement import PlacementProblem
+from ..instances.graph_pipeline.problem import GraphPipelineProblem
+from ..instances.placement.problem import PlacementProblem
 from .rules import Rules
 
 

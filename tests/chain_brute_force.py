@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from pipeplan.instances.amounts import as_written
-from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chain.problem import ChainProblem
 
 
 def best_period(problem: ChainProblem, given: Sequence[int] | None = None) -> Fraction | None:

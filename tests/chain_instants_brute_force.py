@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chain.problem import ChainProblem
 
 Interval = tuple[int, int, Fraction]
 """Start, end, size; once per period."""

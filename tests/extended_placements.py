@@ -13,11 +13,12 @@ from fractions import Fraction
 
 from placement_definitions import chain_constraints
 
-from pipeplan.instances.cluster import AcceleratorType, Level
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.placement import Node, NodeId, PlacementProblem
-from pipeplan.instances.plan import Device, DeviceGroup, PlacementPlan
-from pipeplan.instances.referee import evaluate, verify
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
+from pipeplan.instances.placement.problem import Node, NodeId, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import evaluate
+from pipeplan.instances.placement.referee.verify import verify
 
 Block = tuple[NodeId, ...]
 """Nodes that share a device or a group."""

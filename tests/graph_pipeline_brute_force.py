@@ -9,9 +9,9 @@ from functools import cache, partial
 from itertools import combinations, product
 
 from pipeplan.instances.amounts import as_written, fits
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link
-from pipeplan.instances.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from pipeplan.instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
 Stage = frozenset[int]
 

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 
 def operator(name: int | str, forward: float = 1.0, backward: float = 2.0, **sizes: float) -> Operator:

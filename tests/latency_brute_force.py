@@ -9,7 +9,7 @@ import itertools
 import random
 
 from pipeplan.instances.amounts import fits
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 
 def random_latency_placement(seed: int, nodes: int = 5) -> PlacementProblem:

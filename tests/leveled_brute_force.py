@@ -9,9 +9,9 @@ from dataclasses import replace
 from staging_brute_force import bytes_held
 
 from pipeplan.instances.amounts import fits
-from pipeplan.instances.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.referee.staged_levels import evaluate_leveled, verify_leveled
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.problem import StagingProblem
+from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
 
 
 def best_leveled(problem: StagingProblem, variant: str) -> tuple[float, LeveledPlan] | None:

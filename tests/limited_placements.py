@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from random_placements import random_placement
 
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Request
 from pipeplan.planners.heuristics.brute_force import PLANNER as BRUTE_FORCE
 

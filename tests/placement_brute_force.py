@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from placement_definitions import chain_constraints, contiguous
 
 from pipeplan.instances.amounts import fits
-from pipeplan.instances.placement import PlacementProblem
+from pipeplan.instances.placement.problem import PlacementProblem
 
 OBJECTIVES = ("max-load", "gpipe")
 CONTIGUITIES = ("chain", "device", "none")

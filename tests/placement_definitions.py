@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from pipeplan.instances.placement import NodeId, PlacementProblem
-from pipeplan.instances.plan import Device, PlacementPlan
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import NodeId, PlacementProblem
 
 # ---- loads -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import random
 
 from chain_brute_force import least_memory
 
-from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chain.problem import ChainProblem
 
 
 def random_chain(seed: int) -> ChainProblem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 
 def series_parallel_arcs(count: int, rng: random.Random) -> list[tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 
 def random_placement(seed: int, layers: int = 5, training: bool | None = None) -> PlacementProblem:

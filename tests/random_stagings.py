@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 
 DEGREES = (1, 2, 3, 4)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 
 def random_problem(seed: int) -> PlacementProblem:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from pipeplan.instances.amounts import as_written, fits
-from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging import Configuration, DeviceType, StagingProblem
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, DeviceType, StagingProblem
 
 Stage = tuple[tuple[int, ...], int, int, DeviceType]
 """Layers, data-parallel and tensor-parallel degree, devices."""

@@ -11,8 +11,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.placement import Node, NodeId, PlacementProblem
-from pipeplan.instances.plan import Device, PlacementPlan
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, NodeId, PlacementProblem
 
 halves = st.integers(0, 12).map(lambda n: n / 2)
 """Amounts whose sums are exact in any order."""

@@ -15,7 +15,7 @@ from truths import METHODS, Method, truth
 
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.io.load import problem_to_text
+from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.kinds import Problem
 from pipeplan.planners.backends import compile_pyomo, solve
 from pipeplan.planners.choice import choose

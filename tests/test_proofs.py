@@ -14,10 +14,10 @@ import pytest
 from nasty import KINDS, SENTINELS, better, in_fifteen_digits, nasty, renamed, scaled
 from truths import METHODS, Method, judged, truth
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem
-from pipeplan.instances.io.load import problem_from_text, problem_to_text
+from pipeplan.instances.files import problem_from_text, problem_to_text
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.kinds import Problem
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.staging.problem import StagingProblem
 
 POWERS = (0, -9, 6, -6, 9)
 

@@ -22,9 +22,9 @@ from staging_brute_force import best_stages
 import pipeplan
 from pipeplan.formulations.graphpipe.schedules import useful_groups
 from pipeplan.instances.errors import PipeplanError
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.instances.kinds import Problem
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
 from pipeplan.instances.result import PROVEN_TOLERANCE, Result, Stop
 from pipeplan.planners.options import SolveOptions
 

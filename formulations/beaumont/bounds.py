@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ...instances.amounts import as_written, exact_sum
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 from .given_allocation import load_bound
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
 
 

@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import Any
 
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
-from ...instances.pattern import PatternPlan
 from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Values
 from ..registry import ALLOCATION, BATCHES_PER_PERIOD
 from . import bounds, cp_model

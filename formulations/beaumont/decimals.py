@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...instances.amounts import as_written, common_unit
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 
 MOST_UNITS = 10**6
 """Times that are whole multiples of a unit, but of more units than this together, count as arbitrary numbers."""

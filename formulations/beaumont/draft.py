@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import pairwise
 
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from .instants import Relations, relations_at
 from .timetable import Timetable, Wait, tightest
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, show
 
 FIELD = "option allocation"
@@ -50,7 +50,7 @@ def _listed(text: str) -> list[Any]:
 
 def _from_file(path: str) -> list[Any]:
     """A list, or the `allocation` of a plan, or of the plan in a result."""
-    from ...instances.io import read_json
+    from ...instances.json_file import read_json
 
     if not os.path.exists(path):
         raise InputError(FIELD, f"is {show(path)}, which is neither a list nor a file", REMEDY)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...instances.amounts import WholeAmounts, as_written, whole_amounts
 
 if TYPE_CHECKING:
-    from ...instances.chain import ChainProblem
+    from ...instances.chain.problem import ChainProblem
 
 MOST_UNITS = 2**60
 """All copies of all sizes together stay below: solvers add them up in 64 bits."""

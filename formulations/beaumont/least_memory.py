@@ -19,7 +19,7 @@ from ...instances.amounts import common_unit
 from ..native import NativeBuilt
 
 if TYPE_CHECKING:
-    from ...instances.chain import ChainProblem
+    from ...instances.chain.problem import ChainProblem
 
 BUILDER = f"{__name__}:build"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 from ..contract import ExtraRow, Values
 
 DECIDING = ("Z", "on", "w", "ended", "far")

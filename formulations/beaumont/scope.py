@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ..family import Family, Outside
 
 MOST_BATCHES = 16

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...instances.errors import InputError
-from ...instances.graph_memory import GraphMemory, whole_graph_memory
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.graph_pipeline.memory import GraphMemory, whole_graph_memory
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
 
 ANY_NUMBER = 2**1000

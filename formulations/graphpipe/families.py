@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import combinations
 
 from ...instances.errors import InputError
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
 MOST_SETS = 20_000
 """The model has a column for each set and number of devices."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...instances.errors import UsageError
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.stage_graph import StageGraphPlan
+from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..contract import BuiltModel, NativeModel, NativeOnlyError, OptionSpec, Refuted, Values
 from ..registry import GRAPHPIPE_OPTIONS
 from . import cp_mixed, cp_model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.stage_graph import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..contract import Values
 from .columns import Column
 from .schedules import Schedule, held

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
+from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 
 Schedule = tuple[int, int]
 """(b, k)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.stage_graph import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..family import Family, Outside
 from .families import stage_sets
 from .schedules import degrees, sizes, useful_groups

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from ...instances.staging import StagingProblem
+from ...instances.staging.problem import StagingProblem
 from .candidates import Candidates, Column
 from .stages import positions
 

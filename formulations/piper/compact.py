@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ...instances.checks import NodeId
 from ...instances.errors import InputError
-from ...instances.referee.staged import TRIPS
-from ...instances.staging import Configuration
+from ...instances.staging.problem import Configuration
+from ...instances.staging.referee.stages import TRIPS
 from .candidates import ROUNDING
 from .stages import StageBook
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...instances.staged_plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import PlannedStage, StagedPlan
 from ..contract import ExtraRow, Values
 from .compact import CompactModel, Setting
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ...instances.errors import UsageError, show
-from ...instances.staging import StagingProblem
+from ...instances.staging.problem import StagingProblem
 from ..contract import FLOAT_ROOM, BuiltModel, Refuted
 from ..registry import PIPER_VARIANT, SEMANTICS
 from . import compact_values

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...instances.errors import InputError
-from ...instances.staging import StagingProblem
+from ...instances.staging.problem import StagingProblem
 
 MAX_SETS = 30_000
 LISTED_SETS = 5_000

@@ -14,9 +14,9 @@ from typing import Any
 
 from ...instances.compiled import compiled
 from ...instances.errors import TooLargeError
-from ...instances.referee.staged import TRIPS
-from ...instances.staging import Configuration, StagingProblem
-from ...instances.staging_memory import whole_memory
+from ...instances.staging.memory import whole_memory
+from ...instances.staging.problem import Configuration, StagingProblem
+from ...instances.staging.referee.stages import TRIPS
 from .lattice import MAX_STAGES, REMEDY, Lattice
 
 ROUNDING, LEAST = 1e-9, 1e-300

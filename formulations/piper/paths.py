@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...instances.staged_plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import PlannedStage, StagedPlan
 from ..contract import Values
 from .candidates import Candidates, Column
 from .stages import StageBook

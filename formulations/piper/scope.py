@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...instances.staging import StagingProblem
+from ...instances.staging.problem import StagingProblem
 from ..family import Family
 
 _SYNCHRONISED = {"paper": "as published", "reference": "once per batch"}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
-from ...instances.staging import Configuration, Edge, StagingProblem
-from ...instances.staging_memory import Bytes, whole_memory
+from ...instances.staging.memory import Bytes, whole_memory
+from ...instances.staging.problem import Configuration, Edge, StagingProblem
+from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from ..contract import FLOAT_ROOM
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...instances.errors import UsageError
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
 from ..contract import BuiltModel, ExtraRow, NativeModel, OptionSpec, Refuted, Values
 from ..family import PLACEMENTS, Family
 from ..far_costs import near_cutoff

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ...instances.placement import NodeId, PlacementProblem
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import NodeId, PlacementProblem
 
 FORWARD, BACKWARD = 0, 1
 

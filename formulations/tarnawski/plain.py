@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...instances.placement import Node, PlacementProblem
+from ...instances.placement.problem import Node, PlacementProblem
 from ..contract import FLOAT_ROOM
 from ..memory import memory_row
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...instances.placement import PlacementProblem
+from ...instances.placement.problem import PlacementProblem
 from ..contract import FLOAT_ROOM
 from .order import topological_ranks
 

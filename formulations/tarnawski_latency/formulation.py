@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
 from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Values
 from ..family import Family
 from ..far_costs import near_cutoff

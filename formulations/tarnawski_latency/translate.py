@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...instances.placement import PlacementProblem
-from ...instances.plan import Device, PlacementPlan
-from ...instances.referee import evaluate_latency
+from ...instances.placement.plan import Device, PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.latency import evaluate_latency
 from .atoms import Atoms
 
 

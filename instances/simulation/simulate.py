@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..chain import ChainProblem
+from ..chain.plan import PatternPlan
+from ..chain.problem import ChainProblem
+from ..chain.referee.layout import shape_faults
+from ..chain.simulated import chain_pipeline
 from ..checks import check_whole
 from ..errors import InputError, UsageError
-from ..graph_pipeline import GraphPipelineProblem
+from ..graph_pipeline.plan import StageGraphPlan
+from ..graph_pipeline.problem import GraphPipelineProblem
+from ..graph_pipeline.referee.evaluate import verify_stage_graph
+from ..graph_pipeline.simulated import stage_graph_pipeline
 from ..kinds import Plan, Problem, plan_kind
-from ..pattern import PatternPlan
-from ..placement import PlacementProblem
-from ..plan import PlacementPlan
-from ..referee.layout import shape_faults
-from ..referee.stage_graph import verify_stage_graph
-from ..referee.staged import verify_stages
-from ..referee.verify import Violation
-from ..stage_graph import StageGraphPlan
-from ..staged_plan import StagedPlan
-from ..staging import StagingProblem
+from ..placement.plan import PlacementPlan
+from ..placement.problem import PlacementProblem
+from ..placement.referee.verify import Violation
+from ..placement.simulated import placement_pipeline
+from ..staging.plan import StagedPlan
+from ..staging.problem import StagingProblem
+from ..staging.referee.stages import verify_stages
+from ..staging.simulated import staged_pipeline
 from .engine import run
-from .from_chain import chain_pipeline
-from .from_placement import placement_pipeline
-from .from_stage_graph import stage_graph_pipeline
-from .from_stages import staged_pipeline
 from .model import Pipeline
 from .orders import check_schedule
 from .timeline import Simulation

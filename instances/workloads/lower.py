@@ -15,7 +15,7 @@ every input the same gradient and is charged for one. Network inputs get no grad
 
 from __future__ import annotations
 
-from ..placement import Node, PlacementProblem
+from ..placement.problem import Node, PlacementProblem
 from .hardware import DEVICES, Hardware, Link
 from .model import Layer, Workload
 

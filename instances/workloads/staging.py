@@ -36,8 +36,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, show
-from ..staging import Configuration, Edge, StagingProblem
-from ..staging import Layer as StagingLayer
+from ..staging.problem import Configuration, Edge, StagingProblem
+from ..staging.problem import Layer as StagingLayer
 from . import blocks as split
 from .blocks import Block, blocks, split_of
 from .hardware import Hardware, Link

@@ -34,7 +34,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Convert an instance into our own JSON or the published one; what a format cannot hold is refused."""
-    from ..instances.io import save
+    from ..instances.files import save
 
     one_of("--to", to, FORMATS)
     check_output("OUT", target)
@@ -47,9 +47,9 @@ def command(
 
 
 def _size(problem: Problem) -> str:
-    from ..instances.chain import ChainProblem
-    from ..instances.graph_pipeline import GraphPipelineProblem
-    from ..instances.placement import PlacementProblem
+    from ..instances.chain.problem import ChainProblem
+    from ..instances.graph_pipeline.problem import GraphPipelineProblem
+    from ..instances.placement.problem import PlacementProblem
 
     if isinstance(problem, PlacementProblem):
         return f"{len(problem.nodes)} nodes, {len(problem.edges)} edges"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Found, Result, Stop
-from ..instances.staging import StagingProblem
+from ..instances.staging.problem import StagingProblem
 from ..planners.referees import Rules, referee_of
 from .console import out, styled
 from .drawing_shapes import several

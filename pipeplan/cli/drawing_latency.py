@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..instances.errors import UsageError
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
-from ..instances.referee import LatencyEvaluation, evaluate_latency
+from ..instances.placement.plan import PlacementPlan
+from ..instances.placement.problem import PlacementProblem
+from ..instances.placement.referee.latency import LatencyEvaluation, evaluate_latency
 from ..planners.pictures.spans import Span, lanes_of
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, columns, new_table, several, size

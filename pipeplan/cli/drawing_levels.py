@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..instances.leveled_plan import LeveledPlan
-from ..instances.referee.leveled_rows import LeveledRow, leveled_rows
-from ..instances.referee.staged_levels import LeafCost, evaluate_leveled
-from ..instances.staged_plan import counted
-from ..instances.staging import StagingProblem
+from ..instances.staging.leveled_plan import LeveledPlan
+from ..instances.staging.plan import counted
+from ..instances.staging.problem import StagingProblem
+from ..instances.staging.referee.levels import LeafCost, evaluate_leveled
+from ..instances.staging.referee.rows import LeveledRow, leveled_rows
 from ..planners.rules import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, new_table, several, size

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..instances.chain import ChainProblem
-from ..instances.pattern import PatternPlan
-from ..instances.referee.pattern import GpuUse, PatternEvaluation, evaluate_pattern
+from ..instances.chain.plan import PatternPlan
+from ..instances.chain.problem import ChainProblem
+from ..instances.chain.referee.evaluate import GpuUse, PatternEvaluation, evaluate_pattern
 from ..planners.rules import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size

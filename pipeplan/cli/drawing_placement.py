@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..instances.placement import PlacementProblem
-from ..instances.plan import PlacementPlan
-from ..instances.referee import DeviceLoad, PlacementEvaluation, evaluate, stage_order
+from ..instances.placement.plan import PlacementPlan
+from ..instances.placement.problem import PlacementProblem
+from ..instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation, evaluate
+from ..instances.placement.referee.stages import stage_order
 from ..planners.rules import Rules
 from . import drawing_latency
 from .console import out, styled

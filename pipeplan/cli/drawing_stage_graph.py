@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..instances.errors import PipeplanError
-from ..instances.graph_pipeline import GraphPipelineProblem, Link
-from ..instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage_graph, stage_levels
-from ..instances.referee.stage_graph_costs import GraphStageCost
-from ..instances.series_parallel import decompose, to_text
+from ..instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ..instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from ..instances.graph_pipeline.referee.costs import GraphStageCost
+from ..instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, stage_levels
+from ..instances.graph_pipeline.series_parallel import decompose, to_text
 from ..instances.simulation.simulate import simulate
-from ..instances.stage_graph import GraphStage, StageGraphPlan
 from ..planners.rules import Rules
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, bar, columns, limit, names, new_table, several, size

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..instances.referee.staged import StageCost, evaluate_stages, type_of
-from ..instances.staged_plan import PlannedStage, StagedPlan, counted
-from ..instances.staging import StagingProblem
+from ..instances.staging.plan import PlannedStage, StagedPlan, counted
+from ..instances.staging.problem import StagingProblem
+from ..instances.staging.referee.stages import StageCost, evaluate_stages, type_of
 from ..planners.rules import FLUSH, Rules
 from .console import out, styled
 from .drawing_shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, columns, limit, names, new_table, several, size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..instances.chain import ChainProblem
-from ..instances.pattern import PatternPlan
-from ..instances.referee.pattern import memory_profiles
-from ..instances.referee.pattern_memory import Profile
-from ..instances.referee.unrolled import Activity, resources, steady_from, unroll
+from ..instances.chain.plan import PatternPlan
+from ..instances.chain.problem import ChainProblem
+from ..instances.chain.referee.evaluate import memory_profiles
+from ..instances.chain.referee.memory import Profile
+from ..instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from .console import can_draw, out, styled
 from .drawing_shapes import MAX_DEVICES_DRAWN, size
 from .progress import number

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.chains.generators import CHAIN_GENERATORS
+from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.errors import UsageError
-from ..instances.generators import GENERATORS, Parameter
-from ..instances.graph_models.models import GRAPH_MODELS, GraphModel
-from ..instances.graph_pipeline import GraphPipelineProblem
-from ..instances.placement import PlacementProblem
-from ..instances.staging import StagingProblem
+from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
+from ..instances.graph_pipeline.problem import GraphPipelineProblem
+from ..instances.placement.generators import GENERATORS, Parameter
+from ..instances.placement.problem import PlacementProblem
+from ..instances.staging.problem import StagingProblem
 from . import quantities
 from .arguments import Json, check_output
 from .console import out, print_json, styled
@@ -133,7 +133,7 @@ def command(
     if output is None:
         _print(problem)
         return
-    from ..instances.io import save
+    from ..instances.files import save
 
     save(problem, output)
     if json:
@@ -144,7 +144,9 @@ def command(
 
 def _make_chain(name: str, given: Mapping[str, Any], output: str | None, json: bool) -> None:
     """Besides the file: what is known of the chain."""
-    from ..instances.io import chain_to_json, dump_json, save
+    from ..instances.chain.files import chain_to_json
+    from ..instances.files import save
+    from ..instances.json_file import dump_json
 
     known = build_chain(name, _own(name, given, parameters_of(name)))
     problem = known.problem
@@ -240,7 +242,7 @@ def _refuse_of_other_kinds(kind: str, given: Mapping[str, Any]) -> None:
 
 
 def _lowered(kind: str, name: str, batch: int | None, device: Hardware, link: Link, values: Mapping[str, Any]) -> Made:
-    from ..instances.graph_models import to_graph_pipeline
+    from ..instances.graph_pipeline.from_workload import to_graph_pipeline
     from ..instances.workloads import build, to_placement, to_staging
 
     workload, devices, memory = build(name, batch), values["accelerators"], values["memory_bytes"]
@@ -263,9 +265,10 @@ def _lowered(kind: str, name: str, batch: int | None, device: Hardware, link: Li
 
 
 def _print(problem: Made) -> None:
-    from ..instances.io import dump_json, placement_to_json
-    from ..instances.io.graph_pipeline import graph_pipeline_to_json
-    from ..instances.io.staging import staging_to_json
+    from ..instances.graph_pipeline.files import graph_pipeline_to_json
+    from ..instances.json_file import dump_json
+    from ..instances.placement.files import placement_to_json
+    from ..instances.staging.files import staging_to_json
 
     if isinstance(problem, PlacementProblem):
         sys.stdout.write(dump_json(placement_to_json(problem)))

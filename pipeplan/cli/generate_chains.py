@@ -1,4 +1,4 @@
-"""`plan generate` of chains: the families of `instances.chains.generators`, with memory by share where it is asked."""
+"""`plan generate` of chains: the families of `instances.chain.generators`, with memory by share where it is asked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..instances.chains.generators import CHAIN_GENERATORS
-from ..instances.chains.known import KnownChain
+from ..instances.chain.generators import CHAIN_GENERATORS
+from ..instances.chain.known import KnownChain
 from ..instances.errors import UsageError
-from ..instances.generators import Parameter
+from ..instances.placement.generators import Parameter
 
 TIGHTNESS = Parameter(
     "tightness",
@@ -39,7 +39,7 @@ def build_chain(name: str, given: Mapping[str, Any]) -> KnownChain:
 
 
 def _tightened(known: KnownChain, share: float) -> KnownChain:
-    from ..instances.chains.recipe import tightness
+    from ..instances.chain.recipe import tightness
     from ..planners.beaumont.eager import memory_levels
 
     problem = tightness(known.problem, *memory_levels(known.problem), share)

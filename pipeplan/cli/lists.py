@@ -32,8 +32,8 @@ def planners(name: _Name = None, json: Json = False) -> None:
 def instances(json: Json = False) -> None:
     """List the packaged instances."""
     from ..instances.catalogue import packaged_info, packaged_staging_info
-    from ..instances.chains.catalogue import packaged_chains_info
-    from ..instances.graph_models.catalogue import packaged_graphs_info
+    from ..instances.chain.catalogue import packaged_chains_info
+    from ..instances.graph_pipeline.catalogue import packaged_graphs_info
 
     rows, chains, stagings = packaged_info(), packaged_chains_info(), packaged_staging_info()
     graphs = packaged_graphs_info()

@@ -122,7 +122,7 @@ def command(
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     _check_files(output, csv, picture)
     problem = load_instance(instance or EXAMPLE, Cluster(devices=devices, bandwidth=bandwidth))
-    from ..instances.chain import ChainProblem
+    from ..instances.chain.problem import ChainProblem
 
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")

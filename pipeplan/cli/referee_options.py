@@ -16,7 +16,7 @@ from .signatures import option, with_options
 
 if TYPE_CHECKING:
     from ..instances.kinds import Plan, Problem
-    from ..instances.referee import Violation
+    from ..instances.placement.referee.verify import Violation
     from ..instances.result import Result
     from ..planners.referees import Referee
 
@@ -111,7 +111,7 @@ class Case:
 
 def read_case(problem: Problem, path: str, given: Given) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
-    from ..instances.io import load_plan, load_result
+    from ..instances.results import load_plan, load_result
 
     made_for = _made_for(path)
     plan = load_plan(path, problem)
@@ -149,7 +149,7 @@ def _objective(problem: Problem, given: str | None, made_for: Any) -> str:
 
 def _made_for(path: str) -> dict[str, Any]:
     """The problem's hash, contiguity and objective of a result file; nothing where the file is a mere plan."""
-    from ..instances.io import read_json
+    from ..instances.json_file import read_json
 
     data = read_json(path)
     if not isinstance(data, dict) or "schema" not in data:

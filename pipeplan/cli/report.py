@@ -48,14 +48,14 @@ def command(
 
         text = comparison_page(load_comparison(Path(source)))
     else:
-        from ..instances.io import load_result
         from ..instances.lookup import packaged_by_hash
+        from ..instances.results import load_result
         from ..planners.report.result_page import result_page
 
         result = load_result(source)
         problem = packaged_by_hash(result.problem) if instance is None else load_instance(instance, on)
         text = result_page(problem, result)
-    from ..instances.io import write_text_atomically
+    from ..instances.json_file import write_text_atomically
 
     write_text_atomically(output, text)
     if json:

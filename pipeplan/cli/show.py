@@ -23,8 +23,8 @@ from .referee_options import Case, Given, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
-    from ..instances.chain import ChainProblem
-    from ..instances.graph_pipeline import GraphPipelineProblem
+    from ..instances.chain.problem import ChainProblem
+    from ..instances.graph_pipeline.problem import GraphPipelineProblem
     from ..instances.kinds import Problem
 
 ENOUGH_S = 20.0
@@ -82,8 +82,8 @@ def command(
 
 def _show_instance(problem: Problem, json: bool) -> None:
     """Of a chain, what it needs at least; of a graph pipeline, its decomposition; others have their facts alone."""
-    from ..instances.chain import ChainProblem
-    from ..instances.graph_pipeline import GraphPipelineProblem
+    from ..instances.chain.problem import ChainProblem
+    from ..instances.graph_pipeline.problem import GraphPipelineProblem
     from ..planners.solve import describe
     from .drawing import draw_instance
 
@@ -124,9 +124,10 @@ def _said(needed: Any) -> dict[str, str]:
 
 def _latency(case: Case) -> dict[str, float | None]:
     """Of placements; other plans have none."""
-    from ..instances.placement import PlacementProblem
-    from ..instances.plan import PlacementPlan
-    from ..instances.referee import NotAnAssignmentError, evaluate_latency
+    from ..instances.placement.plan import PlacementPlan
+    from ..instances.placement.problem import PlacementProblem
+    from ..instances.placement.referee.evaluate import NotAnAssignmentError
+    from ..instances.placement.referee.latency import evaluate_latency
 
     if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
         return {}
@@ -137,11 +138,11 @@ def _latency(case: Case) -> dict[str, float | None]:
 
 
 def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
-    from ..instances.chain import ChainProblem
-    from ..instances.pattern import PatternPlan
-    from ..instances.placement import PlacementProblem
-    from ..instances.plan import PlacementPlan
-    from ..instances.referee import evaluate_latency
+    from ..instances.chain.plan import PatternPlan
+    from ..instances.chain.problem import ChainProblem
+    from ..instances.placement.plan import PlacementPlan
+    from ..instances.placement.problem import PlacementProblem
+    from ..instances.placement.referee.latency import evaluate_latency
     from .drawing import draw_plan, say_differences, say_verdict
 
     problem, plan = case.problem, case.plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.graph_pipeline import GraphPipelineProblem
+from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.simulation.orders import SCHEDULES
 from .arguments import (
     Cluster,

@@ -162,7 +162,7 @@ def _example(formulation: str | None, planner: str | None) -> str:
 def _warm_start(text: str, problem: Problem) -> Any:
     if text in ("auto", "dp", "none"):
         return text
-    from ..instances.io import load_plan
+    from ..instances.results import load_plan
 
     return load_plan(text, problem)
 
@@ -170,7 +170,7 @@ def _warm_start(text: str, problem: Problem) -> Any:
 def _tell(problem: Problem, result: Result, json: bool, output: str | None) -> None:
     """Save first: what follows may meet a closed pipe."""
     if output is not None:
-        from ..instances.io import save
+        from ..instances.files import save
 
         save(result, output)
     for message in result.messages:

@@ -23,7 +23,7 @@ from .referee_options import Case, Given, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
-    from ..instances.referee import Violation
+    from ..instances.placement.referee.verify import Violation
 
 _Proof = Annotated[
     bool,
@@ -68,7 +68,7 @@ def _check_proof(problem: Problem, path: str, given: Given, time_limit: float | 
     """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
     if given != Given():
         raise UsageError("--proof goes by the rules that the result was made for; drop the options of other rules.")
-    from ..instances.io import load_result
+    from ..instances.results import load_result
     from ..planners.options import SolveOptions
     from ..planners.proof_check import verify_proof
 
@@ -104,9 +104,9 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
 
 def _stage_order(case: Case) -> dict[str, Any]:
     """Of placements; other plans have none."""
-    from ..instances.placement import PlacementProblem
-    from ..instances.plan import PlacementPlan
-    from ..instances.referee import stage_order
+    from ..instances.placement.plan import PlacementPlan
+    from ..instances.placement.problem import PlacementProblem
+    from ..instances.placement.referee.stages import stage_order
 
     if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
         return {}

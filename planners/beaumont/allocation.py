@@ -11,8 +11,8 @@ from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.result import Stop
 from .solver import Solver
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.compiled import compiled
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import verify_pattern
 from . import anneal_kernel
 from .schedule import longest_period, pattern_at
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...instances.amounts import fits
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import verify_pattern
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .contiguous import best_contiguous, pipedream_partition

@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from ...instances.amounts import Amount, as_written
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 
 RESOLUTION = 10**12
 """The bisection ends within this part of the longest period: the partition is what matters, its period is exact."""

@@ -14,10 +14,10 @@ from ...formulations.beaumont.given_allocation import given_allocation
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...formulations.beaumont.scope import loads_decide
 from ...formulations.registry import ALLOCATION
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import verify_pattern
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern

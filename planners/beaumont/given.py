@@ -10,9 +10,9 @@ from ...formulations.beaumont.bounds import lower_bound_of
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
 from ...formulations.beaumont.scope import loads_decide
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import verify_pattern
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ..contract import Outcome, Request
 from .allocation import packed_pattern

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...instances.amounts import as_written, common_unit
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.result import PROVEN_TOLERANCE
 
 COARSE_STEPS = 2_000

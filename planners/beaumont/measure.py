@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from ...instances.amounts import whole_amounts
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
 from .simulation import Trace
 
 WARM_SHARE, DRAIN_SHARE = 0.5, 0.9

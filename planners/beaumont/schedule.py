@@ -21,9 +21,9 @@ from ...formulations.beaumont.integer_chain import IntegerChain
 from ...formulations.beaumont.timetable import Timetable, Wait, tightest
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import verify_pattern
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
 from .solver import Solver
 

@@ -18,8 +18,8 @@ from time import monotonic
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .levels import Levels

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 from .contiguous import bounds_to_allocation
 
 

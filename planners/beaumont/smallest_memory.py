@@ -18,10 +18,10 @@ from ...formulations.beaumont import least_memory as model
 from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
-from ...instances.referee.layout import plain, task_name
-from ...instances.referee.pattern_memory import Terms
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.layout import plain, task_name
+from ...instances.chain.referee.memory import Terms
 from ..options import SolveOptions
 from .memory_sweep import Answer, sweep
 from .solver import Solver

@@ -31,7 +31,7 @@ def main(parent: int) -> None:
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
-    from ...instances.io import problem_from_text
+    from ...instances.files import problem_from_text
     from ..options import SolveOptions
     from ..solve import solve
 

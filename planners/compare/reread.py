@@ -9,8 +9,9 @@ from typing import Any
 
 from ...formulations.contract import Problem
 from ...instances.errors import UsageError
-from ...instances.io import load, result_from_json, save
+from ...instances.files import load, save
 from ...instances.lookup import packaged_by_hash
+from ...instances.results import result_from_json
 from ..claims import recompute
 from .run import Record
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import UsageError
-from ...instances.io import write_bytes_atomically, write_text_atomically
+from ...instances.json_file import write_bytes_atomically, write_text_atomically
 from .comparison import Comparison
 from .table import CASE, absent_as_none, faults, profile, ratios, summary, values
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...instances.cluster import Level
+from ...instances.placement.cluster import Level
 from .dense import Chain, Pairs, Stage
 
 

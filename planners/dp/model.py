@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.amounts import WholeAmounts
-from ...instances.placement import PlacementProblem
+from ...instances.placement.problem import PlacementProblem
 from ..heuristics.groups import Groups, Net, contract
 
 

@@ -18,9 +18,10 @@ import os
 from typing import Any
 
 from ...instances.errors import UsageError
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
-from ...instances.referee import evaluate, overfull
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.evaluate import evaluate
+from ...instances.placement.referee.verify import overfull
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from ..heuristics.orders import various_orders

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...instances.placement import NodeId, PlacementProblem
-from ...instances.plan import Device, DeviceGroup, DeviceType, PlacementPlan
+from ...instances.placement.plan import Device, DeviceGroup, DeviceType, PlacementPlan
+from ...instances.placement.problem import NodeId, PlacementProblem
 from .dense import Stage
 from .hierarchy import Nested
 from .lattice import Lattice

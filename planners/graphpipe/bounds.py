@@ -56,8 +56,8 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_memory import GraphMemory, whole_graph_memory
-from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
+from ...instances.graph_pipeline.memory import GraphMemory, whole_graph_memory
+from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from .configurations import allowed_degrees
 from .paths import Path, Shares, disjoint_paths
 

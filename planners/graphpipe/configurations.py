@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .kernel import NEVER
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_memory import whole_graph_memory
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.graph_pipeline.memory import whole_graph_memory
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import Menu
 
 Facts = tuple[tuple[float, float, float], tuple[int, int]]

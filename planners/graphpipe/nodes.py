@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.series_parallel import Leaf, Series, Tree, operators
+from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, operators
 from .costs import Boundary, Costs, Facts, Priced
 
 MOST_VECTORS = 1024

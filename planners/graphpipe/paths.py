@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_memory import GraphMemory
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.graph_pipeline.memory import GraphMemory
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from . import kernel
 
 ROUNDING = 1e-12

@@ -15,12 +15,12 @@ from typing import Literal
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
-from ...instances.graph_pipeline import GraphPipelineProblem, micro_batch_sizes
-from ...instances.referee.stage_graph import evaluate_stage_graph
-from ...instances.referee.stage_graph_costs import overfull, passes_of
+from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
+from ...instances.graph_pipeline.referee.costs import overfull, passes_of
+from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.result import Stop
-from ...instances.series_parallel import contracted
-from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from .bounds import lower_bound
 from .configurations import menu

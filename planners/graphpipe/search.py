@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...instances.errors import InputError
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.series_parallel import Leaf, Series, Tree, decompose, depth
-from ...instances.stage_graph import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.graph_pipeline.series_parallel import Leaf, Series, Tree, decompose, depth
 from .configurations import Menu
 from .costs import Costs
 from .kernel import NEVER

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from ...formulations.contract import OptionSpec
 from ...instances.checks import check_whole
 from ...instances.errors import InputError
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.referee.stage_graph_costs import overfull
+from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.graph_pipeline.referee.costs import overfull
+from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ...instances.result import Stop
-from ...instances.series_parallel import Leaf, Parallel, Tree, decompose
-from ...instances.stage_graph import StageGraphPlan
 from ..contract import Outcome, Request
 from ..dp.lattice import MOST_IDEALS
 from .configurations import Menu, menu

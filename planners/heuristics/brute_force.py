@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from ...instances.errors import InputError
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .options import OPTIONS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...instances.errors import UsageError
-from ...instances.io import load_plan
-from ...instances.referee import NotAnAssignmentError, evaluate
+from ...instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from ...instances.result import Stop
+from ...instances.results import load_plan
 from ..contract import Outcome, Request
 from .options import OPTIONS
 

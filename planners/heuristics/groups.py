@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.amounts import WholeAmounts
-from ...instances.placement import NodeId, PlacementProblem
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import NodeId, PlacementProblem
 
 FAR = 1e4
 """So many times a known value, costs hurt sums that are kept up to date by differences: see `capped`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
 from .. import incumbent
 from ..contract import Request
 from ..incumbent import SAFETY

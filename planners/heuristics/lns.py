@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
 from ..contract import Outcome, Request
 from ..large_neighbourhood import LargeNeighbourhoodSearch, Run
 from .coarsening import ladder

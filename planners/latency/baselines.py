@@ -6,10 +6,11 @@ import math
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
-from ...instances.io import load_plan
-from ...instances.plan import PlacementPlan
-from ...instances.referee import NotAnAssignmentError, evaluate_latency
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.referee.evaluate import NotAnAssignmentError
+from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.result import Stop
+from ...instances.results import load_plan
 from ..contract import Board, Outcome, Request
 from .incumbent import Incumbent, world_of
 from .options import COMMON, EXPERT_OPTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ...instances.placement import PlacementProblem
+from ...instances.placement.problem import PlacementProblem
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .incumbent import Incumbent, world_of

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from ...instances.errors import InputError
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
 from .. import incumbent
 from ..contract import Request
 from ..incumbent import SAFETY

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...instances.plan import PlacementPlan
+from ...instances.placement.plan import PlacementPlan
 from ..contract import Board, Outcome, Request
 from ..large_neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import LINEAR_DP

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...instances.compiled import compiled
-from ...instances.placement import PlacementProblem
-from ...instances.plan import Device, PlacementPlan
-from ...instances.referee import NotAnAssignmentError, evaluate_latency
+from ...instances.placement.plan import Device, PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.evaluate import NotAnAssignmentError
+from ...instances.placement.referee.latency import evaluate_latency
 from . import kernel
 
 COMPILED_FROM = 24

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import evaluate_pattern, verify_pattern
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ..beaumont.annealing import canonical
 from ..beaumont.eager import Measured, pipedream_points, scheduled
 from ..beaumont.eager import pareto as measured_front

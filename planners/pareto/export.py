@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Mapping
 
-from ...instances.io.json_file import write_text_atomically
+from ...instances.json_file import write_text_atomically
 from .records import Pareto, Point
 
 COLUMNS = (

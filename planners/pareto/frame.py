@@ -8,9 +8,9 @@ from time import monotonic
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import integer_chain
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import UsageError
-from ...instances.pattern import PatternPlan
 from ...instances.result import Stop
 from ..beaumont.contiguous import best_contiguous
 from ..beaumont.grids import coarse_steps

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...instances.chain import ChainProblem
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError
 from ...instances.fields import as_object
-from ...instances.io.json_file import read_text
+from ...instances.json_file import read_text
 from .records import SCHEMA, Settings, facts
 
 ANEW = "name another file, or start anew with --no-resume"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.result import PROVEN_TOLERANCE, Found, Stop, relative_gap
 from ..options import SolveOptions
 

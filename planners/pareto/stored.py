@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
 from ...instances.fields import as_list, require, require_list, require_object
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import verify_pattern
 from ...instances.result import Stop
 from .candidates import measured
 from .journal import ANEW, Journal

@@ -11,9 +11,9 @@ from dataclasses import replace
 from time import monotonic
 
 from ...formulations.registry import FORMULATIONS
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
-from ...instances.pattern import PatternPlan
 from ...instances.result import Result, Stop
 from ..beaumont import exact
 from ..options import Progress

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import InputError
-from ...instances.io import write_bytes_atomically
+from ...instances.json_file import write_bytes_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from ...instances.errors import UsageError
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
-from ...instances.referee import evaluate_latency
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.latency import evaluate_latency
 from .canvas import COLOURS, canvas, format_of, write_picture
 from .spans import lanes_of
 

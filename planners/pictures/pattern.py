@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...instances.chain import ChainProblem
-from ...instances.pattern import PatternPlan
-from ...instances.referee.pattern import PatternEvaluation, evaluate_pattern, memory_profiles
-from ...instances.referee.pattern_memory import TERMS, Profile
-from ...instances.referee.unrolled import Activity, resources, steady_from, unroll
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import PatternEvaluation, evaluate_pattern, memory_profiles
+from ...instances.chain.referee.memory import TERMS, Profile
+from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from ..referees import Rules
 from .canvas import COLOURS, canvas, legible, write_picture
 from .scales import byte_scale

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
-from ...instances.referee import DeviceLoad, evaluate, stage_order
-from ...instances.referee.evaluate import GroupLoad
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.evaluate import DeviceLoad, GroupLoad, evaluate
+from ...instances.placement.referee.stages import stage_order
 from ..referees import Rules
 from .canvas import legible
 from .latency import draw_latency

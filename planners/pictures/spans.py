@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from ...instances.placement import NodeId, PlacementProblem
-from ...instances.plan import PlacementPlan
-from ...instances.referee import LatencyEvaluation
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import NodeId, PlacementProblem
+from ...instances.placement.referee.latency import LatencyEvaluation
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import PipeplanError
-from ...instances.graph_pipeline import GraphPipelineProblem
-from ...instances.referee.stage_graph import StageGraphEvaluation, evaluate_stage_graph, stage_levels
+from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, stage_levels
 from ...instances.simulation.simulate import simulate
 from ...instances.simulation.timeline import Simulation, StageRun, Task
-from ...instances.stage_graph import StageGraphPlan
 from ..referees import Rules
 from .canvas import COLOURS, canvas, write_picture
 

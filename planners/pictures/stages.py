@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ...instances.leveled_plan import LeveledPlan
-from ...instances.referee.leveled_rows import LeveledRow, leveled_rows
-from ...instances.referee.staged import evaluate_stages, type_of
-from ...instances.referee.staged_levels import evaluate_leveled
-from ...instances.staged_plan import PlannedStage, StagedPlan
-from ...instances.staging import StagingProblem
+from ...instances.staging.leveled_plan import LeveledPlan
+from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.referee.levels import evaluate_leveled
+from ...instances.staging.referee.rows import LeveledRow, leveled_rows
+from ...instances.staging.referee.stages import evaluate_stages, type_of
 from ..referees import Rules
 from .canvas import legible
 from .load_bars import Bars, draw_bars

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.referee.staged import evaluate_stages
-from ...instances.staged_plan import PlannedStage, StagedPlan
-from ...instances.staging import StagingProblem
-from ...instances.staging_memory import StagingMemory
+from ...instances.staging.memory import StagingMemory
+from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.referee.stages import evaluate_stages
 from .hierarchy import downsets
 from .model import ROUNDING
 from .stage_costs import Shape, StageCosts

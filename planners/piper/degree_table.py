@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.io import write_bytes_atomically
-from ...instances.staging import StagingProblem
+from ...instances.json_file import write_bytes_atomically
+from ...instances.staging.problem import StagingProblem
 from ..pictures import canvas
 from .model import PiperModel
 from .search import Search

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formulations.contract import OptionSpec
-from ...instances.referee.staged import evaluate_stages, verify_stages
 from ...instances.result import Stop
-from ...instances.staged_plan import PlannedStage, StagedPlan
-from ...instances.staging import Configuration, StagingProblem
+from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.problem import Configuration, StagingProblem
+from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
 from .options import EQUI_OPTIONS
 from .restriction import recomputes

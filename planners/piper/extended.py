@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.referee.staged import evaluate_stages, verify_stages
 from ...instances.result import Stop
-from ...instances.staging_memory import StagingMemory, whole_memory
+from ...instances.staging.memory import StagingMemory, whole_memory
+from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
 from .counted import STRICT, Counted, Found
 from .model import build

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
-from ...instances.referee.staged_levels import check_levels, upper_load
-from ...instances.staging import Configuration, StagingProblem
-from ...instances.staging_memory import StagingMemory, whole_memory
+from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.staging.memory import StagingMemory, whole_memory
+from ...instances.staging.problem import Configuration, StagingProblem
+from ...instances.staging.referee.levels import check_levels, upper_load
+from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from .choose import Choice, choose
 
 MAX_DOWNSETS = 300

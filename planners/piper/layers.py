@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...instances.checks import NodeId
-from ...instances.referee.staged import TRIPS
-from ...instances.staging import Configuration
-from ...instances.staging_memory import Bytes
+from ...instances.staging.memory import Bytes
+from ...instances.staging.problem import Configuration
+from ...instances.staging.referee.stages import TRIPS
 from ..dp.lattice import held, sums
 from .model import PiperModel
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.referee.staged_levels import verify_leveled
 from ...instances.result import Stop
+from ...instances.staging.referee.levels import verify_leveled
 from ..contract import Outcome, Request
 from .hierarchy import plan_levels
 from .options import ROUNDED_MEMORY

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
-from ...instances.staging import Configuration, StagingProblem
-from ...instances.staging_memory import Bytes, StagingMemory, whole_memory
+from ...instances.staging.memory import Bytes, StagingMemory, whole_memory
+from ...instances.staging.problem import Configuration, StagingProblem
+from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from ..dp.lattice import ideal_bits, sums
 
 ROUNDING = 1e-11

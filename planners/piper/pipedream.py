@@ -13,9 +13,9 @@ from typing import Any
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
-from ...instances.referee.staged import verify_stages
 from ...instances.result import Stop
-from ...instances.staging import StagingProblem
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
 from ..heuristics.groups import Groups
 from ..heuristics.pipedream import contract_to_path

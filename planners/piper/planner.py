@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
-from ...instances.referee.staged import verify_stages
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
-from ...instances.staged_plan import StagedPlan
+from ...instances.staging.plan import StagedPlan
+from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
 from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended

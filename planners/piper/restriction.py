@@ -8,7 +8,7 @@ from typing import Any
 
 from ...instances.checks import check_whole
 from ...instances.errors import InputError
-from ...instances.staging import Configuration, StagingProblem
+from ...instances.staging.problem import Configuration, StagingProblem
 from ..dp.lattice import MOST_IDEALS, TooManyIdealsError
 from .model import PiperModel, build
 from .options import MAX_DOWNSETS

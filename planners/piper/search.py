@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...instances.staged_plan import StagedPlan
+from ...instances.staging.plan import StagedPlan
 from . import trace
 from .layers import worst_load
 from .model import PiperModel

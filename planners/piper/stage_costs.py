@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...instances.referee.staged import SYNC_TRIPS, TRIPS
-from ...instances.staging import Configuration, StagingProblem
-from ...instances.staging_memory import Bytes, StagingMemory
+from ...instances.staging.memory import Bytes, StagingMemory
+from ...instances.staging.problem import Configuration, StagingProblem
+from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from .choose import Choice, choose
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from ...instances.amounts import as_written, in_digits
 from ...instances.errors import show
-from ...instances.referee.staged import evaluate_stages, held_bytes, ways_of
-from ...instances.staged_plan import StagedPlan
-from ...instances.staging import Layer, StagingProblem
+from ...instances.staging.plan import StagedPlan
+from ...instances.staging.problem import Layer, StagingProblem
+from ...instances.staging.referee.stages import evaluate_stages, held_bytes, ways_of
 from ..contract import Board, Request
 from ..options import SolveOptions
 from .planner import PLANNER

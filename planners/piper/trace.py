@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...instances.staged_plan import PlannedStage, StagedPlan
+from ...instances.staging.plan import PlannedStage, StagedPlan
 from .model import ROUNDING
 from .tables import Tables, loop
 

@@ -8,22 +8,22 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ...instances.chain import ChainProblem
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import evaluate_pattern, memory_profiles
+from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from ...instances.kinds import Plan, Problem
-from ...instances.leveled_plan import LeveledPlan
-from ...instances.pattern import PatternPlan
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
-from ...instances.referee import evaluate
-from ...instances.referee.leveled_rows import LeveledRow, leveled_rows
-from ...instances.referee.pattern import evaluate_pattern, memory_profiles
-from ...instances.referee.stage_graph import evaluate_stage_graph
-from ...instances.referee.staged import evaluate_stages
-from ...instances.referee.staged_levels import evaluate_leveled
-from ...instances.stage_graph import StageGraphPlan
-from ...instances.staged_plan import StagedPlan, counted
-from ...instances.staging import StagingProblem
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.evaluate import evaluate
+from ...instances.staging.leveled_plan import LeveledPlan
+from ...instances.staging.plan import StagedPlan, counted
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.referee.levels import evaluate_leveled
+from ...instances.staging.referee.rows import LeveledRow, leveled_rows
+from ...instances.staging.referee.stages import evaluate_stages
 from ..referees import Rules
 from .charts import Line, bars, line_chart, number
 from .graph import Coloured, graph, numbered

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...instances.chain import ChainProblem
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
 from ...instances.errors import PipeplanError
-from ...instances.graph_pipeline import GraphPipelineProblem
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.kinds import Plan, Problem
-from ...instances.pattern import PatternPlan
-from ...instances.placement import PlacementProblem
-from ...instances.plan import PlacementPlan
-from ...instances.referee import evaluate_latency
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.simulation.simulate import simulate
 from ...instances.simulation.timeline import Simulation
-from ...instances.staging import StagingProblem
+from ...instances.staging.problem import StagingProblem
 from ..referees import Rules
 
 BATCHES_SHOWN = 6

@@ -25,10 +25,10 @@ from pipeplan.instances.catalogue import (
     write_packaged,
 )
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.referee.staged import evaluate_stages, verify_stages
-from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
 
 RECIPES = {recipe.name: recipe for recipe in recipes()}
 PLACEMENTS, STAGINGS = packaged_names(), packaged_names("staging")

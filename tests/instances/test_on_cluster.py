@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.io import load, save
-from pipeplan.instances.io.staging import staging_to_json
+from pipeplan.instances.files import load, save
 from pipeplan.instances.lookup import Cluster, load_instance
 from pipeplan.instances.on_cluster import on_cluster, staging_on
 from pipeplan.instances.quantities import levels
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.files import staging_to_json
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 
 def problem(**changes: Any) -> StagingProblem:

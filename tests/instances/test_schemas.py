@@ -15,23 +15,19 @@ from random_problems import placement_problems
 from random_stagings import random_staging
 from referencing import Registry, Resource
 
+from pipeplan.instances.chain.files import chain_from_json, chain_to_json
+from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.io import (
-    chain_from_json,
-    chain_to_json,
-    placement_from_json,
-    placement_to_json,
-    result_from_json,
-)
-from pipeplan.instances.io.graph_pipeline import graph_pipeline_from_json, graph_pipeline_to_json
-from pipeplan.instances.io.staging import staging_from_json, staging_to_json
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
+from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
+from pipeplan.instances.placement.files import placement_from_json, placement_to_json
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.results import result_from_json
 from pipeplan.instances.schemas import NAMES, read_schema
-from pipeplan.instances.stage_graph import StageGraphPlan
-from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging import StagingLevel
+from pipeplan.instances.staging.files import staging_from_json, staging_to_json
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import StagingLevel
 
 CHAIN = {
     "schema": "pipeplan.chain/1", "forward": [1, 2.5], "backward": [2, 0], "activations": [1, 2, 3], "weights": [0, 1],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from pipeplan.instances.amounts import as_written, exact_sum
-from pipeplan.instances.chain import ChainProblem
+from pipeplan.instances.chain.problem import ChainProblem
 
 from .amounts import SIZES, Numbers, limit_at
 

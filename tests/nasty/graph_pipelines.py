@@ -9,7 +9,7 @@ from fractions import Fraction
 from random_graph_pipelines import series_parallel_arcs
 
 from pipeplan.instances.amounts import as_written, exact_sum
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 from .amounts import SIZES, TIMES, Numbers, arcs, ids, limit_at
 

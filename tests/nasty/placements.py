@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 from .amounts import SIZES, TIMES, Numbers, arcs, ids, limit_at, some_sums
 

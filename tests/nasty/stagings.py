@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from pipeplan.instances.amounts import as_written, exact_sum
-from pipeplan.instances.staging import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 from .amounts import SIZES, TIMES, Numbers, arcs, ids, limit_at
 from .units import times_power

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 from pipeplan.instances.amounts import as_written
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.kinds import Problem
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.staging import Configuration, Layer, StagingProblem
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.staging.problem import Configuration, Layer, StagingProblem
 
 Change = Callable[[Any], Any]
 """Of an amount; None, which is no amount, stays."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.kinds import Problem
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.variants import variants
 
 

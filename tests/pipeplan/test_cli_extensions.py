@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.cluster import AcceleratorType, Level
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import Device, DeviceGroup, PlacementPlan
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.plan import Device, DeviceGroup, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 Plan = Callable[..., Any]
 

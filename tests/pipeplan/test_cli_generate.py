@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.generators import GENERATORS
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.placement.generators import GENERATORS
+from pipeplan.instances.staging.problem import StagingProblem
 
 Plan = Callable[..., Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.chains import recipe, theory
-from pipeplan.instances.chains.generators import CHAIN_GENERATORS
+from pipeplan.instances.chain import recipe, theory
+from pipeplan.instances.chain.generators import CHAIN_GENERATORS
 from pipeplan.planners.beaumont.eager import memory_levels
 
 Plan = Callable[..., Any]

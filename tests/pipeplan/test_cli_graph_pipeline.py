@@ -11,9 +11,9 @@ import pytest
 from graph_pipeline_samples import chain_plan, chain_problem
 
 import pipeplan
-from pipeplan.instances.graph_models import GRAPH_MODELS, mmt
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS, mmt
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 
 Plan = Callable[..., Any]
 

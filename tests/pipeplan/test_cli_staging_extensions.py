@@ -10,7 +10,7 @@ import pytest
 
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged_staging
-from pipeplan.instances.staging import DeviceType
+from pipeplan.instances.staging.problem import DeviceType
 
 Plan = Callable[..., Any]
 

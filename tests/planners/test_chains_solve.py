@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains.golden import golden_chains
-from pipeplan.instances.chains.theory import figure_4, figure_5
+from pipeplan.instances.chain.golden import golden_chains
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
+from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.theory import figure_4, figure_5
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
-from pipeplan.instances.referee import evaluate_pattern, verify_pattern
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Stop, Warmth
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import PLANNERS
@@ -117,7 +118,7 @@ def test_nothing_fits_is_an_answer() -> None:
 
 def test_a_time_limit_keeps_what_was_found() -> None:
     """On a chain out of reach: a bound in any case, and a plan that is found is verified and not below it."""
-    from pipeplan.instances.chains.recipe import resnet_like
+    from pipeplan.instances.chain.recipe import resnet_like
 
     problem = resnet_like(12, 4, seed=1, memory_bytes=1500)
     result = solve(problem, formulation="cp-beaumont", limits=SolveOptions(time_limit_s=3))

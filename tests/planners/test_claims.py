@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.io import result_from_json
 from pipeplan.instances.packaged_any import load_any_packaged
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Result, Stop
+from pipeplan.instances.results import result_from_json
 from pipeplan.planners.claims import recompute
 from pipeplan.planners.compare.comparison import JOURNAL, compare, load_comparison
 from pipeplan.planners.compare.reread import PROBLEMS

@@ -9,9 +9,9 @@ import pytest
 from random_placements import random_placement
 
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.io import result_from_json
 from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Found, Result, Stop
+from pipeplan.instances.results import result_from_json
 from pipeplan.planners import cross_check
 from pipeplan.planners import solve as solving
 from pipeplan.planners.cross_check import contradiction

@@ -7,8 +7,9 @@ import math
 import pytest
 from small_problems import random_problem
 
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import evaluate, verify
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import evaluate
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Stop, Warmth
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve

@@ -8,11 +8,11 @@ import pytest
 from extended_placements import tiny_levels, tiny_replicated, tiny_types
 
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.cluster import AcceleratorType, Level
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.io import result_from_json
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Warmth
+from pipeplan.instances.results import result_from_json
 from pipeplan.planners import choice
 from pipeplan.planners.export import export_model
 from pipeplan.planners.registry import PLANNERS

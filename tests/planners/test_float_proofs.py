@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.io.own import placement_from_json
-from pipeplan.instances.placement import PlacementProblem
+from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners import exact
 from pipeplan.planners.backends import BACKENDS

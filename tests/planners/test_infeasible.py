@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import golden, recipe, theory
+from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.beaumont.smallest_memory import smallest_memory
 from pipeplan.planners.beaumont.too_little_memory import amount, binding, explain

@@ -9,8 +9,8 @@ from time import sleep
 
 import pytest
 
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Stop, Warmth
 from pipeplan.planners import incumbent
 from pipeplan.planners.contract import Board, Outcome, Request

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from latency_brute_force import best_latency
 from nasty import nasty
 
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import verify, verify_latency
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.latency_rules import verify_latency
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.contract import Request
 from pipeplan.planners.heuristics.brute_force import PLANNER as BRUTE_FORCE

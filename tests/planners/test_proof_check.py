@@ -15,7 +15,7 @@ from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.packaged_any import load_any_packaged
-from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners import proof_check
 from pipeplan.planners.options import SolveOptions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeplan.instances.cluster import AcceleratorType
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.cluster import AcceleratorType
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.remarks import remarks
 from pipeplan.planners.solve import solve

@@ -13,17 +13,18 @@ from random_stagings import random_staging
 
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains.theory import figure_5
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.io import result_from_json
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
+from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.theory import figure_5
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.packaged_any import load_any_packaged
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
-from pipeplan.instances.referee import evaluate_pattern, verify_pattern
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Proof, Result, Stop, Warmth
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
+from pipeplan.instances.results import result_from_json
 from pipeplan.planners import choice
 from pipeplan.planners import solve as solving
 from pipeplan.planners.choice import choose

@@ -11,11 +11,11 @@ from staging_brute_force import best_stages
 
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged_staging
-from pipeplan.instances.chains.catalogue import load_packaged_chain
-from pipeplan.instances.cluster import AcceleratorType, Level
+from pipeplan.instances.chain.catalogue import load_packaged_chain
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.staging import DeviceType, StagingProblem
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.staging.problem import DeviceType, StagingProblem
 from pipeplan.instances.variants import variants
 from pipeplan.planners import sensitivity as module
 from pipeplan.planners.sensitivity import Worth, sensitivity

@@ -11,8 +11,8 @@ import pytest
 from pipeplan.formulations.contract import OptionSpec, Plan
 from pipeplan.formulations.registry import NON_CONTIGUOUS, OBJECTIVE, Entry
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Result, Stop, WarmStart, Warmth
 from pipeplan.planners import choice, solve, start
 from pipeplan.planners.contract import Outcome, Request

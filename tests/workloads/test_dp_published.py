@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from published_optima import CONTIGUOUS
 
-from pipeplan.instances.io import load
-from pipeplan.instances.referee import verify
+from pipeplan.instances.files import load
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve

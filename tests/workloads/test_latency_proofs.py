@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.io import load
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.referee import verify_latency
+from pipeplan.instances.files import load
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve
 

@@ -8,9 +8,9 @@ import pytest
 
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
-from pipeplan.instances.io import load
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.referee import verify_latency
+from pipeplan.instances.files import load
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.instances.result import Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve

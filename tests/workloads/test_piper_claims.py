@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.io.staging import staging_from_published
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ....instances.amounts import Amount, as_written
-from ....instances.chain import ChainProblem
+from ....instances.chain.problem import ChainProblem
 from ...contract import FLOAT_ROOM
 from ..bounds import areas, lives, lower_bound, sequential_period
 from ..decimals import FINE, unit_of

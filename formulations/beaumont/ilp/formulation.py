@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ....instances.amounts import as_written
-from ....instances.chain import ChainProblem
+from ....instances.chain.plan import PatternPlan
+from ....instances.chain.problem import ChainProblem
 from ....instances.errors import InputError, UsageError
-from ....instances.pattern import PatternPlan
 from ...contract import BuiltModel, Refuted, Values
 from ...registry import ALLOCATION, CHAIN_VARIANT
 from .. import bounds

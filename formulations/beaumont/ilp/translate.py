@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from ....instances.pattern import PatternPlan
+from ....instances.chain.plan import PatternPlan
 from ...contract import Values
 from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
 from ..instants import Relations, timeless_pairs

@@ -1,1 +1,1 @@
-"""Packaged graph pipelines; read them through `pipeplan.instances.graph_models.catalogue`."""
+"""Packaged graph pipelines; read them through `pipeplan.instances.graph_pipeline.catalogue`."""

@@ -11,8 +11,8 @@ from chain_brute_force import allocations
 from random_chains import random_chain
 
 from pipeplan.formulations.beaumont.given_allocation import canonical, given_allocation, load_bound
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import golden, guards, theory
+from pipeplan.instances.chain import golden, guards, theory
+from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions

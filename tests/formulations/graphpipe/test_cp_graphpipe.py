@@ -15,7 +15,7 @@ from pipeplan.formulations.graphpipe.columns import find_columns
 from pipeplan.formulations.graphpipe.families import stage_sets
 from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.export import export_model
 from pipeplan.planners.graphpipe.configurations import menu

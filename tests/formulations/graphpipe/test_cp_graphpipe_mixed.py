@@ -17,10 +17,10 @@ from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.formulations.graphpipe.schedules import extra, useful_groups
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.instances.result import Found, Stop
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 from pipeplan.planners.backends.client import solve as run_backend
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.search import Search

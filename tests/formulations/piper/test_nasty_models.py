@@ -17,10 +17,10 @@ from pipeplan.formulations.piper.bound import column_bound
 from pipeplan.formulations.piper.compact import LARGEST_LOAD, load_unit
 from pipeplan.formulations.piper.knapsack import Option, enclosure, select
 from pipeplan.formulations.piper.stages import StageBook
-from pipeplan.instances.referee.staged import evaluate_stages, verify_stages
 from pipeplan.instances.result import Found, Stop
-from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
 from pipeplan.planners.backends import compile_pyomo
 from pipeplan.planners.backends import solve as run
 from pipeplan.planners.options import SolveOptions

@@ -15,8 +15,8 @@ from pipeplan.formulations.piper.near import NearStages
 from pipeplan.formulations.piper.stages import StageBook
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.result import Found, Stop
-from pipeplan.instances.staged_plan import StagedPlan
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve
 

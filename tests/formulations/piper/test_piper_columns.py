@@ -17,11 +17,11 @@ from pipeplan.formulations.piper import FORMULATION, compact, lattice
 from pipeplan.formulations.piper.candidates import Column, find_candidates, undominated
 from pipeplan.formulations.piper.stages import StageBook, positions
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.io.staging import staging_from_published
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee.staged import evaluate_stages
-from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages
 
 PAPER = {"variant": "columns", "semantics": "paper"}
 COMPACT = {"variant": "compact", "semantics": "paper"}

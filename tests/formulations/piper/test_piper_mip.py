@@ -10,9 +10,9 @@ from staging_brute_force import best_stages
 
 from pipeplan.formulations.contract import BuiltModel, Refuted
 from pipeplan.formulations.piper import FORMULATION
-from pipeplan.instances.referee.staged import evaluate_stages, verify_stages
 from pipeplan.instances.result import Stop
-from pipeplan.instances.staging import StagingProblem
+from pipeplan.instances.staging.problem import StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
 from pipeplan.planners.backends import RawOutcome, compile_pyomo, solve
 from pipeplan.planners.options import SolveOptions
 

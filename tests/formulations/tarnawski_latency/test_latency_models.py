@@ -13,8 +13,9 @@ from pipeplan.formulations.tarnawski_latency.cuts import covers, critical_paths
 from pipeplan.formulations.tarnawski_latency.path_bound import joined_arcs, path_bound
 from pipeplan.formulations.tarnawski_latency.translate import plan_of, read_staged, staged_of, write_staged
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import evaluate_latency, verify_latency
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve

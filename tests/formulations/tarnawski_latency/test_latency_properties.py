@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from latency_brute_force import random_latency_placement
 
-from pipeplan.instances.placement import PlacementProblem
+from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.result import Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.solve import solve

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from pipeplan.instances.referee.stage_graph_costs import in_flight_before
+from pipeplan.instances.graph_pipeline.plan import GraphStage
+from pipeplan.instances.graph_pipeline.referee.costs import in_flight_before
 from pipeplan.instances.simulation.engine import DeadlockError, run
 from pipeplan.instances.simulation.model import Dependency, Pipeline, Stage
 from pipeplan.instances.simulation.orders import kfkb_order
-from pipeplan.instances.stage_graph import GraphStage
 
 SAMPLES = 64
 SIZES = (1, 2, 4)

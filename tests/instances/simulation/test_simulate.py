@@ -11,21 +11,21 @@ from graph_pipeline_samples import chain_plan, chain_problem, random_graph_probl
 from random_stagings import random_staging
 
 import pipeplan
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.cluster import Level
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.graph_pipeline import Link
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import Link
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.instances.kinds import Plan, Problem
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import Device, PlacementPlan
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
-from pipeplan.instances.referee.staged import evaluate_stages
+from pipeplan.instances.placement.cluster import Level
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.simulation.simulate import simulate
 from pipeplan.instances.simulation.timeline import StageRun, Task
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
-from pipeplan.instances.staged_plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages
 
 STAGES, BATCHES = 3, 8
 DELAY = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.staging import Configuration, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, StagingProblem
 from pipeplan.instances.workloads import DEVICES, LINKS, build, to_staging
 from pipeplan.instances.workloads.blocks import blocks
 from pipeplan.instances.workloads.staging import RECOMPUTE, TRANSFORMER, VANILLA

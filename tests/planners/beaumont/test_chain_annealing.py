@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import recipe
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain import recipe
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.beaumont import anneal_kernel
 from pipeplan.planners.beaumont.annealing import Annealer, canonical
 from pipeplan.planners.beaumont.contiguous import best_contiguous

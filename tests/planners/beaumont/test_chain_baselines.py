@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import recipe, theory
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain import recipe, theory
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.beaumont import baselines
 from pipeplan.planners.beaumont.contiguous import (
     Stages,

@@ -14,10 +14,10 @@ from random_chains import random_chain
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
 from pipeplan.formulations.contract import BuiltModel
 from pipeplan.formulations.registry import FORMULATIONS
-from pipeplan.instances.chain import MEMORY_MODES, ChainProblem
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import MEMORY_MODES, ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.beaumont import window_kernel
 from pipeplan.planners.beaumont.annealing import array, coarser, tables

@@ -10,11 +10,11 @@ from itertools import product
 import pytest
 
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import golden, recipe, theory
-from pipeplan.instances.chains.known import KnownChain
+from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.chain.known import KnownChain
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
 from pipeplan.instances.result import Stop, Warmth
 from pipeplan.planners.beaumont.allocation import packed_pattern
 from pipeplan.planners.beaumont.exact import PLANNER

@@ -9,7 +9,7 @@ import pytest
 from chain_brute_force import agrees
 from random_chains import random_chain
 
-from pipeplan.instances.referee.pattern import verify_pattern
+from pipeplan.instances.chain.referee.evaluate import verify_pattern
 from pipeplan.instances.result import Stop
 from pipeplan.planners.beaumont import layer_sets, levels, search
 from pipeplan.planners.beaumont.contiguous import best_contiguous

@@ -15,11 +15,11 @@ import pytest
 
 from pipeplan.formulations.beaumont.fixed_allocation import Known
 from pipeplan.formulations.beaumont.integer_chain import IntegerChain, integer_chain
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import golden
-from pipeplan.instances.chains.known import KnownChain
+from pipeplan.instances.chain import golden
+from pipeplan.instances.chain.known import KnownChain
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import verify_pattern
 from pipeplan.instances.compiled import compiled
-from pipeplan.instances.referee.pattern import verify_pattern
 from pipeplan.instances.result import Stop
 from pipeplan.planners.beaumont import layer_sets, levels, search
 from pipeplan.planners.beaumont.annealing import canonical

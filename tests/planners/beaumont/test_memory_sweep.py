@@ -7,7 +7,7 @@ from chain_brute_force import least_memory
 from random_chains import random_chain
 
 from pipeplan.formulations.beaumont.least_memory import payload, sizes_of
-from pipeplan.instances.chains import recipe
+from pipeplan.instances.chain import recipe
 from pipeplan.planners.beaumont import memory_sweep, smallest_memory
 from pipeplan.planners.beaumont.memory_sweep import sweep
 from pipeplan.planners.options import SolveOptions

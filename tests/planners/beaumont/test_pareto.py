@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import golden, recipe, theory
+from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
 from pipeplan.instances.result import Stop
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.pareto import sweep as module

@@ -8,9 +8,9 @@ import pytest
 from chain_brute_force import least_memory
 from random_chains import random_chain
 
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import recipe, theory
-from pipeplan.instances.referee.pattern import evaluate_pattern, verify_pattern
+from pipeplan.instances.chain import recipe, theory
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.planners.beaumont.smallest_memory import smallest_memory
 from pipeplan.planners.options import SolveOptions
 

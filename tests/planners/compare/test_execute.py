@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.io import problem_to_text
+from pipeplan.instances.files import problem_to_text
 from pipeplan.planners.compare import execute as module
 from pipeplan.planners.compare.execute import execute
 from pipeplan.planners.compare.run import Record, Status

@@ -9,9 +9,10 @@ import pytest
 from limited_placements import optimum
 from nasty import nasty
 
-from pipeplan.instances.cluster import AcceleratorType, Level
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import evaluate, verify
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import evaluate
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.dp.magnitudes import within

@@ -11,11 +11,11 @@ import pytest
 from extended_placements import best_value, tiny_levels, tiny_replicated, tiny_types
 from random_placements import random_placement
 
-from pipeplan.instances.cluster import AcceleratorType, Level
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.generators import GENERATORS
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import verify
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.generators import GENERATORS
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.options import SolveOptions

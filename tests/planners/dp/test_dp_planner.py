@@ -11,9 +11,9 @@ import pytest
 from limited_placements import limited_placement, optimum, relaxed
 from random_placements import random_placement
 
-from pipeplan.instances.generators import GENERATORS
-from pipeplan.instances.placement import PlacementProblem
-from pipeplan.instances.referee import verify
+from pipeplan.instances.placement.generators import GENERATORS
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Result, Stop, Warmth
 from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.options import Progress, SolveOptions

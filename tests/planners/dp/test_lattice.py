@@ -8,7 +8,7 @@ import random
 import pytest
 from random_placements import random_placement
 
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.dp.dense import Pairs
 from pipeplan.planners.dp.families import beam
 from pipeplan.planners.dp.lattice import Lattice, TooManyIdealsError, all_ideals, cheapest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pipeplan
-from pipeplan.instances.graph_models.catalogue import best_time, load_packaged_graph, packaged_graph_names
+from pipeplan.instances.graph_pipeline.catalogue import best_time, load_packaged_graph, packaged_graph_names
 
 
 @pytest.mark.parametrize("objective", ["time-per-sample", "iteration"])

@@ -10,9 +10,9 @@ import pytest
 from graph_pipeline_brute_force import all_plans, convex_sets, slowest_stage
 from random_graph_pipelines import random_graph_pipeline
 
-from pipeplan.instances.graph_models import case_study
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph
+from pipeplan.instances.graph_pipeline.models import case_study
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.graphpipe import paths
 from pipeplan.planners.graphpipe.bounds import lower_bound

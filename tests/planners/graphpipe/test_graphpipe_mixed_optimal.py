@@ -9,8 +9,8 @@ import pytest
 from graph_pipeline_brute_force import best_mixed_time, slowest_stage, tree_sets
 from random_graph_pipelines import random_graph_pipeline
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
-from pipeplan.instances.referee.stage_graph import verify_stage_graph
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.referee.evaluate import verify_stage_graph
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.offers import undominated
 from pipeplan.planners.graphpipe.search import Search

@@ -10,11 +10,11 @@ import pytest
 from random_graph_pipelines import random_graph_pipeline
 
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.graph_models import candle_uno, case_study, dlrm, mmt, sequential
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.referee.stage_graph import evaluate_stage_graph, verify_stage_graph
+from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
+from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.result import Result
-from pipeplan.instances.stage_graph import StageGraphPlan
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.search import Search, chain_tree
 from pipeplan.planners.graphpipe.textbook import SequentialSearch, count_downsets, downsets, row_of_operators

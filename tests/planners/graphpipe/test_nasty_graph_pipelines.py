@@ -9,7 +9,7 @@ import pytest
 from graph_pipeline_brute_force import best_time, convex_sets, stage_time, tree_sets
 from nasty import in_fifteen_digits, nasty, scaled
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.graphpipe import bounds, paths, search
 from pipeplan.planners.graphpipe.configurations import menu

@@ -9,9 +9,10 @@ import pytest
 from random_placements import random_placement
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
-from pipeplan.instances.referee import evaluate, verify
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import evaluate
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Stop
 from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.heuristics.brute_force import MAX_PLANS, PLANNER, plan_count

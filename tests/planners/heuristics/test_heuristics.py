@@ -13,8 +13,9 @@ from random_placements import random_placement
 
 import pipeplan
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import evaluate, verify
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import evaluate
+from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Stop
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.heuristics.options import OPTIONS

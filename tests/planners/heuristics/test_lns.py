@@ -7,8 +7,8 @@ import random
 import pytest
 from random_placements import random_placement
 
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import PlacementPlan
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Stop, Warmth
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.heuristics.coarsening import ladder

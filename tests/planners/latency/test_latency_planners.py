@@ -11,9 +11,10 @@ import pytest
 from latency_brute_force import best_latency, random_latency_placement
 
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.generators import GENERATORS
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.referee import evaluate_latency, verify_latency
+from pipeplan.instances.placement.generators import GENERATORS
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.latency import kernel
 from pipeplan.planners.latency.incumbent import lower_bound

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.placement import Node, PlacementProblem
-from pipeplan.instances.plan import Device, PlacementPlan
-from pipeplan.instances.referee import evaluate_latency
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.planners.pictures.latency import draw_latency
 from pipeplan.planners.pictures.spans import Span, lanes_of
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pipeplan.instances.catalogue import load_packaged_staging
-from pipeplan.instances.chain import ChainProblem
-from pipeplan.instances.chains import theory
+from pipeplan.instances.chain import theory
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.packaged_any import load_any_packaged
-from pipeplan.instances.pattern import PatternPlan
-from pipeplan.instances.referee.pattern import evaluate_pattern
-from pipeplan.instances.staged_plan import StagedPlan
-from pipeplan.instances.staging import DeviceType
+from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.pictures import stages
 from pipeplan.planners.pictures.load_bars import Bars
 from pipeplan.planners.pictures.plans import PICTURES, check_picture, draw_plan

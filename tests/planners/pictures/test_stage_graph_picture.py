@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from graph_pipeline_samples import chain_plan, chain_problem, random_graph_problem, random_plan
 
-from pipeplan.instances.graph_pipeline import GraphPipelineProblem
-from pipeplan.instances.referee.stage_graph import NotAStageGraphError
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
+from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError
 from pipeplan.instances.simulation.simulate import simulate
-from pipeplan.instances.stage_graph import GraphStage, StageGraphPlan
 from pipeplan.planners.pictures.canvas import canvas, write_picture
 from pipeplan.planners.pictures.stage_graph import MOST_SHAPES, draw, lanes_of, phases
 

@@ -13,11 +13,11 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.io.staging import staging_from_published
 from pipeplan.instances.packaged_any import load_any_packaged
-from pipeplan.instances.referee.staged import verify_stages
 from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import verify_stages
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.piper import tables
 from pipeplan.planners.solve import solve

@@ -13,10 +13,10 @@ from staging_brute_force import best_stages
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged_staging
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.referee.staged import evaluate_stages
-from pipeplan.instances.staged_plan import StagedPlan
-from pipeplan.instances.staging import Configuration, DeviceType, Edge, Layer, StagingProblem
-from pipeplan.instances.staging_memory import whole_memory
+from pipeplan.instances.staging.memory import whole_memory
+from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import evaluate_stages
 from pipeplan.planners.piper.counted import Counted
 
 FLUSH = {"objective": "flush"}

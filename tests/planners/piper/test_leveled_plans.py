@@ -13,9 +13,9 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.io.staging import staging_from_published
-from pipeplan.instances.referee.staged_levels import VARIANTS, evaluate_leveled, verify_leveled
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled, verify_leveled
 from pipeplan.planners.piper.hierarchy import MAX_DOWNSETS, downsets, plan_levels
 
 CLUSTERS = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,), (2, 2))

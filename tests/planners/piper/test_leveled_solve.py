@@ -16,11 +16,11 @@ from staging_brute_force import best_stages
 import pipeplan
 from pipeplan.instances.catalogue import best_known, load_packaged_staging
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.io.staging import staging_to_json
-from pipeplan.instances.leveled_plan import LeveledPlan, LeveledStage
-from pipeplan.instances.referee.staged_levels import VARIANTS, evaluate_leveled
 from pipeplan.instances.schemas import read_schema
-from pipeplan.instances.staging import StagingLevel, StagingProblem
+from pipeplan.instances.staging.files import staging_to_json
+from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
+from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled
 
 SHAPES = ((2, 2), (1, 3), (3, 1), (4,))
 

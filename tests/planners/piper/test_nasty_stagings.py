@@ -15,7 +15,7 @@ from nasty import in_fifteen_digits, nasty, scaled
 from staging_brute_force import best_stages
 
 from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.instances.staging import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.piper import tables
 from pipeplan.planners.piper.options import ROUNDED_MEMORY

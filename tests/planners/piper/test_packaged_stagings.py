@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeplan.instances.catalogue import best_known, load_packaged_staging
-from pipeplan.instances.staging import Layer, StagingLevel, StagingProblem
+from pipeplan.instances.staging.problem import Layer, StagingLevel, StagingProblem
 from pipeplan.planners.piper.hierarchy import plan_levels
 
 

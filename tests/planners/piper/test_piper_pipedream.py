@@ -6,9 +6,9 @@ import pytest
 from random_stagings import random_staging
 from staging_brute_force import best_stages
 
-from pipeplan.instances.referee.staged import verify_stages
 from pipeplan.instances.result import Found
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.referee.stages import verify_stages
 from pipeplan.planners.piper.pipedream import path_of
 from pipeplan.planners.solve import solve
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from random_stagings import random_staging
 
-from pipeplan.instances.staging import Configuration, Edge, Layer, StagingProblem
+from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.planners.piper import kernel
 from pipeplan.planners.piper.model import build
 from pipeplan.planners.piper.search import Search

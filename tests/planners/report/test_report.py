@@ -12,7 +12,7 @@ import pytest
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.packaged_any import load_any_packaged
-from pipeplan.instances.placement import Node, PlacementProblem
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.compare.comparison import compare, load_comparison
 from pipeplan.planners.compare.suite import Instance, Suite, competitor
 from pipeplan.planners.report.comparison_page import comparison_page

@@ -1,0 +1,1 @@
+"""Chains: layers in a row on GPUs, by periodic patterns with exact memory."""

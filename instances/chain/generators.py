@@ -1,0 +1,118 @@
+"""Families of chains by name: the benchmark's recipe, and what the proofs and figures of the theory are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from ..placement.generators import Parameter
+from . import theory
+from .known import KnownChain
+from .problem import MAX_LAYERS
+from .recipe import resnet_like
+
+NUMBERS = "6,6,8,6,7,7"
+MOST_NUMBERS = 24
+"""Whether they split into triples is found by trying."""
+LARGEST_K = 60
+"""Chains have about 2 k^2 layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainGenerator:
+    """A family; what is known of the answers comes with each chain."""
+
+    name: str
+    title: str
+    build: Callable[..., KnownChain]
+    parameters: tuple[Parameter, ...] = ()
+
+    def __call__(self, **arguments: Any) -> KnownChain:
+        known = {parameter.name: parameter.default for parameter in self.parameters}
+        return self.build(**{**known, **arguments})
+
+
+def _resnet_like(layers: int, gpus: int, seed: int, memory_bytes: float | None) -> KnownChain:
+    """Random times, activations that halve and weights that grow, as in a residual network."""
+    if layers > MAX_LAYERS:
+        raise InputError("layers", f"is {layers}", f"give at most {MAX_LAYERS}")
+    return KnownChain(resnet_like(layers, gpus, seed, memory_bytes), {}, "recipe of the benchmark")
+
+
+def _family(k: int) -> KnownChain:
+    if k > LARGEST_K:
+        raise InputError("k", f"is {k}", f"give at most {LARGEST_K}")
+    return theory.family(k)
+
+
+def _lemma_3(pairs: int, large: int, memory_bytes: float | None) -> KnownChain:
+    if memory_bytes is None or not float(memory_bytes).is_integer():
+        raise InputError("memory", f"is {memory_bytes}", "give a whole number of bytes")
+    return theory.lemma_3(pairs, large, int(memory_bytes))
+
+
+def _theorem_2(numbers: str) -> KnownChain:
+    return theory.theorem_2(_whole_numbers(numbers))
+
+
+def _theorem_3(numbers: str, printed_sizes: bool) -> KnownChain:
+    return theory.theorem_3(_whole_numbers(numbers), printed_sizes)
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if len(parts) > MOST_NUMBERS:
+        raise InputError("numbers", f"are {len(parts)}", f"give at most {MOST_NUMBERS}")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InputError("numbers", f"is {text!r}", f"give whole numbers like {NUMBERS}")
+    return tuple(int(part) for part in parts)
+
+
+_TRIPLES = Parameter("numbers", "text", NUMBERS, "3 m whole numbers of sum m V, each between V/4 and V/2")
+
+CHAIN_GENERATORS: Mapping[str, ChainGenerator] = {
+    generator.name: generator
+    for generator in (
+        ChainGenerator(
+            "resnet-like",
+            "Chains in the shape of a residual network, random by seed",
+            _resnet_like,
+            (
+                Parameter("layers", "int", 18, "how many layers"),
+                Parameter("gpus", "int", 4, "how many GPUs"),
+                Parameter("seed", "int", 1, "seed of all random numbers"),
+                Parameter("memory_bytes", "float", None, "memory of a GPU; none: no limit"),
+            ),
+        ),
+        ChainGenerator("three-chain", "The smallest chain on which runs of layers are not enough", theory.three_chain),
+        ChainGenerator(
+            "theorem-1",
+            "C_k: runs of layers lose nearly a factor of 2",
+            _family,
+            (Parameter("k", "int", 2, "which chain of the family"),),
+        ),
+        ChainGenerator("lemma-2", "Memory for weights only: no run of layers fits", theory.lemma_2),
+        ChainGenerator(
+            "lemma-3",
+            "Memory for weights only: runs of layers are worse by a growing factor",
+            _lemma_3,
+            (
+                Parameter("pairs", "int", 2, "short layers, as many heavy as light ones"),
+                Parameter("large", "int", 5, "time of each long layer"),
+                Parameter("memory_bytes", "float", 3, "memory of a GPU; a whole number"),
+            ),
+        ),
+        ChainGenerator("theorem-2", "Numbers that split into triples or not: the allocation", _theorem_2, (_TRIPLES,)),
+        ChainGenerator(
+            "theorem-3",
+            "Numbers that split into triples or not: the schedule of a given allocation",
+            _theorem_3,
+            (_TRIPLES, Parameter("printed_sizes", "flag", False, "the sizes as printed, which break the proof")),
+        ),
+        ChainGenerator("figure-4", "Two batches per period reach a load that one does not", theory.figure_4),
+        ChainGenerator("figure-5", "Two batches per period take 8, one takes 5", theory.figure_5),
+    )
+}
+"""By name; what is built names its source and the answers that are known."""

@@ -1,0 +1,32 @@
+"""What a chain with a known answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from .problem import ChainProblem
+
+Variant = Literal["general", "contiguous", "unlimited", "two-batches", "fixed", "exclusive"]
+
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+"""Any allocation; each GPU a run of layers; no memory limit; two batches per period; the allocation that comes with
+the chain; slots that are never overrun."""
+
+
+@dataclass(frozen=True)
+class KnownChain:
+    """A chain and the shortest period per batch for the variants that are known; None: no pattern fits."""
+
+    problem: ChainProblem
+    answers: Mapping[Variant, float | None]
+    source: str
+    allocation: tuple[int, ...] | None = None
+    """For the variant `fixed`."""
+    printed: float | None = None
+    """What the model as printed answers where that is wrong."""
+
+    @property
+    def name(self) -> str:
+        return self.problem.name

@@ -1,0 +1,123 @@
+"""Periodic patterns: which GPU holds each layer, when each task and each transfer starts, and the period."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ..errors import InputError, show
+from ..fields import as_list, as_object, join, require, require_list
+
+EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
+
+
+@dataclass(frozen=True)
+class PatternPlan:
+    """Batch r of the pattern starts task t at `starts[r][t - 1]`; with k rows, batch r + j k runs j periods later.
+
+    Nothing is checked here: judging plans is the referee's office. Times may be fractions, which are kept exact
+    until they are written to a file.
+    """
+
+    period: float
+    """Of the pattern: k batches enter and leave in one period."""
+    allocation: tuple[int, ...]
+    """The GPU (from 0) of layers 1..L."""
+    starts: tuple[tuple[float, ...], ...]
+    """For each batch of the pattern, the absolute starts of tasks 1..2L."""
+    transfers: tuple[Mapping[int, float], ...]
+    """For each batch of the pattern, the absolute starts of the transfers of edges between GPUs."""
+
+    kind = "pattern"
+
+    @property
+    def batches_per_period(self) -> int:
+        return len(self.starts)
+
+    def to_json(self) -> dict[str, Any]:
+        """One flat row for one batch per period, a list of rows for more."""
+        starts = [[_number(time) for time in row] for row in self.starts]
+        transfers = [{str(edge): _number(row[edge]) for edge in sorted(row)} for row in self.transfers]
+        flat = len(starts) == len(transfers) == 1
+        return {
+            "kind": self.kind,
+            "period": _number(self.period),
+            "batches_per_period": self.batches_per_period,
+            "allocation": list(self.allocation),
+            "starts": starts[0] if flat else starts,
+            "transfers": transfers[0] if flat else transfers,
+        }
+
+    @classmethod
+    def from_json(cls, data: object, where: str = "plan") -> PatternPlan:
+        """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
+        top = as_object(where, data, EXAMPLE)
+        kind = require(where, top, "kind")
+        if kind != cls.kind:
+            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
+        batches = _whole(join(where, "batches_per_period"), top.get("batches_per_period", 1))
+        place = join(where, "allocation")
+        allocation = require_list(where, top, "allocation")
+        return cls(
+            period=_finite(join(where, "period"), require(where, top, "period")),
+            allocation=tuple(_whole(f"{place}[{i}]", gpu) for i, gpu in enumerate(allocation)),
+            starts=_starts(join(where, "starts"), require_list(where, top, "starts"), batches),
+            transfers=_transfers(join(where, "transfers"), require(where, top, "transfers"), batches),
+        )
+
+
+def _number(value: float | Fraction) -> float:
+    """What JSON can hold: whole numbers as such, other fractions as the nearest floating-point number."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    return float(value)
+
+
+def _finite(where: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(where, f"is {show(value)}, not a number", "give a finite number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(where, f"is {show(value)}", "give a finite number")
+    return value
+
+
+def _whole(where: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(where, f"is {show(value)}, not a whole number", "give a whole number")
+    return value
+
+
+def _rows(where: str, value: object, batches: int, flat: bool) -> Sequence[tuple[str, object]]:
+    """Each batch's row with its path in the file; one batch may be written without the list around it."""
+    if flat and batches == 1:
+        return [(where, value)]
+    rows = as_list(where, value)
+    if len(rows) != batches:
+        raise InputError(where, f"has {len(rows)} rows for {batches} batches per period", f"give {batches} rows")
+    return [(f"{where}[{r}]", row) for r, row in enumerate(rows)]
+
+
+def _starts(where: str, value: list[Any], batches: int) -> tuple[tuple[float, ...], ...]:
+    flat = not any(isinstance(entry, list) for entry in value)
+    rows = [(place, as_list(place, row)) for place, row in _rows(where, value, batches, flat)]
+    return tuple(tuple(_finite(f"{place}[{i}]", time) for i, time in enumerate(row)) for place, row in rows)
+
+
+def _transfers(where: str, value: object, batches: int) -> tuple[Mapping[int, float], ...]:
+    flat = not isinstance(value, list)
+    return tuple(_transfer_row(place, row) for place, row in _rows(where, value, batches, flat))
+
+
+def _transfer_row(where: str, value: object) -> Mapping[int, float]:
+    row = as_object(where, value, '{"EDGE": start}')
+    starts: dict[int, float] = {}
+    for key, time in row.items():
+        if not (key.isascii() and key.isdecimal() and len(key) < 10):
+            raise InputError(where, f"has the key {show(key)}, not an edge", "give the number of an edge")
+        starts[int(key)] = _finite(join(where, key), time)
+    return starts

@@ -1,0 +1,1 @@
+"""Recomputes what a plan costs and says in words what is wrong with it. Believes nothing stored."""

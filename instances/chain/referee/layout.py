@@ -1,0 +1,240 @@
+"""A periodic pattern on a clock of whole ticks: every time exact, every task, transfer and slot with its place.
+
+Times are the decimals that they are written as, in whole numbers of ticks as short as all times of problem and plan
+need. Plans in numbers of few digits are judged exactly, in whatever unit they are; where a time has as many digits as
+a floating-point number holds, it was rounded somewhere, and times that differ by less than `TOLERANCE` of the period
+count as equal. That is far below what a proof may leave open, so a plan never seems better than it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from ...amounts import as_written
+from ...errors import PipeplanError, show
+from ..plan import PatternPlan
+from ..problem import ChainProblem
+
+TOLERANCE = Fraction(1, 10**9)
+"""Relative to the period."""
+
+EXACT_TICKS = 10**12
+"""More ticks in a period come from rounded numbers."""
+
+MAX_PERIODS = 10_000
+"""A plan in which one batch takes more periods is not laid out."""
+
+Number = float | Fraction
+
+
+class NotAPatternError(PipeplanError, ValueError):
+    """The plan has not one GPU for each layer and one start for each task, so there is nothing to lay out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What happens once per period: from `start` to `end` (excluded), for batch `row` of the pattern."""
+
+    start: int
+    end: int
+    label: str
+    row: int
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two spans, or two copies of one, that need the same resource at the same time."""
+
+    first: Span
+    second: Span
+    ticks: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Positions as in the problem: task t at t - 1; edges by their numbers."""
+
+    problem: ChainProblem
+    allocation: tuple[int, ...]
+    ticks_per_unit: int
+    period: int
+    durations: tuple[int, ...]
+    edge_times: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+    transfers: tuple[Mapping[int, int], ...]
+    tolerance: int
+
+    @property
+    def digits(self) -> int:
+        """The period in the largest unit of which all times are multiples: has it few digits, or many?"""
+        starts = (time for row in self.starts for time in row)
+        moving = (time for row in self.transfers for time in row.values())
+        return self.period // math.gcd(self.period, *self.durations, *self.edge_times, *starts, *moving)
+
+    @property
+    def rows(self) -> range:
+        return range(len(self.starts))
+
+    def time(self, ticks: int) -> float:
+        """In the problem's unit: a whole number where it is one."""
+        return plain(Fraction(ticks, self.ticks_per_unit))
+
+    # ---- places ----------------------------------------------------------------------------------------
+
+    def gpu(self, task: int) -> int:
+        return self.allocation[self.problem.layer_of[task]]
+
+    def is_remote(self, edge: int) -> bool:
+        return self.gpu(edge - 1) != self.gpu(edge)
+
+    @cached_property
+    def cut_edges(self) -> tuple[int, ...]:
+        """The edges between GPUs."""
+        return tuple(e for e in self.problem.remote_edges if self.is_remote(e))
+
+    def link(self, edge: int) -> tuple[int, int]:
+        """The GPUs at the ends of an edge's link, in the order of the transfer where each direction has its own."""
+        ends = (self.gpu(edge - 1), self.gpu(edge))
+        return ends if self.problem.duplex == "full" else (min(ends), max(ends))
+
+    # ---- times -----------------------------------------------------------------------------------------
+
+    def end(self, row: int, task: int) -> int:
+        return self.starts[row][task] + self.durations[task]
+
+    def arrival(self, row: int, edge: int) -> int:
+        """When the transfer of a cut edge ends."""
+        return self.transfers[row][edge] + self.edge_times[edge - 1]
+
+    def tasks_on(self, gpu: int) -> list[int]:
+        return [task for task in range(len(self.durations)) if self.gpu(task) == gpu]
+
+    def gpu_spans(self, gpu: int) -> list[Span]:
+        """What the GPU computes."""
+        return [
+            Span(self.starts[row][task], self.end(row, task), task_name(self.problem, task), row)
+            for row in self.rows
+            for task in self.tasks_on(gpu)
+        ]
+
+    def link_spans(self, link: tuple[int, int]) -> list[Span]:
+        """What the link moves; transfers without a start are left out."""
+        return [
+            Span(self.transfers[row][edge], self.arrival(row, edge), edge_name(self.problem, edge), row)
+            for row in self.rows
+            for edge in self.cut_edges
+            if self.link(edge) == link and edge in self.transfers[row]
+        ]
+
+    def slot_spans(self, edge: int) -> dict[str, list[Span]]:
+        """When the slot of a cut edge is needed at either side: from its filling until nobody reads it any more."""
+        name = edge_name(self.problem, edge)
+        rows = [row for row in self.rows if edge in self.transfers[row]]
+        return {
+            "sender": [Span(self.end(row, edge - 1), self.arrival(row, edge), name, row) for row in rows],
+            "receiver": [Span(self.transfers[row][edge], self.starts[row][edge], name, row) for row in rows],
+        }
+
+    def overlaps(self, spans: Iterable[Span]) -> Iterator[Overlap]:
+        """Neighbours in the period that overlap; there are some wherever any two spans do."""
+        ring = sorted((s for s in spans if s.length > 0), key=lambda s: (s.start % self.period, s.length))
+        for i, span in enumerate(ring):
+            following = ring[(i + 1) % len(ring)]
+            gap = (following.start - span.start) % self.period
+            if i + 1 == len(ring) and gap == 0:
+                gap = self.period
+            if span.length - gap > self.tolerance:
+                yield Overlap(span, following, span.length - gap)
+
+
+# ---- names and numbers ---------------------------------------------------------------------------------
+
+
+def task_name(problem: ChainProblem, task: int) -> str:
+    """F3, B3: the direction and the layer from 1."""
+    return f"{'F' if task < problem.layers else 'B'}{problem.layer_of[task] + 1}"
+
+
+def edge_name(problem: ChainProblem, edge: int) -> str:
+    return f"{task_name(problem, edge - 1)} -> {task_name(problem, edge)}"
+
+
+def plain(value: Fraction) -> float:
+    """A whole number as such, another one as the nearest floating-point number."""
+    return value.numerator if value.denominator == 1 else float(value)
+
+
+def common_denominator(values: Iterable[Fraction]) -> int:
+    return math.lcm(1, *(value.denominator for value in values))
+
+
+# ---- laying out ----------------------------------------------------------------------------------------
+
+
+def lay_out(problem: ChainProblem, plan: PatternPlan) -> Layout:
+    """The plan on its clock; raises `NotAPatternError` where its shape is not that of the problem."""
+    fault = next(shape_faults(problem, plan), None)
+    if fault is not None:
+        raise NotAPatternError(fault)
+    durations, edge_times = _fractions(problem.durations), _fractions(problem.edge_times)
+    starts = [_fractions(row) for row in plan.starts]
+    transfers = [dict(zip(row, _fractions(row.values()), strict=True)) for row in plan.transfers]
+    period = as_written(plan.period)
+    moving = (time for row in transfers for time in row.values())
+    ticks = common_denominator([period, *durations, *edge_times, *(t for row in starts for t in row), *moving])
+    layout = Layout(
+        problem=problem,
+        allocation=plan.allocation,
+        ticks_per_unit=ticks,
+        period=int(period * ticks),
+        durations=_whole(durations, ticks),
+        edge_times=_whole(edge_times, ticks),
+        starts=tuple(_whole(row, ticks) for row in starts),
+        transfers=tuple({edge: int(time * ticks) for edge, time in row.items()} for row in transfers),
+        tolerance=int(period * ticks * TOLERANCE),
+    )
+    return replace(layout, tolerance=0) if layout.digits <= EXACT_TICKS else layout
+
+
+def _fractions(values: Iterable[Number]) -> list[Fraction]:
+    return [as_written(value) for value in values]
+
+
+def _whole(values: Sequence[Fraction], ticks: int) -> tuple[int, ...]:
+    return tuple(int(value * ticks) for value in values)
+
+
+def shape_faults(problem: ChainProblem, plan: PatternPlan) -> Iterator[str]:
+    """What keeps the plan from being laid out, one sentence each."""
+    if not _is_finite(plan.period) or plan.period <= 0:
+        yield f"The period is {show(plan.period)}, not a positive number."
+    if len(plan.allocation) != problem.layers:
+        yield f"The allocation has {len(plan.allocation)} entries for {problem.layers} layers."
+    if not plan.starts:
+        yield "The plan has no row of starts."
+    if len(plan.transfers) != len(plan.starts):
+        yield f"The plan has {len(plan.starts)} rows of starts and {len(plan.transfers)} of transfers."
+    for r, row in enumerate(plan.starts):
+        if len(row) != problem.tasks:
+            yield f"Row {r} of the starts has {len(row)} entries for {problem.tasks} tasks."
+    times = [time for row in (*plan.starts, *(row.values() for row in plan.transfers)) for time in row]
+    odd = next((time for time in times if not _is_finite(time)), None)
+    if odd is not None:
+        yield f"A start is {show(odd)}, not a finite number."
+    elif times and _is_finite(plan.period) and plan.period > 0:
+        span = as_written(max(times)) - as_written(min(times)) + as_written(max(problem.durations))
+        periods = span / as_written(plan.period)
+        if periods > MAX_PERIODS:
+            yield f"One batch takes {float(periods):.6g} periods, more than the {MAX_PERIODS} that can be laid out."
+
+
+def _is_finite(value: Number) -> bool:
+    return isinstance(value, (int, float, Fraction)) and -math.inf < value < math.inf

@@ -1,0 +1,215 @@
+"""One door for every file: the format is told from the content, and a problem, plan or result is saved by type."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from .chain.files import DEFAULTS as CHAIN_DEFAULTS
+from .chain.files import FIELDS as CHAIN_FIELDS
+from .chain.files import SCHEMA as CHAIN_SCHEMA
+from .chain.files import chain_from_json, chain_to_json
+from .chain.problem import ChainProblem
+from .errors import InputError, UsageError, show
+from .graph_pipeline.files import GRAPH_PIPELINE_SCHEMA, graph_pipeline_from_json, graph_pipeline_to_json
+from .graph_pipeline.problem import GraphPipelineProblem
+from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
+from .kinds import Plan, Problem
+from .on_cluster import Cluster, overridden, refuse_staging_options, staging_on
+from .placement.files import placement_from_json, placement_to_json
+from .placement.pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
+from .placement.problem import PlacementProblem
+from .placement.published import placement_from_published, placement_to_published
+from .result import SCHEMA as RESULT_SCHEMA
+from .result import Result
+from .staging.files import (
+    PUBLISHED_STAGING_MARKS,
+    STAGING_SCHEMA,
+    staging_from_json,
+    staging_from_published,
+    staging_to_json,
+    staging_to_published,
+)
+from .staging.problem import StagingProblem
+
+FORMATS = ("own", "published", "pipedream")
+WRITABLE_FORMATS = ("own", "published")
+KNOWN_FORMATS = (
+    'own JSON ("schema": "pipeplan.placement/1", "pipeplan.chain/1", "pipeplan.staging/1" or '
+    '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream '
+    "profile (graph.txt)"
+)
+PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    kind: Literal["placement", "chain", "staging", "graph-pipeline"] | None = None,
+    format: str | None = None,
+    devices: int | None = None,
+    cpus: int | None = None,
+    memory_bytes: float | None = None,
+    bandwidth: float | None = None,
+    cpu_slowdown: float | None = None,
+    training: bool | None = None,
+    batch: int | None = None,
+    exact_batches: bool | None = None,
+    levels: Sequence[tuple[int, float]] | None = None,
+    time_unit: str | None = None,
+    max_bytes: int = MAX_FILE_BYTES,
+) -> Problem:
+    """Read a problem; its format is detected unless `format` names it, and its kind is checked if `kind` names it.
+
+    `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says, and so does `bandwidth`
+    (bytes per second; infinity: transfers take no time) for a chain, and `bandwidth` and `batch` (micro-batches)
+    for a staging problem. Only staging problems have `exact_batches` (the replicas of all stages are exactly `batch`),
+    `levels` (devices and bytes per second of each, the innermost first) and `time_unit`, for files that name none:
+    "ms" says that their times are milliseconds. Of a graph pipeline `devices`, `memory_bytes`
+    and `batch` (samples of a mini-batch) can be overridden. A PipeDream profile says nothing about a
+    cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
+    given, and CPUs need `cpu_slowdown`.
+    """
+    cluster = Cluster(
+        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit)
+    )
+    text = read_text(path, max_bytes=max_bytes)
+    try:
+        problem = _parse(text, path, _known_format(format), cluster)
+        if kind not in (None, problem.kind):
+            raise InputError(
+                "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {kind}"
+            )
+        return problem
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def _known_format(name: str | None) -> str | None:
+    if name is not None and name not in FORMATS:
+        raise UsageError(f"The format {show(name)} is unknown; give one of {', '.join(FORMATS)}.")
+    return name
+
+
+def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
+    if name is None:
+        starts_as_json = text.lstrip()[:1] in ("{", "[")
+        if not starts_as_json and not looks_like_profile(text):
+            raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
+        name = None if starts_as_json else "pipedream"
+    if name == "pipedream":
+        refuse_staging_options(cluster)
+        return _lower(text, path, cluster)
+    data = parse_json(text, str(path))
+    name = name or _json_format(data)
+    if _is_staging(data):
+        return _staging(data, cluster, Path(path).stem)
+    # Overriding before the checks lets the caller's cluster mend what the file lacks.
+    if _has_schema(data, GRAPH_PIPELINE_SCHEMA):
+        return graph_pipeline_from_json({**data, **overridden("graph-pipeline", cluster)})
+    if name == "own" and _is_chain(data):
+        return _chain(data, cluster)
+    changes = overridden("placement", cluster)
+    if name == "published":
+        names = {"accelerators": "maxFPGAs", "cpus": "maxCPUs", "memory_bytes": "maxSizePerFPGA"}
+        return placement_from_published(_changed(data, changes, names), name=Path(path).stem)
+    return placement_from_json(_changed(data, changes, {}))
+
+
+def _json_format(data: object) -> str:
+    if not isinstance(data, dict):
+        raise InputError("content", f"is {show(data)}, not an object", f"give {KNOWN_FORMATS}")
+    if data.get("schema") == RESULT_SCHEMA:
+        raise InputError("schema", f"is {show(RESULT_SCHEMA)}: a result, not a problem", "give the file of the problem")
+    if "schema" in data or "accelerators" in data:
+        return "own"
+    if any(mark in data for mark in (*PUBLISHED_MARKS, *PUBLISHED_STAGING_MARKS)):
+        return "published"
+    raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
+
+
+def _changed(data: Any, changes: Mapping[str, Any], names: Mapping[str, str]) -> Any:
+    """The data with other values of some fields; `names` are those of the file where they are not ours."""
+    in_file = {names.get(key, key): value for key, value in changes.items()}
+    return {**data, **in_file} if in_file and isinstance(data, dict) else data
+
+
+def _is_chain(data: Any) -> bool:
+    """Of whatever version: others than ours are refused by the reader of chains, which names ours."""
+    return _has_schema(data, CHAIN_SCHEMA)
+
+
+def _has_schema(data: Any, ours: str) -> bool:
+    """Ours, of whatever version."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    return isinstance(schema, str) and schema.startswith(ours.rpartition("/")[0] + "/")
+
+
+def _is_staging(data: Any) -> bool:
+    if not isinstance(data, dict):
+        return False
+    if isinstance(data.get("schema"), str):
+        return _has_schema(data, STAGING_SCHEMA)
+    return any(mark in data for mark in PUBLISHED_STAGING_MARKS)
+
+
+def _staging(data: dict[str, Any], cluster: Cluster, name: str) -> StagingProblem:
+    problem = staging_from_json(data) if "schema" in data else staging_from_published(data, name)
+    return staging_on(problem, cluster)
+
+
+def _chain(data: dict[str, Any], cluster: Cluster) -> ChainProblem:
+    """The chain with the caller's cluster in it."""
+    changes = overridden("chain", cluster, data.get("time_unit", CHAIN_DEFAULTS["time_unit"]))
+    return chain_from_json(_changed(data, changes, {ours: theirs for theirs, ours in CHAIN_FIELDS.items()}))
+
+
+def _finite(value: float) -> float | None:
+    return None if value == math.inf else value
+
+
+def _lower(text: str, path: str | os.PathLike[str], cluster: Cluster) -> PlacementProblem:
+    options = {"--devices": cluster.devices, "--memory": cluster.memory_bytes, "--bandwidth": cluster.bandwidth}
+    missing = [option for option, value in options.items() if value is None]
+    if cluster.devices is None or cluster.memory_bytes is None or cluster.bandwidth is None:
+        raise InputError("cluster", "is missing: a PipeDream profile names none", "give " + " and ".join(missing))
+    profile_cluster = ProfileCluster(
+        cluster.devices, _finite(cluster.memory_bytes), cluster.bandwidth, cluster.cpus or 0, cluster.cpu_slowdown
+    )
+    training = cluster.training is not False
+    return lower_profile(parse_profile(text), profile_cluster, training=training, name=profile_name(path))
+
+
+# ---- writing -------------------------------------------------------------------------------------------
+
+
+def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format: str = "own") -> None:
+    """Write a problem (`own` format; placement problems also as `published`), a plan or a result, atomically."""
+    if format not in WRITABLE_FORMATS:
+        raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
+    write_text_atomically(path, dump_json(_to_json(value, format)))
+
+
+def problem_to_text(problem: Problem) -> str:
+    """The problem in our own format, for another process."""
+    return dump_json(_to_json(problem, "own"))
+
+
+def problem_from_text(text: str) -> Problem:
+    """The problem that `problem_to_text` wrote."""
+    return _parse(text, "the message", "own", Cluster())
+
+
+def _to_json(value: Problem | Plan | Result, format: str) -> Any:
+    if isinstance(value, PlacementProblem):
+        return placement_to_json(value) if format == "own" else placement_to_published(value)
+    if isinstance(value, StagingProblem):
+        return staging_to_json(value) if format == "own" else staging_to_published(value)
+    if format != "own":
+        raise UsageError("Only placement and staging problems have a published format; save in the own format.")
+    if isinstance(value, GraphPipelineProblem):
+        return graph_pipeline_to_json(value)
+    return chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()

@@ -1,0 +1,1 @@
+"""Graph pipelines: stages that form a graph, with micro-batch schedules."""

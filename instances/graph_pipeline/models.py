@@ -1,0 +1,246 @@
+"""The networks of GraphPipe's evaluation: several branches that a concatenation joins, and a chain to compare with.
+
+Sizes are those of its appendix; numbers have 4 bytes. What it leaves open, and our reading:
+
+- a transformer layer is attention, a dense layer with a fused activation, and a dense layer, without normalisation and
+  residual sums; network inputs come from the host and cost nothing; the loss is free;
+- MMT has four branches (the text says two in one place); DLRM and CANDLE-Uno seven dense branches (eight in one place);
+- DLRM ends in dense layers 4096, 4096 and 1, CANDLE-Uno in one dense layer of 1 output; `top` adds others;
+- tables of DLRM have 1,000,000 rows of 64 numbers and 100 look-ups for each sample, and are synchronised as a whole;
+- the case study has the layers of MMT, and so little memory that a row of eight stages holds micro-batches of two
+  samples, not of four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypedDict, Unpack
+
+from ..checks import MAX_DEVICES, check_amount, check_whole
+from .clusters import OperatorCost, cluster_of, on_cluster, operator
+from .problem import MAX_MINI_BATCH, GraphPipelineProblem
+
+MIB = 2**20
+
+TOKENS, HIDDEN, HEADS, INNER = 256, 1024, 16, 4096
+WIDTH = 4096
+"""Of dense layers in DLRM and CANDLE-Uno."""
+ROWS, EMBEDDING, LOOKUPS = 1_000_000, 64, 100
+"""Of the tables of DLRM: 100 rows of 64 numbers, concatenated."""
+
+TRANSFORMER_HALF, DENSE_HALF = 0.6, 64.0
+"""Samples that run at half the rate."""
+
+CASE_STUDY_MEMORY = 448.0 * MIB
+"""Room for 25 samples of a layer besides its weights and gradients: 8 x 2 and 5 x 4 fit, 8 x 4 does not."""
+CASE_STUDY_BATCH = 64
+
+MAX_BRANCHES = 1_000
+MAX_LAYERS = 1_000
+
+
+# ---- operators -------------------------------------------------------------------------------------------
+
+
+def dense(inputs: int, outputs: int, rows: int = 1) -> OperatorCost:
+    """A matrix without bias on so many rows of a sample; an activation is fused."""
+    return OperatorCost(2.0 * rows * inputs * outputs, inputs * outputs, rows * inputs, rows * outputs, rows * outputs)
+
+
+def attention(tokens: int, hidden: int, heads: int) -> OperatorCost:
+    """Queries, keys, values, scores of each head, context, projection."""
+    flops = 8.0 * tokens * hidden**2 + 4.0 * tokens**2 * hidden
+    inner = 4 * tokens * hidden + heads * tokens**2
+    return OperatorCost(flops, 4 * hidden**2, tokens * hidden + 2 * inner, tokens * hidden, inner + tokens * hidden)
+
+
+def embedding_bag(rows: int, width: int, lookups: int) -> OperatorCost:
+    """So many rows of a table side by side: nothing to compute, and only they are read."""
+    found = lookups * width
+    return OperatorCost(0.0, rows * width, found, found, found, parameters_read=False, backward_factor=1.0)
+
+
+def concatenation(elements: int) -> OperatorCost:
+    """Copies, forward and backward."""
+    return OperatorCost(0.0, 0, elements, elements, elements, backward_factor=1.0)
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Graph:
+    """Operators as they come, and the edges between them."""
+
+    costs: dict[str, OperatorCost] = field(default_factory=dict)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, name: str, cost: OperatorCost, after: Sequence[str] = ()) -> str:
+        self.costs[name] = cost
+        self.edges += [(source, name) for source in after]
+        return name
+
+    def row(self, entries: Sequence[tuple[str, OperatorCost]], after: Sequence[str] = ()) -> str:
+        """Operators one after the other; the name of the last."""
+        for name, cost in entries:
+            after = [self.add(name, cost, after)]
+        return after[0]
+
+    def join(self, ends: Sequence[str]) -> str:
+        """The concatenation of all branches."""
+        return self.add("concat", concatenation(sum(self.costs[end].output_elements for end in ends)), ends)
+
+    def branches(self, rows: Iterable[Sequence[tuple[str, OperatorCost]]]) -> list[str]:
+        """Rows side by side; the last name of each."""
+        return [self.row(entries) for entries in rows]
+
+    def top(self, ends: Sequence[str], widths: Sequence[int]) -> None:
+        """The concatenation of all branches, and dense layers on it."""
+        joined = self.join(ends)
+        self.row(_perceptron("top", [self.costs[joined].output_elements, *widths]), [joined])
+
+    def problem(
+        self,
+        name: str,
+        devices: int,
+        per_device: int,
+        usual_half: float,
+        *,
+        mini_batch: int | None = None,
+        cluster: str = "summit-v100",
+        memory_bytes: float | None = None,
+        half_samples: float | None = None,
+    ) -> GraphPipelineProblem:
+        """On a cluster; without a mini-batch the evaluation's number of samples for each device."""
+        check_whole("devices", devices, MAX_DEVICES)
+        batch = per_device * devices if mini_batch is None else mini_batch
+        check_whole("mini_batch", batch, MAX_MINI_BATCH)
+        profile, half = cluster_of(cluster), usual_half if half_samples is None else half_samples
+        check_amount("half_samples", half)
+        operators = tuple(operator(key, cost, profile, batch, half) for key, cost in self.costs.items())
+        return on_cluster(profile, operators, tuple(self.edges), devices, batch, memory_bytes, name)
+
+
+def _transformer(prefix: str, layers: int) -> list[tuple[str, OperatorCost]]:
+    """Three operators for each layer."""
+    return [
+        entry
+        for layer in range(layers)
+        for entry in (
+            (f"{prefix}.{layer}.attention", attention(TOKENS, HIDDEN, HEADS)),
+            (f"{prefix}.{layer}.up", dense(HIDDEN, INNER, TOKENS)),
+            (f"{prefix}.{layer}.down", dense(INNER, HIDDEN, TOKENS)),
+        )
+    ]
+
+
+def _perceptron(prefix: str, widths: Sequence[int]) -> list[tuple[str, OperatorCost]]:
+    return [(f"{prefix}.{i}", dense(inputs, outputs)) for i, (inputs, outputs) in enumerate(pairwise(widths))]
+
+
+def _check_size(branches: int, layers: int) -> None:
+    check_whole("branches", branches, MAX_BRANCHES)
+    check_whole("layers", layers, MAX_LAYERS)
+
+
+# ---- models ----------------------------------------------------------------------------------------------
+
+
+class Setting(TypedDict, total=False):
+    """What every model takes by name; a mini-batch, a rate and a memory that are left out are the model's own."""
+
+    mini_batch: int | None
+    cluster: str
+    memory_bytes: float | None
+    half_samples: float
+
+
+def mmt(devices: int = 8, branches: int = 4, layers: int = 8, **setting: Unpack[Setting]) -> GraphPipelineProblem:
+    """Multi-modal transformer: branches of transformer layers, concatenated at the end."""
+    _check_size(branches, layers)
+    graph = _Graph()
+    graph.join(graph.branches(_transformer(f"branch{i}", layers) for i in range(branches)))
+    return graph.problem(f"mmt-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
+
+
+def dlrm(
+    devices: int = 8,
+    branches: int = 7,
+    layers: int = 4,
+    top: Sequence[int] = (WIDTH, WIDTH, 1),
+    **setting: Unpack[Setting],
+) -> GraphPipelineProblem:
+    """Recommendation model: as many dense branches as tables, concatenated, and dense layers on top."""
+    _check_size(branches, layers)
+    graph = _Graph()
+    ends = graph.branches(_perceptron(f"dense{i}", [WIDTH] * (layers + 1)) for i in range(branches))
+    ends += [graph.add(f"table{i}", embedding_bag(ROWS, EMBEDDING, LOOKUPS)) for i in range(branches)]
+    graph.top(ends, top)
+    return graph.problem(f"dlrm-{devices}", devices, 64, DENSE_HALF, **setting)
+
+
+def candle_uno(
+    devices: int = 8, branches: int = 7, layers: int = 4, top: Sequence[int] = (1,), **setting: Unpack[Setting]
+) -> GraphPipelineProblem:
+    """Drug response model: dense branches, concatenated, and dense layers on top."""
+    _check_size(branches, layers)
+    graph = _Graph()
+    graph.top(graph.branches(_perceptron(f"branch{i}", [WIDTH] * (layers + 1)) for i in range(branches)), top)
+    return graph.problem(f"candle-uno-{devices}", devices, 1024, DENSE_HALF, **setting)
+
+
+def case_study(
+    devices: int = 8, branches: int = 2, layers: int = 4, join: bool = True, **setting: Unpack[Setting]
+) -> GraphPipelineProblem:
+    """Two branches of four transformer layers, one layer for each of eight devices; `join` adds the concatenation.
+
+    Without it the two branches are independent, as if the concatenation were executed outside of all stages.
+    """
+    _check_size(branches, layers)
+    graph = _Graph()
+    ends = graph.branches(_transformer(f"branch{i}", layers) for i in range(branches))
+    if join:
+        graph.join(ends)
+    if setting.get("mini_batch") is None:
+        setting["mini_batch"] = CASE_STUDY_BATCH
+    if setting.get("memory_bytes") is None:
+        setting["memory_bytes"] = CASE_STUDY_MEMORY
+    return graph.problem("case-study", devices, 1, TRANSFORMER_HALF, **setting)
+
+
+def sequential(devices: int = 8, layers: int = 32, **setting: Unpack[Setting]) -> GraphPipelineProblem:
+    """The transformer layers of MMT in one row, without branches."""
+    _check_size(1, layers)
+    graph = _Graph()
+    graph.row(_transformer("layer", layers))
+    return graph.problem(f"sequential-{devices}", devices, 16, TRANSFORMER_HALF, **setting)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphModel:
+    """A generator of graph pipelines; `build` takes `parameters` by name."""
+
+    name: str
+    build: Callable[..., GraphPipelineProblem]
+    parameters: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Its first sentence."""
+        return (self.build.__doc__ or "").strip().splitlines()[0]
+
+
+_COMMON = ("devices", "layers", "mini_batch", "cluster", "memory_bytes", "half_samples")
+
+GRAPH_MODELS: Mapping[str, GraphModel] = {
+    model.name: model
+    for model in (
+        GraphModel("mmt", mmt, (*_COMMON, "branches")),
+        GraphModel("dlrm", dlrm, (*_COMMON, "branches")),
+        GraphModel("candle-uno", candle_uno, (*_COMMON, "branches")),
+        GraphModel("case-study", case_study, (*_COMMON, "branches", "join")),
+        GraphModel("sequential", sequential, _COMMON),
+    )
+}

@@ -1,0 +1,202 @@
+"""Files in, files out: JSON that is read with suspicion, and writes that happen whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .errors import InputError
+from .fields import join, shorten
+
+MAX_FILE_BYTES = 256 * 2**20
+"""A larger file is refused before it is read, unless the caller asks for more."""
+
+
+def read_json(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> Any:
+    """Parse a JSON file; NaN and Infinity come through as floats so that their field can be named later."""
+    return parse_json(read_text(path, max_bytes=max_bytes), str(path))
+
+
+def read_text(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> str:
+    """The text of a UTF-8 file, or an `InputError`; a byte order mark is dropped."""
+    file = str(path)
+    raw = _read_bytes(path, max_bytes)
+    if not raw.strip():
+        raise InputError("content", "is empty", "give a file with an instance or a plan in it", file)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"byte {error.start + 1}", "is not UTF-8 text", "save the file with the encoding UTF-8", file
+        ) from None
+
+
+def _read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    file = str(path)
+    try:
+        with open(path, "rb") as stream:
+            _refuse_large(stream, file, max_bytes)
+            raw = stream.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise InputError("file", "does not exist", "check the path", file) from None
+    except IsADirectoryError:
+        raise InputError("file", "is a directory", "name a file in it", file) from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("file", f"cannot be read ({reason})", "check the path and its permissions", file) from None
+    if len(raw) > max_bytes:
+        raise _too_large(file, f"more than {max_bytes}", max_bytes)
+    return raw
+
+
+def _refuse_large(stream: BinaryIO, file: str, max_bytes: int) -> None:
+    """Pipes and devices have no size; the read that follows is limited all the same."""
+    status = os.fstat(stream.fileno())
+    if stat.S_ISREG(status.st_mode) and status.st_size > max_bytes:
+        raise _too_large(file, str(status.st_size), max_bytes)
+
+
+def _too_large(file: str, size: str, max_bytes: int) -> InputError:
+    return InputError("file", f"has {size} bytes", f"give a file of at most {max_bytes} bytes", file)
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------
+
+
+class _Repeating(dict[str, Any]):
+    """An object in which a key stands twice; kept until its place in the file is known."""
+
+    repeated: str
+
+
+def parse_json(text: str, file: str) -> Any:
+    """Strict JSON (keys once, nesting limited), except that NaN and Infinity pass."""
+    repeating: list[_Repeating] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) == len(pairs):
+            return built
+        marked = _Repeating(built)
+        keys = [key for key, _ in pairs]
+        marked.repeated = next(key for i, key in enumerate(keys) if key in keys[:i])
+        repeating.append(marked)
+        return marked
+
+    data = _loads(text, file, build)
+    if repeating:
+        where, key = next((where, obj.repeated) for where, obj in _objects(data) if isinstance(obj, _Repeating))
+        raise InputError(join(where, shorten(key)), "stands twice in one object", "give every key once", file)
+    return data
+
+
+def _loads(text: str, file: str, build: Any) -> Any:
+    try:
+        try:
+            return json.loads(text, object_pairs_hook=build)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:
+            # Python refuses to convert integers of thousands of digits: let the field check refuse them.
+            return json.loads(text, object_pairs_hook=build, parse_int=_whole_or_infinite)
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" at").lower()
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InputError(place, f"is not JSON ({what})", "correct the text there", file) from None
+    except RecursionError:
+        raise InputError("content", "is nested too deeply", "give a file in one of the known formats", file) from None
+
+
+def _whole_or_infinite(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+def _objects(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object with its path. Iterative: the file may be nested as deeply as the parser allows."""
+    pending = [("", data)]
+    while pending:
+        where, value = pending.pop()
+        if isinstance(value, dict):
+            yield where, value
+            pending.extend((join(where, shorten(key)), child) for key, child in value.items())
+        elif isinstance(value, list):
+            pending.extend((f"{where}[{i}]", child) for i, child in enumerate(value))
+
+
+# ---- writing -------------------------------------------------------------------------------------------
+
+
+def write_json(path: str | os.PathLike[str], data: Any) -> None:
+    """Write strict JSON atomically, one top-level entry's element a line where it is long."""
+    write_text_atomically(path, dump_json(data))
+
+
+def dump_json(data: Any) -> str:
+    """Strict JSON text; lists of records get one line per record, so that files can be read and compared."""
+    if not isinstance(data, dict):
+        return json.dumps(data, allow_nan=False) + "\n"
+    entries = [f"  {json.dumps(key)}: {_dump_entry(value)}" for key, value in data.items()]
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _dump_entry(value: Any) -> str:
+    if not isinstance(value, list) or not value or not isinstance(value[0], (list, dict)):
+        return json.dumps(value, allow_nan=False)
+    return "[\n" + ",\n".join("    " + json.dumps(element, allow_nan=False) for element in value) + "\n  ]"
+
+
+def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Replace the file in one step: a reader, or a crash, sees the old file or the new one, never a part."""
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
+    """The same for what is not text: pictures."""
+    try:
+        # A link is followed, so that it stays a link to the new content.
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            # A terminal, a pipe or /dev/null cannot be replaced and is written to directly.
+            target.write_bytes(raw)
+            return
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask()
+        _replace(target, raw, mode)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            "file",
+            f"cannot be written ({reason})",
+            "name a file in an existing folder that you may write to",
+            str(path),
+        ) from None
+
+
+def _replace(target: Path, raw: bytes, mode: int) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name[:50]}.", suffix=".tmp", dir=target.parent)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(raw)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    """The permissions that new files are denied; there is no way to ask but to set it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,101 @@
+"""A cluster beyond accelerators of one type side by side: further types, and devices within devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..checks import check_amount, check_count, check_text
+from ..errors import InputError, show
+
+MAX_LEVELS = 6
+MAX_OTHER_TYPES = 100
+
+LEAST_BANDWIDTH = 1e-100
+"""So that bytes divided by it stay finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorType:
+    """Accelerators of one further type."""
+
+    name: str
+    count: int
+    memory_bytes: float | None = None
+    """Memory of one of them; None: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """`devices` devices of this level stand in each device of the next one; those of the highest are the cluster's.
+
+    The devices of the lowest level are the accelerators.
+    """
+
+    devices: int
+    transfer_factor: float = 1.0
+    """By which transfer times are multiplied where a tensor crosses the boundary of a device of this level."""
+    sync_bandwidth: float | None = None
+    """Bytes per time unit between replicas on devices of this level; None: no replication."""
+
+
+def is_flat(levels: Sequence[Level]) -> bool:
+    """Do the levels say no more than the number of accelerators?"""
+    plain = all(level.transfer_factor == 1 and level.sync_bandwidth is None for level in levels)
+    return not levels or (len(levels) == 1 and plain)
+
+
+def check_types(other_types: Sequence[AcceleratorType]) -> None:
+    """Names of their own, counts and memories in order."""
+    if len(other_types) > MAX_OTHER_TYPES:
+        raise InputError("other_types", f"has {len(other_types)} entries", f"give at most {MAX_OTHER_TYPES}")
+    first: dict[str, int] = {}
+    for t, other in enumerate(other_types):
+        where = f"other_types[{t}]"
+        if not isinstance(other, AcceleratorType):
+            raise InputError(where, f"is {show(other)}, not an accelerator type", "give an AcceleratorType")
+        check_text(f"{where}.name", other.name)
+        if not other.name:
+            raise InputError(f"{where}.name", "is empty", "give the type a name")
+        if other.name in first:
+            raise InputError(
+                f"{where}.name",
+                f"repeats {show(other.name)} of other_types[{first[other.name]}]",
+                "give every type a name of its own",
+            )
+        first[other.name] = t
+        check_count(f"{where}.count", other.count)
+        if other.memory_bytes is not None:
+            check_amount(f"{where}.memory_bytes", other.memory_bytes)
+
+
+def check_levels(levels: Sequence[Level], accelerators: int) -> None:
+    """Amounts in order, and as many accelerators in the levels as in the problem."""
+    if len(levels) > MAX_LEVELS:
+        raise InputError("levels", f"has {len(levels)} entries", f"give at most {MAX_LEVELS}")
+    for number, level in enumerate(levels):
+        _check_level(f"levels[{number}]", level)
+    total = math.prod(level.devices for level in levels)
+    if levels and total != accelerators:
+        counts = " x ".join(str(level.devices) for level in reversed(levels))
+        what = f"make {counts} = {total} accelerators" if len(levels) > 1 else f"have room for {total} accelerators"
+        raise InputError(
+            "levels", f"{what}, not {accelerators}", "let the devices of all levels multiply to the accelerators"
+        )
+
+
+def _check_level(where: str, level: object) -> None:
+    if not isinstance(level, Level):
+        raise InputError(where, f"is {show(level)}, not a level", "give a Level")
+    check_count(f"{where}.devices", level.devices)
+    check_amount(f"{where}.transfer_factor", level.transfer_factor)
+    if level.sync_bandwidth is None:
+        return
+    check_amount(f"{where}.sync_bandwidth", level.sync_bandwidth)
+    if level.sync_bandwidth < LEAST_BANDWIDTH:
+        raise InputError(
+            f"{where}.sync_bandwidth",
+            f"is {show(level.sync_bandwidth)}",
+            f"give at least {LEAST_BANDWIDTH:g}, or none at all where there is no replication",
+        )

@@ -1,0 +1,400 @@
+"""The placement problem (Tarnawski et al.): an operator or layer DAG, accelerators, CPUs.
+
+`../shared/spec/tarnawski.md`, section 1, in our names: p_acc = `accelerator_time`, p_cpu = `cpu_time`,
+m = `size_bytes`, c = `transfer_time`, k = `accelerators`, l = `cpus`, M = `memory_bytes`. Section 3 adds
+w = `weight_bytes`, further types of accelerators (`other_types`), devices within devices and replication (`levels`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ..amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
+from ..checks import MAX_AMOUNT as MAX_AMOUNT
+from ..checks import MAX_DEVICES as MAX_DEVICES
+from ..checks import MAX_ID_CHARACTERS as MAX_ID_CHARACTERS
+from ..checks import MAX_WHOLE_ID as MAX_WHOLE_ID
+from ..checks import NodeId as NodeId
+from ..checks import check_amount as check_amount
+from ..checks import check_count as check_count
+from ..checks import check_distinct
+from ..checks import check_id as check_id
+from ..checks import check_text as check_text
+from ..errors import InputError, UsageError, show
+from ..graph import adjacency, check_acyclic, topological_order
+from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
+
+MAX_NODES = 1_000_000
+MAX_EDGES = 10_000_000
+MAX_UNIT_CHARACTERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator or layer. Times are in the problem's `time_unit`, for one sample."""
+
+    id: NodeId
+    accelerator_time: float
+    cpu_time: float
+    size_bytes: float = 0.0
+    transfer_time: float = 0.0
+    """Time to move the node's output between an accelerator and host memory (c[u])."""
+    supported: bool = True
+    """May the node run on an accelerator?"""
+    backward: bool = False
+    color: NodeId | None = None
+    """Nodes of equal colour must share a device."""
+    name: str | None = None
+    weight_bytes: float = 0.0
+    """Parameters, which replicas of a stage synchronise for every sample."""
+    other_times: tuple[float | None, ...] = ()
+    """Time on each of the problem's `other_types`; None: that type cannot run the node. Empty: every other type has
+    the base type's `accelerator_time` and `supported`."""
+
+
+@dataclass(frozen=True)
+class PlacementProblem:
+    """A placement problem, checked at construction; `replace()` makes variants."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[NodeId, NodeId], ...]
+    accelerators: int
+    cpus: int
+    memory_bytes: float | None = None
+    """Memory of one accelerator; None: no limit."""
+    name: str = "placement"
+    time_unit: str | None = "s"
+    """None where the source does not say."""
+    other_types: tuple[AcceleratorType, ...] = ()
+    """Accelerators beside those of the base type, which `accelerators`, `memory_bytes` and the nodes' own
+    `accelerator_time` and `supported` describe. Transfers take the same time for all types."""
+    levels: tuple[Level, ...] = ()
+    """Devices within devices, the innermost first; empty: one level, without replication."""
+
+    kind = "placement"
+
+    def __post_init__(self) -> None:
+        # Lists are welcome at the door; inside there are only tuples.
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        object.__setattr__(self, "edges", tuple(_pair(i, edge) for i, edge in enumerate(self.edges)))
+        object.__setattr__(self, "other_types", tuple(self.other_types))
+        object.__setattr__(self, "levels", tuple(self.levels))
+        _check(self)
+
+    def replace(self, **changes: Any) -> PlacementProblem:
+        return replace(self, **changes)
+
+    # ---- derived structure: positions instead of ids, computed once -----------------------------------
+
+    @cached_property
+    def index(self) -> dict[NodeId, int]:
+        """Position of each node id in `nodes`."""
+        return {node.id: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def type_index(self) -> dict[str, int]:
+        """Position of each type's name in `other_types`."""
+        return {other.name: t for t, other in enumerate(self.other_types)}
+
+    @cached_property
+    def arcs(self) -> tuple[tuple[int, int], ...]:
+        """Edges as pairs of positions, each once, in the order of the input."""
+        return tuple(dict.fromkeys((self.index[u], self.index[v]) for u, v in self.edges))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        return adjacency(len(self.nodes), self.arcs)
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        return adjacency(len(self.nodes), ((v, u) for u, v in self.arcs))
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        order = topological_order(self.successors)
+        assert order is not None, "checked at construction"
+        return order
+
+    @cached_property
+    def color_classes(self) -> tuple[tuple[int, ...], ...]:
+        """Positions that must share a device: one tuple per colour, one per uncoloured node."""
+        classes: dict[Any, list[int]] = {}
+        for i, node in enumerate(self.nodes):
+            key = ("node", i) if node.color is None else ("color", node.color)
+            classes.setdefault(key, []).append(i)
+        return tuple(tuple(members) for members in classes.values())
+
+    # ---- memory ---------------------------------------------------------------------------------------
+
+    def memory_of(self, other_type: int | None) -> float | None:
+        """Bytes of one accelerator of the base type (None) or another; None: no limit."""
+        return self.memory_bytes if other_type is None else self.other_types[other_type].memory_bytes
+
+    def holds(self, nodes: Iterable[int], other_type: int | None = None) -> bool:
+        """Has an accelerator of this type, as far as there are such, the memory for these nodes? The exact truth."""
+        return fits((self.nodes[i].size_bytes for i in nodes), self.memory_of(other_type))
+
+    @cached_property
+    def whole_sizes(self) -> WholeAmounts:
+        """Sizes of nodes and memories, of the base type and then of others, for loops that add up: see `amounts`.
+
+        Where they are not exact they are rounded down: no plan that fits is lost.
+        """
+        return self._whole_sizes(upwards=False)
+
+    @cached_property
+    def safe_sizes(self) -> WholeAmounts:
+        """The same, rounded up where they are not exact: every plan that fits here fits in truth."""
+        return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=True)
+
+    @cached_property
+    def exact_sizes(self) -> WholeAmounts:
+        """The same, exact in any case: Python's whole numbers, which may be too large for floats."""
+        return self.whole_sizes if self.whole_sizes.exact else self._whole_sizes(upwards=False, most=math.inf)
+
+    def _whole_sizes(self, upwards: bool, most: float = MOST_EXACT) -> WholeAmounts:
+        memories = [self.memory_of(t) for t in (None, *range(len(self.other_types)))]
+        if all(memory is None for memory in memories):  # then nobody asks for sizes
+            return WholeAmounts((0,) * len(self.nodes), tuple(None for _ in memories), exact=True)
+        return whole_amounts([node.size_bytes for node in self.nodes], memories, most, upwards=upwards)
+
+    # ---- identity -------------------------------------------------------------------------------------
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of every field that can change a plan's value (so not of names)."""
+        facts: list[Any] = [
+            self.accelerators,
+            self.cpus,
+            _canonical_or_none(self.memory_bytes),
+            [_node_facts(node) for node in self.nodes],
+            list(self.edges),
+        ]
+        # Only where they differ from the defaults: the hashes of problems without them stay what they were.
+        if self.other_types:
+            facts.append(["other_types", *(_type_facts(other) for other in self.other_types)])
+        if self.levels:
+            facts.append(["levels", *(_level_facts(level) for level in self.levels)])
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    @property
+    def has_backward(self) -> bool:
+        """Is this a training problem?"""
+        return any(node.backward for node in self.nodes)
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What a method must be able to plan beyond the flat problem: "levels" (and replication), "types"."""
+        used = {"types": bool(self.other_types), "levels": not is_flat(self.levels)}
+        return frozenset(name for name, is_used in used.items() if is_used)
+
+    def time_on(self, i: int, other_type: int | None) -> float | None:
+        """Time of the node at position i on an accelerator of the base type (None) or another; None: it cannot run."""
+        node = self.nodes[i]
+        if other_type is not None and node.other_times:
+            return node.other_times[other_type]
+        return node.accelerator_time if node.supported else None
+
+
+def _node_facts(node: Node) -> list[Any]:
+    amounts = (node.accelerator_time, node.cpu_time, node.size_bytes, node.transfer_time)
+    facts: list[Any] = [node.id, *map(_canonical, amounts), node.supported, node.backward, node.color]
+    if node.weight_bytes:
+        facts.append(["weight_bytes", _canonical(node.weight_bytes)])
+    if node.other_times:
+        facts.append(["other_times", *map(_canonical_or_none, node.other_times)])
+    return facts
+
+
+def _type_facts(other: AcceleratorType) -> list[Any]:
+    """The name is one of the facts: plans say it."""
+    return [other.name, other.count, _canonical_or_none(other.memory_bytes)]
+
+
+def _level_facts(level: Level) -> list[Any]:
+    return [level.devices, _canonical(level.transfer_factor), _canonical_or_none(level.sync_bandwidth)]
+
+
+def _canonical_or_none(amount: float | None) -> float | None:
+    return None if amount is None else _canonical(amount)
+
+
+def _canonical(amount: float) -> float:
+    """Equal amounts are written alike: 1 as 1.0, -0.0 as 0.0."""
+    return float(amount) + 0.0
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+
+def _pair(i: int, edge: object) -> tuple[Any, Any]:
+    if not isinstance(edge, (tuple, list)) or len(edge) != 2:
+        raise InputError(f"edges[{i}]", f"is {show(edge)}, not a pair", "give two node ids: (source, target)")
+    return edge[0], edge[1]
+
+
+def _check(problem: PlacementProblem) -> None:
+    """Every rule that a placement problem obeys; the first broken one is raised as an `InputError`."""
+    _check_labels(problem)
+    _check_cluster(problem)
+    if not problem.nodes:
+        raise InputError("nodes", "is empty", "give at least one node")
+    for i, node in enumerate(problem.nodes):
+        _check_node(f"nodes[{i}]", node, len(problem.other_types))
+    check_distinct("nodes", "node", [node.id for node in problem.nodes])
+    _check_edges(problem)
+    check_acyclic([node.id for node in problem.nodes], problem.successors)
+    _check_sinks_are_free(problem)
+    _check_placeable(problem)
+
+
+def _check_labels(problem: PlacementProblem) -> None:
+    check_text("name", problem.name)
+    if problem.time_unit is not None:
+        check_text("time_unit", problem.time_unit, MAX_UNIT_CHARACTERS)
+
+
+def _check_cluster(problem: PlacementProblem) -> None:
+    if len(problem.nodes) > MAX_NODES:
+        raise InputError("nodes", f"has {len(problem.nodes)} entries", f"give at most {MAX_NODES}")
+    if len(problem.edges) > MAX_EDGES:
+        raise InputError("edges", f"has {len(problem.edges)} entries", f"give at most {MAX_EDGES}")
+    for field in ("accelerators", "cpus"):
+        check_count(field, getattr(problem, field))
+    if problem.memory_bytes is not None:
+        check_amount("memory_bytes", problem.memory_bytes)
+    check_types(problem.other_types)
+    check_levels(problem.levels, problem.accelerators)
+    if len(problem.levels) > 1 and problem.other_types:
+        raise InputError(
+            "other_types",
+            f"has {len(problem.other_types)} entries and there are {len(problem.levels)} levels",
+            "give at most one level where there are other types",
+        )
+    if problem.accelerators + problem.cpus + sum(other.count for other in problem.other_types) == 0:
+        raise InputError("accelerators", "is 0 and there is no CPU", "give at least one device")
+
+
+def _check_node(where: str, node: Node, other_types: int) -> None:
+    check_id(f"{where}.id", node.id)
+    for field in ("accelerator_time", "cpu_time", "size_bytes", "transfer_time", "weight_bytes"):
+        check_amount(f"{where}.{field}", getattr(node, field))
+    for field in ("supported", "backward"):
+        value = getattr(node, field)
+        if not isinstance(value, bool):
+            raise InputError(f"{where}.{field}", f"is {show(value)}, not a truth value", "give true or false")
+    if node.color is not None:
+        check_id(f"{where}.color", node.color)
+    if node.name is not None:
+        check_text(f"{where}.name", node.name)
+    _check_other_times(f"{where}.other_times", node.other_times, other_types)
+
+
+def _check_other_times(where: str, times: object, other_types: int) -> None:
+    if times == ():
+        return
+    if not isinstance(times, tuple):
+        raise InputError(where, f"is {show(times)}, not a tuple", "give a time or None for each of `other_types`")
+    if len(times) != other_types:
+        raise InputError(
+            where, f"has {len(times)} entries", f"give one for each of the {other_types} entries of `other_types`"
+        )
+    for t, time in enumerate(times):
+        if time is not None:
+            check_amount(f"{where}[{t}]", time)
+
+
+def _check_edges(problem: PlacementProblem) -> None:
+    for i, edge in enumerate(problem.edges):
+        for end, node_id in zip(("source", "target"), edge, strict=True):
+            check_id(f"edges[{i}].{end}", node_id)
+            if node_id not in problem.index:
+                raise InputError(
+                    f"edges[{i}].{end}", f"names the unknown node {show(node_id)}", "name a node of the list `nodes`"
+                )
+        source, target = (problem.nodes[problem.index[node_id]] for node_id in edge)
+        if source.id == target.id:
+            raise InputError(f"edges[{i}]", f"leads from node {show(source.id)} to itself", "remove the edge")
+        if source.backward and not target.backward:
+            raise InputError(
+                f"edges[{i}]",
+                f"leads from the backward node {show(source.id)} to the forward node {show(target.id)}",
+                "let edges lead from forward to backward nodes only, or correct the nodes' backward marks",
+            )
+
+
+def _check_sinks_are_free(problem: PlacementProblem) -> None:
+    for i, node in enumerate(problem.nodes):
+        if node.transfer_time and not problem.successors[i]:
+            raise InputError(
+                f"nodes[{i}].transfer_time",
+                f"is {show(node.transfer_time)} although no edge leaves node {show(node.id)}",
+                "give 0 or the missing edge: an output that nobody reads is never transferred",
+            )
+
+
+def _check_placeable(problem: PlacementProblem) -> None:
+    """Each colour class needs one device that can take all of it; a CPU always can."""
+    if problem.cpus:
+        return
+    for members in problem.color_classes:
+        if not problem.other_types:
+            _check_fits_base_type(problem, members)
+        elif not any(_fits(problem, members, t) for t in (None, *range(len(problem.other_types)))):
+            first = problem.nodes[members[0]]
+            what = f"node {show(first.id)}" if len(members) == 1 else f"the class of colour {show(first.color)}"
+            raise InputError(
+                f"nodes[{members[0]}]",
+                f"has no device: no type of accelerator both supports and holds {what} and there is no CPU",
+                "add a CPU, an accelerator that can take it, or memory",
+            )
+
+
+def _fits(problem: PlacementProblem, members: Sequence[int], other_type: int | None) -> bool:
+    """Is there an accelerator of this type that can take all of them?"""
+    count = problem.accelerators if other_type is None else problem.other_types[other_type].count
+    if not count or any(problem.time_on(i, other_type) is None for i in members):
+        return False
+    return problem.holds(members, other_type)
+
+
+def _check_fits_base_type(problem: PlacementProblem, members: Sequence[int]) -> None:
+    blocked = next((i for i in members if not problem.nodes[i].supported), None)
+    largest = max(members, key=lambda i: problem.nodes[i].size_bytes)
+    if blocked is not None:
+        what = "no accelerator supports it" if len(members) == 1 else "its colour class has no common device"
+        raise InputError(
+            f"nodes[{blocked}].supported",
+            f"is false for node {show(problem.nodes[blocked].id)} and there is no CPU: {what}",
+            "add a CPU or mark the node as supported",
+        )
+    if problem.memory_bytes is None or problem.holds(members):
+        return
+    limit = in_digits(problem.memory_bytes)
+    if not problem.holds([largest]):
+        raise InputError(
+            f"nodes[{largest}].size_bytes",
+            f"is {in_digits(problem.nodes[largest].size_bytes)} bytes, more than an accelerator's {limit}, "
+            "and there is no CPU",
+            "give more memory, a smaller node or a CPU",
+        )
+    size = in_digits(exact_sum(problem.nodes[i].size_bytes for i in members))
+    raise InputError(
+        f"nodes[{largest}].color",
+        f"is {show(problem.nodes[largest].color)}: its class has no common device, {size} bytes exceed "
+        f"an accelerator's {limit} and there is no CPU",
+        "give more memory, split the class or add a CPU",
+    )
+
+
+def refuse_other_kinds(problem: PlacementProblem, what: str) -> None:
+    """Referees of other kinds of problems have other names."""
+    if problem.kind != PlacementProblem.kind:
+        remedy = f"use {what}_stages" if problem.kind == "staging" else "use the referee of its kind"
+        raise UsageError(f"{what} is for placement problems and this is a {problem.kind} problem; {remedy}.")

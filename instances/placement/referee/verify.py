@@ -1,0 +1,298 @@
+"""What is wrong with a split, rule by rule, one sentence each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...amounts import as_written, exact_sum, fits, in_digits
+from ...errors import show
+from ..plan import Device, PlacementPlan
+from ..problem import NodeId, PlacementProblem, refuse_other_kinds
+from .assignment import DEVICE_TYPES, other_type_of
+from .pieces import circle_in_words, given_pieces, partition_fault, units
+from .stages import Arc, Chain, chains, returning_path, topological_ranks
+from .tree import Tree, capacity_faults, in_words, replication_faults, structure_faults, tree_of, type_faults
+
+CONTIGUITIES = ("none", "device", "chain")
+
+RULES = (
+    "devices",
+    "replication",
+    "hierarchy",
+    "assignment",
+    "memory",
+    "support",
+    "colocation",
+    "contiguity-device",
+    "contiguity-chain",
+    "subgraphs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule, by its stable name, and how it is broken."""
+
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> tuple[Violation, ...]:
+    """Every broken rule of `RULES`; an empty tuple is a valid plan.
+
+    `contiguity`: "none"; "device", the published notion, of each device alone; or "chain", which asks that
+    the devices can be put in an order in which no edge leads back (and implies "device"). Both are asked of groups
+    of devices, too: the groups of the highest level form a chain, and so does what stands in each group.
+
+    A plan that is no assignment is judged all the same. Memory and support look at what a device lists. The
+    rules between devices count a node where it is listed first, and one that is listed nowhere as standing alone.
+    """
+    if contiguity not in CONTIGUITIES:
+        raise ValueError(f"unknown contiguity {show(contiguity)}; known: {', '.join(CONTIGUITIES)}")
+    refuse_other_kinds(problem, "verify")
+    owner = _first_places(problem, plan)
+    found = [*_devices(problem, plan)]
+    found += [Violation("replication", message) for message in replication_faults(problem, plan)]
+    structure = (*structure_faults(problem, plan), *capacity_faults(problem, plan))
+    found += [Violation("hierarchy", message) for message in structure]
+    found += [*_assignment(problem, plan), *_memory(problem, plan), *_support(problem, plan)]
+    found += _colocation(problem, plan, owner)
+    if contiguity == "device":
+        found += _contiguous_devices(problem, plan, owner)
+    elif contiguity == "chain":
+        found += _contiguous_chain(problem, plan, owner)
+    if any(device.subgraphs is not None for device in plan.devices):
+        found += _subgraphs(problem, plan, owner)
+    return tuple(found)
+
+
+def _first_places(problem: PlacementProblem, plan: PlacementPlan) -> list[int]:
+    """Position of the first device that lists each node; -1, -2, ...: on no device, each in a place of its own."""
+    owner = [-1 - i for i in range(len(problem.nodes))]
+    for d, device in enumerate(plan.devices):
+        for i in _known(problem, device.nodes):
+            if owner[i] < 0:
+                owner[i] = d
+    return owner
+
+
+def _known(problem: PlacementProblem, node_ids: Sequence[NodeId]) -> list[int]:
+    """Positions of the nodes, each once; unknown and repeated ones are a matter of `assignment` alone."""
+    return list(dict.fromkeys(problem.index[node_id] for node_id in node_ids if node_id in problem.index))
+
+
+# ---- rules about a device and its list ------------------------------------------------------------------
+
+
+def _devices(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    for name, count in Counter(device.name for device in plan.devices).items():
+        if count > 1:
+            yield Violation("devices", f"The device name {show(name)} is used {count} times.")
+    for device in plan.devices:
+        if device.type not in DEVICE_TYPES:
+            yield Violation("devices", f"Device {show(device.name)} is of the unknown type {show(device.type)}.")
+    for message in type_faults(problem, plan):
+        yield Violation("devices", message)
+    yield from _counts(problem, plan)
+
+
+def _counts(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    """More devices of a type than there are; each replica is a device."""
+    for kind, limit in (("accelerator", problem.accelerators), ("cpu", problem.cpus)):
+        alike = (device for device in plan.devices if device.type == kind and device.accelerator_type is None)
+        listed = sum(device.replicas for device in alike)
+        if listed > limit:
+            devices = "device" if listed == 1 else "devices"
+            yield Violation("devices", f"The plan has {listed} {devices} of type {kind}, the problem only {limit}.")
+    for other in problem.other_types:
+        listed = sum(device.replicas for device in plan.devices if device.accelerator_type == other.name)
+        if listed > other.count:
+            devices = "accelerator" if listed == 1 else "accelerators"
+            yield Violation(
+                "devices",
+                f"The plan has {listed} {devices} of type {show(other.name)}, the problem only {other.count}.",
+            )
+
+
+def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    holders: dict[NodeId, list[str]] = {}
+    for device in plan.devices:
+        for node_id in device.nodes:
+            holders.setdefault(node_id, []).append(device.name)
+    for node_id, names in holders.items():
+        if node_id not in problem.index:
+            yield Violation("assignment", f"Device {show(names[0])} holds the unknown node {show(node_id)}.")
+        elif len(names) > 1:
+            listed = ", ".join(map(show, dict.fromkeys(names)))
+            yield Violation("assignment", f"Node {show(node_id)} is placed {len(names)} times (on {listed}).")
+    for node in problem.nodes:
+        if node.id not in holders:
+            yield Violation("assignment", f"Node {show(node.id)} is on no device.")
+
+
+def overfull(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[tuple[Device, float]]:
+    """Accelerators that hold more bytes than their memory has, with that memory."""
+    for device in plan.devices:
+        limit = _memory_of(problem, device)
+        if limit is not None and not fits(_sizes(problem, device), limit):
+            yield device, limit
+
+
+def _memory(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    for device, limit in overfull(problem, plan):
+        size = exact_sum(_sizes(problem, device))
+        yield Violation(
+            "memory",
+            f"Device {show(device.name)} holds {in_digits(size)} bytes, {in_digits(size - as_written(limit))} more "
+            f"than its memory of {in_digits(limit)} bytes.",
+        )
+
+
+def _sizes(problem: PlacementProblem, device: Device) -> list[float]:
+    return [problem.nodes[i].size_bytes for i in _known(problem, device.nodes)]
+
+
+def _memory_of(problem: PlacementProblem, device: Device) -> float | None:
+    """None: no limit, or a type that is not there."""
+    if device.type != "accelerator":
+        return None
+    kind = other_type_of(problem, device)
+    return None if kind is None and device.accelerator_type is not None else problem.memory_of(kind)
+
+
+def _support(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Violation]:
+    for device in plan.devices:
+        kind = other_type_of(problem, device)
+        if device.type != "accelerator" or (kind is None and device.accelerator_type is not None):
+            continue
+        for i in _known(problem, device.nodes):
+            if problem.time_on(i, kind) is None:
+                where = f"Node {show(problem.nodes[i].id)} is on accelerator {show(device.name)}"
+                if kind is None and not problem.other_types:
+                    yield Violation("support", f"{where}, but only a CPU can run it.")
+                else:
+                    yield Violation("support", f"{where}, whose type cannot run it.")
+
+
+# ---- rules between devices -----------------------------------------------------------------------------
+
+
+def _colocation(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    for members in problem.color_classes:
+        placed = [i for i in members if owner[i] >= 0]
+        other = next((i for i in placed if owner[i] != owner[placed[0]]), None)
+        if other is None:
+            continue
+        first = problem.nodes[placed[0]]
+        devices = len({owner[i] for i in placed})
+        yield Violation(
+            "colocation",
+            f"Nodes {show(first.id)} and {show(problem.nodes[other].id)} of colour {show(first.color)} are on "
+            f"{show(plan.devices[owner[placed[0]]].name)} and {show(plan.devices[owner[other]].name)}; the "
+            f"{len(placed)} nodes of this colour are on {devices} devices and must share one.",
+        )
+
+
+def _contiguous_devices(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    ranks, tree = topological_ranks(problem), tree_of(plan)
+    forward: list[list[int]] = [[] for _ in tree.units]
+    for i, node in enumerate(problem.nodes):
+        if owner[i] >= 0 and not node.backward:
+            for unit in tree.path(owner[i]):
+                forward[unit].append(i)
+    for entry, held in zip(tree.units, forward, strict=True):
+        path = returning_path(problem, held, ranks)
+        if path is not None:
+            yield Violation(
+                "contiguity-device", f"{in_words(entry)} is not contiguous: {_path_in_words(problem, path)}."
+            )
+
+
+def _path_in_words(problem: PlacementProblem, path: tuple[int, int, int]) -> str:
+    leaves, passes, returns = (show(problem.nodes[i].id) for i in path)
+    return f"a path leaves it at node {leaves}, passes node {passes} outside and comes back at node {returns}"
+
+
+def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    tree = tree_of(plan)
+    for chain in chains(problem, tree, owner):
+        if chain.order is None:
+            steps = ", ".join(_step_in_words(problem, tree, chain, arc) for arc in chain.circle)
+            what = (
+                "The devices" if chain.parent is None else f"What stands in group {show(tree.units[chain.parent].name)}"
+            )
+            yield Violation("contiguity-chain", f"{what} cannot be ordered as a chain of stages: {steps}.")
+
+
+def _step_in_words(problem: PlacementProblem, tree: Tree, chain: Chain, arc: Arc) -> str:
+    before, after = (
+        show(tree.units[chain.place[i]].name)
+        if chain.place[i] >= 0
+        else f"the unplaced node {show(problem.nodes[i].id)}"
+        for i in arc
+    )
+    u, v = (problem.nodes[i] for i in arc)
+    edge = f"edge {show(u.id)} -> {show(v.id)}"
+    if u.backward:
+        edge = f"backward edge {show(v.id)} -> {show(u.id)}, mirrored"
+    return f"{before} must come before {after} ({edge})"
+
+
+# ---- pieces of latency plans ---------------------------------------------------------------------------
+
+
+def _subgraphs(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+    """Pieces partition the device's nodes; on accelerators they can be run one after the other, each as a whole.
+
+    On CPUs, where nodes run one by one, the order of pieces asks for nothing.
+    """
+    ranks = topological_ranks(problem)
+    sound = True
+    for device in plan.devices:
+        if device.subgraphs is None:
+            continue
+        fault = partition_fault(device)
+        faults = [fault] if fault else []
+        if not fault and device.type == "accelerator":
+            faults = [*_broken_pieces(problem, device, ranks), *_late_producers(problem, device)]
+        sound = sound and not faults
+        for message in faults:
+            yield Violation("subgraphs", message)
+    if sound:
+        keys = given_pieces(problem, plan, owner)
+        circle = circle_in_words(problem, plan, units(problem, plan, owner, keys), keys)
+        if circle is not None:
+            yield Violation("subgraphs", f"The subgraphs wait for each other in a circle: {circle}.")
+
+
+def _broken_pieces(problem: PlacementProblem, device: Device, ranks: Sequence[int]) -> Iterator[str]:
+    for number, piece in enumerate(device.subgraphs or ()):
+        path = returning_path(problem, _known(problem, piece), ranks)
+        if path is not None:
+            where = f"subgraphs[{number}] of device {show(device.name)}"
+            yield f"The piece {where} is not convex: {_path_in_words(problem, path)}."
+
+
+def _late_producers(problem: PlacementProblem, device: Device) -> Iterator[str]:
+    """The first path, if any, from a later piece to an earlier one."""
+    piece_of = {i: number for number, piece in enumerate(device.subgraphs or ()) for i in _known(problem, piece)}
+    latest: dict[int, tuple[int, int]] = {}
+    """Node -> the latest piece among its ancestors and itself, and a node of that piece."""
+    for v in problem.topological_order:
+        before = max((latest[u] for u in problem.predecessors[v] if u in latest), default=None)
+        mine = piece_of.get(v)
+        if mine is not None and before is not None and before[0] > mine:
+            u = show(problem.nodes[before[1]].id)
+            yield (
+                f"The piece subgraphs[{mine}] of device {show(device.name)} runs before subgraphs[{before[0]}], but "
+                f"its node {show(problem.nodes[v].id)} needs node {u} of that later piece."
+            )
+            return
+        place = before if mine is None else (mine, v)
+        if place is not None:
+            latest[v] = place

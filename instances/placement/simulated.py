@@ -1,0 +1,95 @@
+"""A contiguous split (Tarnawski) as the simulator's input: one stage for each busy device, in the order of the chain.
+
+Transfers overlap with computation here, where the split's loads count them as work. A graph without backward nodes
+runs forward only. A sample of the simulator is a sample of the problem, that is, one micro-batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from ..errors import UsageError
+from ..simulation.model import Dependency, Pipeline, Stage
+from ..simulation.orders import Order, replica_orders
+from .plan import Device, PlacementPlan
+from .problem import PlacementProblem
+from .referee.assignment import check_computable, device_of_nodes, time_of
+from .referee.stages import stage_order
+from .referee.tree import level_facts
+
+SYNC_TRIPS = 4.0
+"""Reduce-scatter and all-gather of the weights of replicas, each in and out."""
+
+
+def placement_pipeline(
+    problem: PlacementProblem, plan: PlacementPlan, micro_batches: int, schedule: str = "planned"
+) -> Pipeline:
+    """1F1B, each device holding as many samples as there are devices from it to the end of the chain; or GPipe."""
+    check_computable(problem, plan)
+    if plan.groups:
+        raise UsageError("Groups of devices are not simulated; give a plan on one level.")
+    names = stage_order(problem, plan)
+    if names is None:
+        raise UsageError("The devices form no chain of stages, so there is no pipeline; give a contiguous plan.")
+    devices = [device for name in names for device in plan.devices if device.name == name and device.nodes]
+    training = any(node.backward for node in problem.nodes)
+    stages = []
+    for number, device in enumerate(devices):
+        ahead = sum(later.replicas for later in devices[number:])
+        held = micro_batches if schedule == "gpipe" else -(-ahead // device.replicas)
+        orders = replica_orders(micro_batches, device.replicas, held)
+        stages.append(_stage(problem, device, orders if training else _forward_only(orders)))
+    return Pipeline(
+        tuple(stages), _dependencies(problem, plan, devices), micro_batches, problem.name, problem.time_unit
+    )
+
+
+def _forward_only(orders: tuple[Order, ...]) -> tuple[Order, ...]:
+    return tuple(tuple(j for j in order if j > 0) for order in orders)
+
+
+def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...]) -> Stage:
+    held = [problem.index[node_id] for node_id in device.nodes]
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for i in held:
+        times[problem.nodes[i].backward].append(time_of(problem, device, i))
+    bandwidth = level_facts(problem, 1).sync_bandwidth
+    weights = math.fsum(problem.nodes[i].weight_bytes for i in held)
+    shared = 0.0 if bandwidth is None else SYNC_TRIPS * (device.replicas - 1) / device.replicas * weights / bandwidth
+    return Stage(
+        name=device.name,
+        micro_batch=1,
+        forward=math.fsum(times[False]),
+        backward=math.fsum(times[True]),
+        orders=orders,
+        devices=device.replicas,
+        synchronisation=shared,
+        fixed_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
+    )
+
+
+def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[Device]) -> tuple[Dependency, ...]:
+    """Each stage follows the one before; a tensor takes its transfer time at each accelerator end.
+
+    What the backward pass reads of the forward pass of another device has long arrived and takes no time here.
+    """
+    place = {device.name: number for number, device in enumerate(devices)}
+    owner = [place[plan.devices[d].name] for d in device_of_nodes(problem, plan)]
+    tensors: defaultdict[tuple[int, int], dict[bool, set[int]]] = defaultdict(lambda: {False: set(), True: set()})
+    for number in range(len(devices) - 1):
+        tensors[number, number + 1]  # an entry for every neighbour, with or without tensors
+    for u, v in problem.arcs:
+        backward = problem.nodes[u].backward
+        if owner[u] != owner[v] and backward == problem.nodes[v].backward:
+            pair = (owner[v], owner[u]) if backward else (owner[u], owner[v])
+            tensors[pair][backward].add(u)
+    factor = level_facts(problem, 1).transfer_factor
+    found = []
+    for (x, y), crossing in tensors.items():
+        ends = sum(devices[z].type != "cpu" for z in (x, y))
+        forward, backward_ = (
+            ends * factor * math.fsum(problem.nodes[u].transfer_time for u in crossing[side]) for side in (False, True)
+        )
+        found.append(Dependency(x, y, forward, backward_))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Stagings: stages with data- and tensor-parallel degrees and recomputation, flat or on levels."""

@@ -1,0 +1,355 @@
+"""The staging problem (Piper): a DAG of layers, each with several ways to run it on several tensor-parallel degrees.
+
+`../shared/spec/piper.md`, section 1, in our names: K = `devices`, M = `memory_bytes`, B = `bandwidth`, N =
+`micro_batches`, c = `Edge.bytes`; of a TMPC p = `time`, w = `weight_bytes`, a = `memory_per_batch`, b = `memory_fixed`,
+cfw = `gather_in`, cbw = `gather_out`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from ..amounts import as_written
+from ..checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
+from ..errors import InputError, show
+from ..graph import adjacency, check_acyclic, topological_order
+
+MAX_LAYERS = 100_000
+MAX_LAYER_EDGES = 1_000_000
+MAX_DEGREE = 65_536
+MAX_MICRO_BATCHES = 10_000_000
+MAX_UNIT_CHARACTERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One way to run a layer on each of t devices, for one micro-batch (a TMPC)."""
+
+    id: str
+    time: float
+    """Forward and backward, traffic between the t devices included, in the problem's time unit."""
+    weight_bytes: float = 0.0
+    """Parameters per device, which data-parallel replicas synchronise."""
+    memory_per_batch: float = 0.0
+    """Bytes per device for each micro-batch in flight."""
+    memory_fixed: float = 0.0
+    """Bytes per device, whatever is in flight."""
+    gather_in: Mapping[NodeId, float] = field(default_factory=dict)
+    """Bytes to redistribute among the t devices for the tensor from each producer; 0 where it is not named."""
+    gather_out: Mapping[NodeId, float] = field(default_factory=dict)
+    """The same for the tensor to each reader."""
+
+    def memory_bytes(self, in_flight: int) -> Fraction:
+        """Per device, with so many micro-batches in flight: exactly what is written."""
+        return as_written(self.memory_per_batch) * in_flight + as_written(self.memory_fixed)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """`configurations[t]`: the ways to run it on t devices; a degree that is missing cannot be chosen."""
+
+    id: NodeId
+    configurations: Mapping[int, tuple[Configuration, ...]]
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A tensor from one layer to another: bytes for each micro-batch. Several readers are several edges."""
+
+    source: NodeId
+    target: NodeId
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StagingLevel:
+    """`devices` devices of this level stand in each device of the next; `bandwidth` joins them."""
+
+    devices: int
+    bandwidth: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceType:
+    """Devices of one make. A stage is on devices of one type; links are the same for all."""
+
+    name: str
+    devices: int
+    speed: float = 1.0
+    """Configurations take their time divided by this."""
+    memory_bytes: float | None = None
+    """Memory of one device; None: no limit."""
+
+
+@dataclass(frozen=True)
+class StagingProblem:
+    """A staging problem, checked at construction; `replace()` makes variants."""
+
+    layers: tuple[Layer, ...]
+    edges: tuple[Edge, ...]
+    devices: int
+    bandwidth: float
+    """Bytes per time unit between any two devices."""
+    micro_batches: int
+    """How many micro-batches a batch has: the data-parallel degrees sum to at most this."""
+    memory_bytes: float | None = None
+    """Memory of one device; None: no limit."""
+    exact_batches: bool = False
+    """Must the data-parallel degrees sum to `micro_batches` exactly?"""
+    levels: tuple[StagingLevel, ...] = ()
+    """Devices within devices, the innermost first; empty: a flat network."""
+    device_types: tuple[DeviceType, ...] = ()
+    """Makes of devices, each with its own count, speed and memory; empty: all devices are alike."""
+    name: str = "staging"
+    time_unit: str | None = "s"
+
+    kind = "staging"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "edges", tuple(self.edges))
+        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "device_types", tuple(self.device_types))
+        _check(self)
+
+    def replace(self, **changes: Any) -> StagingProblem:
+        return replace(self, **changes)
+
+    # ---- derived structure: positions instead of ids ---------------------------------------------------
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What a method must be able to plan beyond a flat network of devices that are alike."""
+        return frozenset(({"levels"} if self.levels else set()) | ({"types"} if self.device_types else set()))
+
+    @cached_property
+    def types(self) -> tuple[DeviceType, ...]:
+        """The types of devices; where all are alike, the one that they make."""
+        return self.device_types or (DeviceType("device", self.devices, 1.0, self.memory_bytes),)
+
+    @cached_property
+    def index(self) -> dict[NodeId, int]:
+        """Position of each layer's id."""
+        return {layer.id: i for i, layer in enumerate(self.layers)}
+
+    @cached_property
+    def arcs(self) -> tuple[tuple[int, int], ...]:
+        """Edges as pairs of positions, in the order of the input."""
+        return tuple((self.index[edge.source], self.index[edge.target]) for edge in self.edges)
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        return adjacency(len(self.layers), self.arcs)
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        return adjacency(len(self.layers), ((v, u) for u, v in self.arcs))
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        order = topological_order(self.successors)
+        assert order is not None, "checked at construction"
+        return order
+
+    @cached_property
+    def degrees(self) -> tuple[int, ...]:
+        """Tensor-parallel degrees that some layer offers and the cluster has room for."""
+        found = {t for layer in self.layers for t, ways in layer.configurations.items() if ways}
+        return tuple(sorted(t for t in found if t <= self.devices))
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of every field that can change a plan's value (so not of names)."""
+        facts: list[Any] = [
+            self.devices,
+            float(self.bandwidth),
+            self.micro_batches,
+            None if self.memory_bytes is None else float(self.memory_bytes),
+            self.exact_batches,
+            [_layer_facts(layer) for layer in self.layers],
+            [[edge.source, edge.target, float(edge.bytes)] for edge in self.edges],
+            [[level.devices, float(level.bandwidth)] for level in self.levels],
+        ]
+        if self.device_types:  # so that all other problems keep their digests
+            facts.append(
+                [[kind.name, kind.devices, float(kind.speed), kind.memory_bytes] for kind in self.device_types]
+            )
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def _layer_facts(layer: Layer) -> list[Any]:
+    return [
+        layer.id,
+        [
+            [
+                t,
+                [
+                    [c.id, float(c.time), float(c.weight_bytes), float(c.memory_per_batch), float(c.memory_fixed)]
+                    + [
+                        sorted(([k, float(v)] for k, v in side.items()), key=str)
+                        for side in (c.gather_in, c.gather_out)
+                    ]
+                    for c in ways
+                ],
+            ]
+            for t, ways in sorted(layer.configurations.items())
+        ],
+    ]
+
+
+def frozen(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """A view that nobody can write to."""
+    return MappingProxyType(dict(values))
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+
+def _check(problem: StagingProblem) -> None:
+    check_text("name", problem.name)
+    if problem.time_unit is not None:
+        check_text("time_unit", problem.time_unit, MAX_UNIT_CHARACTERS)
+    _check_cluster(problem)
+    _check_sizes(problem)
+    for i, layer in enumerate(problem.layers):
+        _check_layer(f"layers[{i}]", layer)
+    check_distinct("layers", "layer", [layer.id for layer in problem.layers])
+    _check_edges(problem)
+    _check_gathers(problem)
+    check_acyclic([layer.id for layer in problem.layers], problem.successors)
+
+
+def _check_cluster(problem: StagingProblem) -> None:
+    check_count("devices", problem.devices)
+    if problem.devices < 1:
+        raise InputError("devices", "is 0", "give at least one device")
+    check_positive("bandwidth", problem.bandwidth)
+    check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
+    if problem.memory_bytes is not None:
+        check_amount("memory_bytes", problem.memory_bytes)
+    if not isinstance(problem.exact_batches, bool):
+        raise InputError("exact_batches", f"is {show(problem.exact_batches)}", "give true or false")
+    _check_levels(problem)
+    _check_device_types(problem)
+
+
+def _check_levels(problem: StagingProblem) -> None:
+    total = 1
+    for number, level in enumerate(problem.levels):
+        check_count(f"levels[{number}].devices", level.devices)
+        check_positive(f"levels[{number}].bandwidth", level.bandwidth)
+        total *= level.devices
+    if problem.levels and total != problem.devices:
+        raise InputError(
+            "levels",
+            f"make {total} devices, not {problem.devices}",
+            "let the devices of all levels multiply to `devices`",
+        )
+
+
+def _check_device_types(problem: StagingProblem) -> None:
+    if not problem.device_types:
+        return
+    for number, kind in enumerate(problem.device_types):
+        where = f"device_types[{number}]"
+        check_text(f"{where}.name", kind.name)
+        check_count(f"{where}.devices", kind.devices)
+        check_positive(f"{where}.speed", kind.speed)
+        if kind.memory_bytes is not None:
+            check_amount(f"{where}.memory_bytes", kind.memory_bytes)
+    check_distinct("device_types", "type", [kind.name for kind in problem.device_types])
+    total = sum(kind.devices for kind in problem.device_types)
+    if total != problem.devices:
+        raise InputError(
+            "device_types",
+            f"make {total} devices, not {problem.devices}",
+            "let the devices of all types sum to `devices`",
+        )
+    if problem.memory_bytes is not None:
+        raise InputError("memory_bytes", "is given beside types with memories of their own", "leave it out")
+    if problem.levels:
+        raise InputError("device_types", "are given beside levels", "leave out one of them")
+
+
+def check_positive(field: str, value: object) -> None:
+    """A finite number above 0."""
+    check_amount(field, value)
+    if not value:
+        raise InputError(field, "is 0", "give a finite number > 0")
+
+
+def _check_sizes(problem: StagingProblem) -> None:
+    if not problem.layers:
+        raise InputError("layers", "is empty", "give at least one layer")
+    for name, entries, most in (("layers", problem.layers, MAX_LAYERS), ("edges", problem.edges, MAX_LAYER_EDGES)):
+        if len(entries) > most:
+            raise InputError(name, f"has {len(entries)} entries", f"give at most {most}")
+
+
+def _check_layer(where: str, layer: Layer) -> None:
+    check_id(f"{where}.id", layer.id)
+    if layer.name is not None:
+        check_text(f"{where}.name", layer.name)
+    for t, ways in layer.configurations.items():
+        place = f"{where}.configurations[{show(t)}]"
+        if isinstance(t, bool) or not isinstance(t, int) or not 1 <= t <= MAX_DEGREE:
+            raise InputError(place, "is not a degree", f"give whole numbers from 1 to {MAX_DEGREE} as keys")
+        names: set[str] = set()
+        for j, way in enumerate(ways):
+            _check_configuration(f"{place}[{j}]", way, names)
+    if not any(layer.configurations.values()):
+        raise InputError(f"{where}.configurations", "offers no way to run the layer", "give at least one")
+
+
+def _check_configuration(where: str, way: Configuration, names: set[str]) -> None:
+    check_text(f"{where}.id", way.id)
+    if way.id in names:
+        raise InputError(f"{where}.id", f"repeats {show(way.id)}", "give the ways of one degree ids of their own")
+    names.add(way.id)
+    for field_name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed"):
+        check_amount(f"{where}.{field_name}", getattr(way, field_name))
+    for side in ("gather_in", "gather_out"):
+        for key, value in getattr(way, side).items():
+            check_amount(f"{where}.{side}[{show(key)}]", value)
+
+
+def _check_edges(problem: StagingProblem) -> None:
+    seen: set[tuple[NodeId, NodeId]] = set()
+    for i, edge in enumerate(problem.edges):
+        for end in ("source", "target"):
+            node_id = getattr(edge, end)
+            check_id(f"edges[{i}].{end}", node_id)
+            if node_id not in problem.index:
+                raise InputError(f"edges[{i}].{end}", f"names the unknown layer {show(node_id)}", "name a layer")
+        check_amount(f"edges[{i}].bytes", edge.bytes)
+        if edge.source == edge.target:
+            raise InputError(f"edges[{i}]", f"leads from layer {show(edge.source)} to itself", "remove the edge")
+        if (edge.source, edge.target) in seen:
+            raise InputError(f"edges[{i}]", "repeats an edge", "add the bytes of parallel edges up in one")
+        seen.add((edge.source, edge.target))
+
+
+def _check_gathers(problem: StagingProblem) -> None:
+    """What a configuration says about a tensor is about a tensor that there is."""
+    for i, layer in enumerate(problem.layers):
+        ends: dict[str, Sequence[int]] = {"gather_in": problem.predecessors[i], "gather_out": problem.successors[i]}
+        known = {side: {problem.layers[j].id for j in near} for side, near in ends.items()}
+        for t, ways in layer.configurations.items():
+            for j, way in enumerate(ways):
+                for side in ends:
+                    for key in getattr(way, side):
+                        if key not in known[side]:
+                            raise InputError(
+                                f"layers[{i}].configurations[{t}][{j}].{side}",
+                                f"names {show(key)}, which no edge of layer {show(layer.id)} leads "
+                                + ("from" if side == "gather_in" else "to"),
+                                "name a neighbour or remove the entry",
+                            )

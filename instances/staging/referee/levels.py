@@ -1,0 +1,297 @@
+"""What a plan costs on a cluster with devices within devices (specification of Piper, section 5), and what is wrong.
+
+The load of a stage above level 1 is the *largest* of what its levels take, not their sum: per micro-batch, 1/d of its
+transfers and weight synchronisation over the links of its own level, or 1/d of the slowest stage inside one of its
+copies. On level 1 a stage takes the sum of compute and communication, as on a flat network. Weights are synchronised
+once per d micro-batches.
+
+Three variants say how much memory counts:
+
+- `basic`: memory and the number of micro-batches in a batch are no matter;
+- `crude`: a stage of level 1 with d copies holds ceil(K / d) micro-batches, K being all devices: more than it ever
+  does, as d counts only the copies on its own level;
+- `precise`: it holds ceil(s / D), D being the copies on all levels and s the sum of these over the stage and all later
+  ones; and s of the first stage is at most the micro-batches in a batch.
+
+Above level 1 tensor parallelism is out of sight: copies exchange the whole weights of a layer, and tensors cross
+without redistribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...amounts import as_written
+from ...checks import NodeId
+from ...errors import InputError, show
+from ...placement.referee.verify import Violation
+from ..leveled_plan import LeveledPlan, LeveledStage
+from ..plan import PlannedStage
+from ..problem import Layer, StagingProblem
+from .stages import SYNC_TRIPS, TRIPS, NotAStagingError, binding, chosen, held_bytes, too_many_bytes, ways_of
+
+VARIANTS = ("basic", "crude", "precise")
+LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCost:
+    """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
+
+    compute: float
+    transfers: float
+    synchronisation: float
+    load: float
+    """The sum of the three."""
+    memory_bytes: float
+    suffix_sum: int
+    """Copies on all levels of this and all later stages."""
+    copies: int
+    """On all levels together."""
+    in_flight: int
+    """Micro-batches that one copy holds, as the variant counts them."""
+    binds: tuple[str, ...]
+    """The largest part of the load, and `memory` where that is nearly full."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCost:
+    """A stage of any level: its load is the larger of the two parts, not their sum."""
+
+    level: int
+    load: float
+    links: float | None
+    """Transfers and synchronisation over the links of its own level; None on level 1, where they are in the load."""
+    inside: float | None
+    """The largest load inside a copy, divided by the copies; None on level 1."""
+    binds: tuple[str, ...]
+    """`links`, or `inside`, or what binds on level 1."""
+    children: tuple[LevelCost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeveledEvaluation:
+    """`time_per_micro_batch` is the largest load over stages and levels."""
+
+    time_per_micro_batch: float
+    stages: tuple[LevelCost, ...]
+    """Of the highest level."""
+    leaves: tuple[LeafCost, ...]
+    degrees: int
+    """Copies on all levels, summed over the stages of level 1."""
+
+    @property
+    def loads(self) -> tuple[float, ...]:
+        """Of the stages of the highest level."""
+        return tuple(stage.load for stage in self.stages)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_levels(problem: StagingProblem, variant: str) -> None:
+    """Refuse what the question makes no sense for."""
+    if variant not in VARIANTS:
+        raise ValueError(f"unknown variant {show(variant)}; known: {', '.join(VARIANTS)}")
+    if not problem.levels:
+        raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
+    if variant != "precise" and problem.exact_batches:
+        raise InputError("exact_batches", f"means nothing to the {variant} variant", "use the precise variant")
+
+
+def full_weight(layer: Layer) -> float:
+    """Bytes of the whole layer: on the smallest degree it offers, over all devices of that degree."""
+    t = min(t for t, ways in layer.configurations.items() if ways)
+    return t * max(way.weight_bytes for way in layer.configurations[t])
+
+
+def upper_load(problem: StagingProblem, nodes: Sequence[NodeId], copies: int, bandwidth: float) -> float:
+    """What the links of a level above the first take for a stage on `copies` of its devices, per micro-batch."""
+    inside = set(nodes)
+    crossing = math.fsum(e.bytes for e in problem.edges if (e.source in inside) != (e.target in inside))
+    weights = math.fsum(full_weight(problem.layers[problem.index[node_id]]) for node_id in nodes)
+    return (SYNC_TRIPS * weights * (copies - 1) / copies + TRIPS * crossing) / copies / bandwidth
+
+
+def evaluate_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "precise") -> LeveledEvaluation:
+    """Every cost of the plan, from the decisions alone."""
+    check_levels(problem, variant)
+    fault = next(_unreadable(problem, plan), None)
+    if fault is not None:
+        raise NotAStagingError(fault.message)
+    copies = [n for stage in plan.stages for n in _copies(stage, 1)]
+    leaves = tuple(
+        _leaf(problem, leaf, n, sum(copies[i:]), variant)
+        for i, (leaf, n) in enumerate(zip(plan.leaves(), copies, strict=True))
+    )
+    remaining = iter(leaves)
+    stages = tuple(_cost(problem, stage, len(problem.levels), remaining) for stage in plan.stages)
+    return LeveledEvaluation(max(stage.load for stage in stages), stages, leaves, sum(copies))
+
+
+def _copies(stage: LeveledStage, above: int) -> Iterator[int]:
+    """How many copies there are of each stage of level 1, over all levels."""
+    here = above * stage.data_parallel
+    if not stage.children:
+        yield here
+    for child in stage.children:
+        yield from _copies(child, here)
+
+
+def _cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iterator[LeafCost]) -> LevelCost:
+    if level == 1:
+        leaf = next(leaves)
+        return LevelCost(level, leaf.load, None, None, leaf.binds)
+    children = tuple(_cost(problem, child, level - 1, leaves) for child in stage.children)
+    inside = max(child.load for child in children) / stage.data_parallel
+    links = upper_load(problem, stage.nodes, stage.data_parallel, problem.levels[level - 1].bandwidth)
+    binds = ("links" if links > inside else "inside",)
+    return LevelCost(level, max(links, inside), links, inside, binds, children)
+
+
+def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
+    ways = ways_of(problem, _planned(leaf))
+    d, bandwidth = leaf.data_parallel, problem.levels[0].bandwidth
+    moved = []
+    for edge in problem.edges:
+        if edge.target in ways and edge.source not in ways:
+            moved.append(edge.bytes + ways[edge.target].gather_in.get(edge.source, 0.0))
+        elif edge.source in ways and edge.target not in ways:
+            moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
+    weights = math.fsum(way.weight_bytes for way in ways.values())
+    compute = math.fsum(way.time for way in ways.values()) / d
+    transfers = TRIPS * math.fsum(moved) / d / bandwidth
+    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / d / bandwidth
+    in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
+    memory = float(held_bytes(ways.values(), in_flight))
+    return LeafCost(
+        compute=compute,
+        transfers=transfers,
+        synchronisation=synchronisation,
+        load=math.fsum((compute, transfers, synchronisation)),
+        memory_bytes=memory,
+        suffix_sum=suffix,
+        copies=copies,
+        in_flight=in_flight,
+        binds=binding(
+            compute, transfers, synchronisation, memory, None if variant == "basic" else problem.memory_bytes
+        ),
+    )
+
+
+def _planned(leaf: LeveledStage) -> PlannedStage:
+    return PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
+
+
+# ---- rules ---------------------------------------------------------------------------------------------
+
+
+def verify_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "precise") -> tuple[Violation, ...]:
+    """Everything that is wrong with the plan, in words with numbers."""
+    check_levels(problem, variant)
+    found = list(_unreadable(problem, plan))
+    if not found:
+        found += [*_devices(problem, plan.stages, len(problem.levels)), *_contiguity(problem, plan)]
+        if variant != "basic":
+            found += _memory(problem, plan, variant)
+        if variant == "precise":
+            found += _batches(problem, plan)
+    return tuple(found)
+
+
+def _unreadable(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
+    """What makes costs impossible to say."""
+    wanted = {layer.id for layer in problem.layers}
+    yield from _divided(f"The plan on level {len(problem.levels)}", wanted, plan.stages)
+    for stage in plan.stages:
+        yield from _readable(problem, stage, len(problem.levels))
+
+
+def _readable(problem: StagingProblem, stage: LeveledStage, level: int) -> Iterator[Violation]:
+    if stage.data_parallel < 1 or stage.tensor_parallel < 1:
+        yield Violation("configuration", f"{_called(stage, level)} has a degree below 1.")
+    if level > 1:
+        if not stage.children or stage.configurations or stage.tensor_parallel != 1:
+            yield Violation(
+                "levels", f"{_called(stage, level)} must be divided further: configurations are chosen on level 1."
+            )
+        else:
+            yield from _divided(_called(stage, level), set(stage.nodes), stage.children)
+            for child in stage.children:
+                yield from _readable(problem, child, level - 1)
+        return
+    if stage.children:
+        yield Violation("levels", f"{_called(stage, level)} is divided further, but there is no level below.")
+        return
+    for node_id in stage.nodes:
+        if node_id in problem.index and chosen(problem, _planned(stage), node_id) is None:
+            yield Violation(
+                "configuration",
+                f"Layer {show(node_id)} has no configuration {show(stage.configurations.get(node_id))} of degree "
+                f"{stage.tensor_parallel}.",
+            )
+
+
+def _called(stage: LeveledStage, level: int) -> str:
+    first = show(stage.nodes[0]) if stage.nodes else "nothing"
+    return f"The stage of level {level} that begins with {first}"
+
+
+def _divided(where: str, wanted: set[NodeId], stages: Sequence[LeveledStage]) -> Iterator[Violation]:
+    """Each wanted layer in one of the stages, and nothing else."""
+    seen: set[NodeId] = set()
+    for stage in stages:
+        if not stage.nodes:
+            yield Violation("assignment", f"{where} has an empty stage.")
+        for node_id in stage.nodes:
+            if node_id not in wanted:
+                yield Violation("assignment", f"{where} has no layer {show(node_id)} to divide.")
+            elif node_id in seen:
+                yield Violation("assignment", f"{where} puts layer {show(node_id)} in two places.")
+            seen.add(node_id)
+    missing = sorted(map(show, wanted - seen))
+    if missing:
+        yield Violation("assignment", f"{where} leaves out layer {', '.join(missing[:5])}.")
+
+
+def _devices(problem: StagingProblem, stages: Sequence[LeveledStage], level: int) -> Iterator[Violation]:
+    used, there = sum(s.data_parallel * s.tensor_parallel for s in stages), problem.levels[level - 1].devices
+    if used > there:
+        yield Violation(
+            "devices",
+            f"The stages from layer {show(stages[0].nodes[0])} on use {used} devices of level {level}, "
+            f"where {there} are together.",
+        )
+    for stage in stages:
+        if stage.children:
+            yield from _devices(problem, stage.children, level - 1)
+
+
+def _contiguity(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
+    place = {node_id: i for i, leaf in enumerate(plan.leaves()) for node_id in leaf.nodes}
+    for edge in problem.edges:
+        if place[edge.source] > place[edge.target]:
+            yield Violation(
+                "contiguity",
+                f"Layer {show(edge.target)} needs the result of layer {show(edge.source)}, whose stage comes later.",
+            )
+
+
+def _batches(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:
+    degrees, batches = evaluate_leveled(problem, plan).degrees, problem.micro_batches
+    if degrees > batches or (problem.exact_batches and degrees < batches):
+        most = "exactly" if problem.exact_batches else "at most"
+        yield Violation("batches", f"The copies of all stages sum to {degrees} and must sum to {most} {batches}.")
+
+
+def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterator[Violation]:
+    limit = problem.memory_bytes
+    if limit is None:
+        return
+    for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan, variant).leaves, strict=True):
+        held = held_bytes(ways_of(problem, _planned(leaf)).values(), cost.in_flight)
+        if held > as_written(limit):
+            yield too_many_bytes(f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit)

@@ -1,0 +1,277 @@
+"""What a staged plan costs, from the definitions (specification of Piper, section 2), and what is wrong with it.
+
+Two semantics: `paper` synchronises the weights once per d micro-batches of a stage with d replicas; `reference`, the
+published program, once per batch of N micro-batches, and asks that d divides N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from ...amounts import as_written, in_digits
+from ...errors import PipeplanError, show
+from ...placement.problem import NodeId
+from ...placement.referee.verify import Violation
+from ..plan import PlannedStage, StagedPlan
+from ..problem import Configuration, DeviceType, StagingProblem
+
+SEMANTICS = ("paper", "reference")
+TRIPS = 2.0
+"""A tensor crosses an edge forward, its gradient backward."""
+
+SYNC_TRIPS = 4.0
+"""Reduce-scatter and all-gather, each in and out."""
+
+FULL = 0.95
+"""Memory binds where this share of it is taken."""
+
+STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "memory", "divides")
+
+
+class NotAStagingError(PipeplanError, ValueError):
+    """The plan does not put every layer into one stage with a configuration that exists, so it has no cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """One stage: time per micro-batch in the problem's time unit, memory of one device in bytes."""
+
+    compute: float
+    transfers: float
+    """Activations and gradients between stages, with the redistribution among tensor-parallel devices."""
+    synchronisation: float
+    load: float
+    memory_bytes: float
+    suffix_sum: int
+    """Data-parallel degrees of this and all later stages: micro-batches that have started and not come back."""
+    in_flight: int
+    """Micro-batches that one replica holds at most."""
+    devices: int
+    binds: tuple[str, ...]
+    """What holds the stage where it is: the largest part of its load, and `memory` where that is nearly full."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedEvaluation:
+    """`time_per_micro_batch` is the largest load: what a pipeline in steady state takes for one more micro-batch."""
+
+    stages: tuple[StageCost, ...]
+    time_per_micro_batch: float
+    bottleneck: int
+    """Position of the first stage with the largest load."""
+    devices: int
+    degrees: int
+    """Sum of the data-parallel degrees."""
+    slots: int
+    """Slots of the bottleneck that a batch of N micro-batches takes with a flush behind it: N + stages - 1."""
+    flushed_time_per_micro_batch: float
+    """The largest load, times slots, divided by N: filling and draining the pipeline is part of it."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "stages": [asdict(stage) for stage in self.stages]}
+
+
+def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> StagedEvaluation:
+    """Every cost of the plan, from the decisions alone."""
+    if semantics not in SEMANTICS:
+        raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
+    fault = next(_unreadable(problem, plan), None)
+    if fault is not None:
+        raise NotAStagingError(fault.message)
+    suffix = _suffix_sums(plan)
+    stages = tuple(_cost(problem, stage, s, semantics) for stage, s in zip(plan.stages, suffix, strict=True))
+    bottleneck = max(range(len(stages)), key=lambda i: stages[i].load)
+    largest, batches = stages[bottleneck].load, problem.micro_batches
+    slots = batches + len(stages) - 1
+    return StagedEvaluation(
+        stages,
+        largest,
+        bottleneck,
+        sum(stage.devices for stage in stages),
+        suffix[0],
+        slots,
+        largest * slots / batches,
+    )
+
+
+def _suffix_sums(plan: StagedPlan) -> list[int]:
+    degrees = [stage.data_parallel for stage in plan.stages]
+    return [sum(degrees[i:]) for i in range(len(degrees))]
+
+
+def type_of(problem: StagingProblem, stage: PlannedStage) -> DeviceType | None:
+    """The devices that a stage is on; None where it names none that there are."""
+    if not problem.device_types:
+        return problem.types[0] if stage.device_type is None else None
+    return next((kind for kind in problem.device_types if kind.name == stage.device_type), None)
+
+
+def chosen(problem: StagingProblem, stage: PlannedStage, node_id: NodeId) -> Configuration | None:
+    """The configuration of a layer in its stage; None where there is no such one."""
+    layer = problem.layers[problem.index[node_id]]
+    ways = layer.configurations.get(stage.tensor_parallel, ())
+    return next((way for way in ways if way.id == stage.configurations.get(node_id)), None)
+
+
+def ways_of(problem: StagingProblem, stage: PlannedStage) -> dict[NodeId, Configuration]:
+    """The configurations of a stage's layers, as far as there are such."""
+    return {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
+
+
+def held_bytes(ways: Iterable[Configuration], in_flight: int) -> Fraction:
+    """What a device of a stage holds, exactly."""
+    return sum((way.memory_bytes(in_flight) for way in ways), Fraction(0))
+
+
+def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> Violation:
+    """In all digits: a byte too much is too much."""
+    more = held - as_written(limit)
+    return Violation(
+        "memory",
+        f"A device of {where} holds {in_digits(held)} bytes with {in_flight} micro-batches in flight, "
+        f"{in_digits(more)} more than its memory of {in_digits(limit)} bytes.",
+    )
+
+
+def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: str) -> StageCost:
+    d = stage.data_parallel
+    ways = ways_of(problem, stage)
+    moved = []
+    for edge in problem.edges:
+        if edge.target in ways and edge.source not in ways:
+            moved.append(edge.bytes + ways[edge.target].gather_in.get(edge.source, 0.0))
+        elif edge.source in ways and edge.target not in ways:
+            moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
+    weights = math.fsum(way.weight_bytes for way in ways.values())
+    samples = d if semantics == "paper" else problem.micro_batches
+    kind = type_of(problem, stage)
+    assert kind is not None, "plans with other types are refused before"
+    compute = math.fsum(way.time for way in ways.values()) / kind.speed / d
+    transfers = TRIPS * math.fsum(moved) / d / problem.bandwidth
+    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / samples / problem.bandwidth
+    in_flight = -(-suffix // d)
+    memory = float(held_bytes(ways.values(), in_flight))
+    return StageCost(
+        compute=compute,
+        transfers=transfers,
+        synchronisation=synchronisation,
+        load=math.fsum((compute, transfers, synchronisation)),
+        memory_bytes=memory,
+        suffix_sum=suffix,
+        in_flight=in_flight,
+        devices=d * stage.tensor_parallel,
+        binds=binding(compute, transfers, synchronisation, memory, kind.memory_bytes),
+    )
+
+
+def binding(
+    compute: float, transfers: float, synchronisation: float, memory: float, limit: float | None
+) -> tuple[str, ...]:
+    """The largest part of a load, and `memory` where it is nearly full."""
+    parts = {"computation": compute, "transfers": transfers, "synchronisation": synchronisation}
+    largest = max(parts, key=lambda name: parts[name])
+    return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
+
+
+# ---- rules ---------------------------------------------------------------------------------------------
+
+
+def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> tuple[Violation, ...]:
+    """Everything that is wrong with the plan, in words with numbers."""
+    if semantics not in SEMANTICS:
+        raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
+    found = [*_unreadable(problem, plan), *_devices(problem, plan), *_batches(problem, plan)]
+    found += _contiguity(problem, plan)
+    if semantics == "reference":
+        found += _divides(problem, plan)
+    if not any(violation.rule in ("assignment", "configuration") for violation in found):
+        found += _memory(problem, plan)
+    return tuple(found)
+
+
+def _unreadable(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    """What makes costs impossible to say: layers that are missing, repeated or unknown, ways that do not exist."""
+    counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
+    for node_id, count in counts.items():
+        if node_id not in problem.index:
+            yield Violation("assignment", f"The plan names the unknown layer {show(node_id)}.")
+        elif count > 1:
+            yield Violation("assignment", f"Layer {show(node_id)} is in {count} stages.")
+    for layer in problem.layers:
+        if layer.id not in counts:
+            yield Violation("assignment", f"Layer {show(layer.id)} is in no stage.")
+    for number, stage in enumerate(plan.stages):
+        if not stage.nodes:
+            yield Violation("assignment", f"Stage {number} is empty.")
+        if stage.data_parallel < 1 or stage.tensor_parallel < 1:
+            yield Violation("configuration", f"Stage {number} has a degree below 1.")
+        if type_of(problem, stage) is None:
+            named = f"is on devices of type {show(stage.device_type)}, which there are not"
+            text = "does not say on which type of devices it is" if stage.device_type is None else named
+            yield Violation("configuration", f"Stage {number} {text}.")
+        for node_id in stage.nodes:
+            if node_id in problem.index and chosen(problem, stage, node_id) is None:
+                way = stage.configurations.get(node_id)
+                yield Violation(
+                    "configuration",
+                    f"Layer {show(node_id)} in stage {number} has no configuration {show(way)} of degree "
+                    f"{stage.tensor_parallel}.",
+                )
+
+
+def _devices(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    used = sum(stage.data_parallel * stage.tensor_parallel for stage in plan.stages)
+    if used > problem.devices:
+        yield Violation("devices", f"The plan uses {used} devices, the problem has {problem.devices}.")
+    for kind in problem.device_types:
+        used = sum(s.data_parallel * s.tensor_parallel for s in plan.stages if s.device_type == kind.name)
+        if used > kind.devices:
+            yield Violation(
+                "devices", f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}."
+            )
+
+
+def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    degrees, batches = sum(stage.data_parallel for stage in plan.stages), problem.micro_batches
+    if degrees > batches:
+        yield Violation("batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches.")
+    elif problem.exact_batches and degrees < batches:
+        yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
+
+
+def _divides(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    for number, stage in enumerate(plan.stages):
+        if stage.data_parallel >= 1 and problem.micro_batches % stage.data_parallel:
+            yield Violation(
+                "divides",
+                f"The degree {stage.data_parallel} of stage {number} does not divide the {problem.micro_batches} "
+                "micro-batches.",
+            )
+
+
+def _contiguity(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    stage_of = {node_id: number for number, stage in enumerate(plan.stages) for node_id in stage.nodes}
+    for edge in problem.edges:
+        u, v = stage_of.get(edge.source), stage_of.get(edge.target)
+        if u is not None and v is not None and u > v:
+            yield Violation(
+                "contiguity",
+                f"Stage {v} needs the result of stage {u}, which comes later (edge {show(edge.source)} -> "
+                f"{show(edge.target)}).",
+            )
+
+
+def _memory(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    for number, (stage, suffix) in enumerate(zip(plan.stages, _suffix_sums(plan), strict=True)):
+        kind = type_of(problem, stage)
+        limit = None if kind is None else kind.memory_bytes
+        if limit is not None:
+            in_flight = -(-suffix // stage.data_parallel)
+            held = held_bytes(ways_of(problem, stage).values(), in_flight)
+            if held > as_written(limit):
+                yield too_many_bytes(f"stage {number}", held, in_flight, limit)

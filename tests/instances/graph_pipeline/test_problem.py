@@ -1,0 +1,162 @@
+"""Graph pipelines at the door: curves, links, files, and one sentence for every fault."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graph_pipeline_samples import chain_plan, chain_problem, operator, random_graph_problem, random_plan
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.files import load, save
+from pipeplan.instances.graph_pipeline.files import graph_pipeline_from_json, graph_pipeline_to_json
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.results import load_plan
+
+MEASURED = TimeCurve((1, 2, 8), (3.0, 4.0, 16.0))
+
+
+@pytest.mark.parametrize(
+    ("q", "seconds"),
+    [(1, 3), (2, 4), (8, 16), (1.5, 3.5), (5, 10), (16, 32), (0.5, 2.5)],
+    ids=["point", "point", "point", "between", "between", "beyond", "before"],
+)
+def test_a_curve_is_exact_at_its_points_and_linear_elsewhere(q: float, seconds: float) -> None:
+    assert MEASURED(q) == pytest.approx(seconds, rel=1e-12)
+
+
+def test_a_curve_is_never_negative() -> None:
+    assert TimeCurve((4, 5), (1, 9))(1) == 0
+
+
+def test_a_single_point_is_continued_in_proportion() -> None:
+    assert TimeCurve((4,), (2.0,))(1) == 0.5
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=2, max_size=6, unique=True).map(sorted), st.data())
+def test_a_curve_lies_between_its_neighbours(samples: list[float], data: st.DataObject) -> None:
+    seconds = data.draw(st.lists(st.floats(0, 100), min_size=len(samples), max_size=len(samples)))
+    curve = TimeCurve(tuple(samples), tuple(seconds))
+    right = data.draw(st.integers(1, len(samples) - 1))
+    q = data.draw(st.floats(samples[right - 1], samples[right]))
+    low, high = sorted(seconds[right - 1 : right + 1])
+    slack = 1e-9 * (1 + high)
+    assert low - slack <= curve(q) <= high + slack
+    assert [curve(point) for point in samples] == seconds
+
+
+def test_which_link_does_not_depend_on_where_stages_are_put() -> None:
+    inside, between = Link(100.0), Link(1.0)
+    problem = chain_problem(8, link=inside, node_link=between, devices_per_node=4)
+    assert problem.boundary_link is between
+    assert problem.replace(devices=4).boundary_link is inside
+    assert [problem.inner_link(d) for d in (2, 4, 5)] == [inside, inside, between]
+    assert chain_problem(8, link=inside).boundary_link is inside
+
+
+def test_a_transfer_takes_latency_and_bytes() -> None:
+    assert Link(50.0, 0.5).seconds(100) == 2.5
+    assert Link().seconds(100) == 0
+
+
+def good(**changes: Any) -> GraphPipelineProblem:
+    fields: dict[str, Any] = {
+        "operators": (operator("a"), operator("b")), "edges": (("a", "b"),), "mini_batch": 8, "devices": 2,
+    }  # fmt: skip
+    return GraphPipelineProblem(**{**fields, **changes})
+
+
+def with_curve(curve: TimeCurve) -> tuple[Operator, ...]:
+    return (Operator("a", curve, MEASURED), operator("b"))
+
+
+FAULTS: list[tuple[str, dict[str, Any]]] = [
+    ("operators", {"operators": ()}),
+    ("operators[1].id", {"operators": (operator("a"), operator("a"))}),
+    ("operators[0].stash_bytes", {"operators": (operator("a", stash_bytes=-1), operator("b"))}),
+    ("operators[0].forward.samples", {"operators": with_curve(TimeCurve((), ()))}),
+    ("operators[0].forward.samples[0]", {"operators": with_curve(TimeCurve((0, 1), (1, 1)))}),
+    ("operators[0].forward.samples[1]", {"operators": with_curve(TimeCurve((1, 1), (1, 1)))}),
+    ("operators[0].forward.seconds", {"operators": with_curve(TimeCurve((1, 2), (1,)))}),
+    ("operators[0].forward.seconds[1]", {"operators": with_curve(TimeCurve((1, 2), (1, math.nan)))}),
+    ("edges[0].target", {"edges": (("a", "c"),)}),
+    ("edges[0]", {"edges": (("a", "a"),)}),
+    ("edges[1]", {"edges": (("a", "b"), ("a", "b"))}),
+    ("edges", {"edges": (("a", "b"), ("b", "a"))}),
+    ("mini_batch", {"mini_batch": 0}),
+    ("mini_batch", {"mini_batch": 8.0}),
+    ("devices", {"devices": 0}),
+    ("memory_bytes", {"memory_bytes": math.inf}),
+    ("link.bandwidth", {"link": Link(0.0)}),
+    ("link.latency_s", {"link": Link(1.0, -1.0)}),
+    ("devices_per_node", {"node_link": Link(1.0)}),
+    ("node_link", {"devices_per_node": 4}),
+    ("weight_copies", {"weight_copies": -1}),
+    ("time_unit", {"time_unit": "a unit with a long name"}),
+]
+
+
+@pytest.mark.parametrize(("field", "changes"), FAULTS, ids=[f"{field} {i}" for i, (field, _) in enumerate(FAULTS)])
+def test_a_fault_is_named(field: str, changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        good(**changes)
+    assert caught.value.field == field
+
+
+def test_the_hash_knows_every_field_but_the_names() -> None:
+    problem = good()
+    assert problem.replace(name="other", time_unit="ms").hash == problem.hash
+    changes: list[dict[str, Any]] = [
+        {"mini_batch": 16}, {"devices": 3}, {"memory_bytes": 5}, {"link": Link(1.0)}, {"weight_copies": 4},
+        {"workspace_bytes": 1}, {"edges": ()}, {"node_link": Link(1.0), "devices_per_node": 1},
+        {"node_link": Link(1.0), "devices_per_node": 2}, {"operators": with_curve(MEASURED)},
+    ]  # fmt: skip
+    hashes = {problem.replace(**change).hash for change in changes}
+    assert len(hashes | {problem.hash}) == len(changes) + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_file_brings_back_the_same_problem_and_plan(seed: int, tmp_path: Path) -> None:
+    problem = random_graph_problem(seed)
+    plan = random_plan(problem, seed)
+    save(problem, tmp_path / "problem.json")
+    save(plan, tmp_path / "plan.json")
+    assert load(tmp_path / "problem.json") == problem
+    assert load_plan(tmp_path / "plan.json", problem) == plan
+
+
+def test_a_short_file_gets_the_defaults() -> None:
+    data = graph_pipeline_to_json(good())
+    for key in ("name", "memory_bytes", "link", "node_link", "devices_per_node", "weight_copies", "workspace_bytes"):
+        del data[key]
+    assert graph_pipeline_from_json(data) == good()
+
+
+def test_the_caller_overrides_the_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "problem.json"
+    save(chain_problem(3, memory_bytes=5), file)
+    assert load(file, devices=2, memory_bytes=math.inf, batch=64) == chain_problem(3, devices=2, mini_batch=64)
+    with pytest.raises(UsageError, match="--bandwidth"):
+        load(file, bandwidth=1e9)
+    with pytest.raises(InputError, match="give a problem of the kind staging"):
+        load(file, kind="staging")
+
+
+def test_a_plan_of_another_kind_is_refused(tmp_path: Path) -> None:
+    save(chain_plan(3), tmp_path / "plan.json")
+    save(chain_problem(3), tmp_path / "problem.json")
+    from pipeplan.instances.catalogue import load_packaged
+
+    with pytest.raises(InputError, match="the kind stage-graph, but the problem is a placement"):
+        load_plan(tmp_path / "plan.json", load_packaged("tiny-chain"))
+
+
+def test_k_may_be_left_out_of_a_plan() -> None:
+    data = chain_plan(2).to_json()
+    del data["stages"][0]["k"]
+    assert StageGraphPlan.from_json(data).stages[0] == GraphStage((0,), 1, 1, 1, 2)

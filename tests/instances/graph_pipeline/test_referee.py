@@ -1,0 +1,318 @@
+"""The referee of stage graphs: costs from the definitions, samples in flight row by row, one rule for each fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from graph_pipeline_samples import chain_plan, chain_problem, operator, random_graph_problem, random_plan, table_row
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from pipeplan.instances.graph_pipeline.referee.costs import in_flight_before, required_in_flight
+from pipeplan.instances.graph_pipeline.referee.evaluate import (
+    STAGE_GRAPH_RULES,
+    NotAStageGraphError,
+    evaluate_stage_graph,
+    verify_stage_graph,
+)
+
+# ---- costs -----------------------------------------------------------------------------------------------
+
+
+def test_a_stage_by_hand() -> None:
+    """Two operators on 2 devices with micro-batches of 4: q = 2, two tensors in, one out to two readers."""
+    curve = TimeCurve((1, 2, 4), (1.0, 1.5, 2.5))
+    problem = GraphPipelineProblem(
+        operators=(
+            operator("a", output_bytes=10),
+            operator("b", output_bytes=20),
+            Operator("c", curve, curve, weight_bytes=100, stash_bytes=6, output_bytes=7),
+            Operator("d", curve, curve, weight_bytes=60, stash_bytes=4, output_bytes=30),
+            operator("e"),
+            operator("f"),
+        ),
+        edges=(("a", "c"), ("b", "c"), ("b", "d"), ("c", "d"), ("d", "e"), ("d", "f")),
+        mini_batch=8,
+        devices=4,
+        link=Link(10.0, 0.5),
+        node_link=Link(5.0, 1.0),
+        devices_per_node=2,
+        weight_copies=3,
+        workspace_bytes=1000,
+    )
+    stages = (
+        GraphStage(("a", "b"), 1, 4, 1, 8),
+        GraphStage(("c", "d"), 2, 4, 1, 8),
+        GraphStage(("e", "f"), 1, 4, 1, 4),
+    )
+    evaluation = evaluate_stage_graph(problem, StageGraphPlan(stages, ((0, 1), (1, 2))))
+    cost = evaluation.stages[1]
+    assert (cost.forward, cost.backward) == (3.0, 3.0)
+    # Each tensor forward and its gradient back: latency 1, bytes * 4 / (2 devices * 5 bytes per second).
+    assert cost.transfers == pytest.approx(2 * (3 * 1 + (10 + 20 + 30) * 4 / 10))
+    # Inside the node: half a second and 2 (d - 1) / d of the weights at 10 bytes per second.
+    assert cost.synchronisation == pytest.approx(0.5 + 160 / 10)
+    assert cost.time_per_sample == pytest.approx((6 + cost.transfers) / 4 + cost.synchronisation / 8)
+    assert cost.memory_bytes == 3 * 160 + 8 * (6 + 4) / 2 + 1000
+    assert evaluation.depth == 3
+    assert evaluation.time_per_sample == max(stage.time_per_sample for stage in evaluation.stages)
+
+
+def test_one_device_synchronises_nothing() -> None:
+    evaluation = evaluate_stage_graph(chain_problem(1, link=Link(1.0, 9.0)), chain_plan(1))
+    assert evaluation.stages[0].synchronisation == evaluation.stages[0].transfers == 0
+    assert evaluation.iteration == 8 * 3
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_a_chain_of_equal_stages(length: int) -> None:
+    evaluation = evaluate_stage_graph(chain_problem(length, 16), chain_plan(length, 2, 16))
+    assert evaluation.time_per_sample == 3
+    assert evaluation.iteration == (8 + length - 1) * 6
+    assert evaluation.depth == length
+    assert [stage.memory_bytes for stage in evaluation.stages] == [8 + 2 * (length - x) for x in range(length)]
+
+
+# ---- depth and samples in flight, as published -------------------------------------------------------------
+
+
+def two_branches() -> GraphPipelineProblem:
+    """Two branches of two operators: as a graph of stages, and as one row of four stages."""
+    return chain_problem(4).replace(edges=((0, 1), (2, 3)))
+
+
+def test_two_branches_are_two_deep_and_hold_two_micro_batches_where_a_row_is_four_deep_and_holds_four() -> None:
+    graph = StageGraphPlan(tuple(GraphStage((i,), 1, 1, 1, 2 - i % 2) for i in range(4)), ((0, 1), (2, 3)))
+    assert verify_stage_graph(two_branches(), graph) == ()
+    assert verify_stage_graph(two_branches(), chain_plan(4)) == ()
+    parallel, row = (evaluate_stage_graph(two_branches(), plan) for plan in (graph, chain_plan(4)))
+    assert (parallel.depth, row.depth) == (2, 4)
+    assert [max(stage.required_in_flight for stage in e.stages) for e in (parallel, row)] == [2, 4]
+    assert (parallel.iteration, row.iteration) == ((8 + 1) * 3, (8 + 3) * 3)
+
+
+@pytest.mark.parametrize(("sizes", "held"), [((1, 2, 4), (10, 8, 4)), ((4, 4, 4), (12, 8, 4))])
+def test_micro_batches_that_grow_along_the_chain_hold_10_samples_and_not_12(
+    sizes: tuple[int, ...], held: tuple[int, ...]
+) -> None:
+    stages = tuple(GraphStage((x,), 1, b, 1, i) for x, (b, i) in enumerate(zip(sizes, held, strict=True)))
+    plan = StageGraphPlan(stages, ((0, 1), (1, 2)))
+    assert required_in_flight(chain_problem(3, 16), plan) == held
+    assert verify_stage_graph(chain_problem(3, 16), plan) == ()
+
+
+ROWS = [
+    # number, (k, b) of the stage, (k, b) of the next, the next holds 100, the stage holds
+    (1, (2, 2), (4, 2), 104), (2, (1, 4), (4, 2), 104), (3, (4, 2), (2, 2), 108), (4, (4, 2), (1, 4), 108),
+    (5, (4, 2), (4, 1), 108), (6, (2, 4), (1, 4), 108), (7, (1, 4), (1, 4), 104), (8, (2, 2), (4, 1), 104),
+    (9, (1, 2), (1, 4), 104), (10, (1, 4), (1, 2), 106),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "stage", "following", "held"), ROWS, ids=[f"row {row[0]}" for row in ROWS])
+def test_the_ten_rows(row: int, stage: tuple[int, int], following: tuple[int, int], held: int) -> None:
+    first, second = (GraphStage((), 1, b, k, 1) for k, b in (stage, following))
+    assert in_flight_before(first, second, 100) == held
+
+
+SHAPES = st.tuples(st.integers(1, 8), st.integers(1, 16))
+
+
+@given(SHAPES, SHAPES, st.integers(1, 500))
+def test_one_formula_says_what_the_ten_rows_say(one: tuple[int, int], other: tuple[int, int], held: int) -> None:
+    first, second = (GraphStage((), 1, b, k, 1) for k, b in (one, other))
+    assert in_flight_before(first, second, held) == table_row(*one, *other, held)
+
+
+def test_samples_in_flight_are_whole_micro_batches_and_at_most_the_mini_batch() -> None:
+    stages = (GraphStage((0,), 1, 4, 1, 12), GraphStage((1,), 1, 2, 1, 4))
+    plan = StageGraphPlan(stages, ((0, 1),))
+    assert required_in_flight(chain_problem(2, 64), plan)[0] == 12  # the table says 10
+    assert required_in_flight(chain_problem(2, 8), plan)[0] == 8
+
+
+def test_the_branch_that_asks_for_more_decides() -> None:
+    problem = chain_problem(4, 32).replace(edges=((0, 1), (1, 2), (0, 3)))
+    stages = [
+        GraphStage((0,), 1, 1, 1, 3),
+        *(GraphStage((i,), 1, 1, 1, 3 - i) for i in (1, 2)),
+        GraphStage((3,), 1, 4, 1, 4),
+    ]
+    plan = StageGraphPlan(tuple(stages), ((0, 1), (1, 2), (0, 3)))
+    assert required_in_flight(problem, plan) == (8, 2, 1, 4)
+
+
+# ---- rules -----------------------------------------------------------------------------------------------
+
+
+def rules(problem: GraphPipelineProblem, plan: StageGraphPlan) -> set[str]:
+    return {violation.rule for violation in verify_stage_graph(problem, plan)}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_plans_are_valid_until_their_memory_is_taken_away(seed: int) -> None:
+    problem = random_graph_problem(seed)
+    plan = random_plan(problem, seed)
+    assert verify_stage_graph(problem, plan) == ()
+    evaluation = evaluate_stage_graph(problem, plan)
+    enough = problem.replace(memory_bytes=evaluation.peak_memory_bytes)
+    assert verify_stage_graph(enough, plan) == ()
+    if evaluation.peak_memory_bytes:
+        assert rules(problem.replace(memory_bytes=0.999 * evaluation.peak_memory_bytes), plan) == {"memory"}
+
+
+def changed(plan: StageGraphPlan, number: int, **changes: object) -> StageGraphPlan:
+    stages = list(plan.stages)
+    stages[number] = replace(stages[number], **changes)  # type: ignore[arg-type]
+    return StageGraphPlan(tuple(stages), plan.edges)
+
+
+def without_edge(plan: StageGraphPlan) -> StageGraphPlan:
+    return StageGraphPlan(plan.stages, plan.edges[1:])
+
+
+def with_edge(plan: StageGraphPlan, *edge: int) -> StageGraphPlan:
+    return StageGraphPlan(plan.stages, (*plan.edges, (edge[0], edge[1])))
+
+
+MUTATIONS: dict[str, tuple[set[str], str, Callable[[StageGraphPlan], StageGraphPlan]]] = {
+    "unknown operator": ({"assignment"}, "unknown operator 9", lambda p: changed(p, 0, nodes=(0, 9))),
+    "repeated operator": ({"assignment"}, "Operator 1 is listed 2 times", lambda p: changed(p, 1, nodes=(1, 1))),
+    "missing operator": ({"assignment"}, "Operator 2 is in no stage", lambda p: changed(p, 2, nodes=())),
+    "no devices": ({"shape", "devices"}, "Stage 0 has devices 0", lambda p: changed(p, 0, devices=0)),
+    "no samples": ({"shape"}, "Stage 0 has micro-batch 0", lambda p: changed(p, 0, micro_batch=0)),
+    "no k": ({"shape"}, "Stage 1 has k 0", lambda p: changed(p, 1, k=0)),
+    "nothing in flight": ({"shape"}, "in-flight samples 0", lambda p: changed(p, 1, in_flight=0)),
+    "missing edge": ({"edges"}, "edge 0 -> 1 is missing: operator 1 reads 0", without_edge),
+    "edge to nowhere": ({"edges"}, "names a stage that is not there", lambda p: with_edge(p, 0, 9)),
+    "edge to itself": ({"edges"}, "from stage 1 to itself", lambda p: with_edge(p, 1, 1)),
+    "edge twice": ({"edges"}, "listed 2 times", lambda p: with_edge(p, 0, 1)),
+    "circle": ({"acyclic", "in-flight"}, "circle 0 -> 1 -> 2 -> 0", lambda p: with_edge(p, 2, 0)),
+    "an idle device": ({"devices"}, "3 devices, not exactly the 4", lambda p: changed(p, 1, devices=1)),
+    "a device too many": ({"devices"}, "5 devices", lambda p: changed(p, 0, devices=2)),
+    "uneven mini-batch": ({"micro-batch"}, "6 samples, does not divide the mini-batch of 16",
+                          lambda p: changed(p, 1, micro_batch=6)),
+    "uneven split": ({"micro-batch"}, "1 samples evenly over 2", lambda p: changed(p, 1, micro_batch=1, in_flight=4)),
+    "too few in flight": ({"in-flight"}, "2 fewer than the 6", lambda p: changed(p, 0, in_flight=4)),
+    "half a micro-batch": ({"in-flight"}, "whole micro-batches of 2", lambda p: changed(p, 0, in_flight=7)),
+    "more than there is": ({"in-flight", "memory"}, "at most the mini-batch of 16",
+                           lambda p: changed(p, 0, in_flight=18)),
+    "too much in flight": ({"memory"}, "holds 18 bytes with 10 samples", lambda p: changed(p, 0, in_flight=10)),
+}  # fmt: skip
+
+
+def good() -> tuple[GraphPipelineProblem, StageGraphPlan]:
+    """A chain of three with two devices in the middle and memory for exactly its plan."""
+    problem = chain_problem(3, 16, devices=4, memory_bytes=16.0)
+    stages = (GraphStage((0,), 1, 2, 1, 6), GraphStage((1,), 2, 2, 1, 4), GraphStage((2,), 1, 2, 1, 2))
+    return problem, StageGraphPlan(stages, ((0, 1), (1, 2)))
+
+
+def test_the_plan_that_is_spoilt_below_is_good() -> None:
+    assert verify_stage_graph(*good()) == ()
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_spoilt_plan_breaks_its_rule_and_says_so(name: str) -> None:
+    broken, words, spoil = MUTATIONS[name]
+    problem, plan = good()
+    found = verify_stage_graph(problem, spoil(plan))
+    assert {violation.rule for violation in found} == broken <= set(STAGE_GRAPH_RULES)
+    assert any(words in violation.message for violation in found)
+
+
+def test_a_stage_that_a_path_leaves_and_comes_back_to_is_not_convex() -> None:
+    problem = chain_problem(3, 16, devices=2)
+    plan = StageGraphPlan((GraphStage((0, 2), 1, 1, 1, 2), GraphStage((1,), 1, 1, 1, 1)), ((0, 1), (1, 0)))
+    found = {violation.rule: violation.message for violation in verify_stage_graph(problem, plan)}
+    assert {"convexity", "acyclic"} <= set(found)
+    assert "leaves stage 0 from operator 0 to 1 and comes back to 2" in found["convexity"]
+
+
+def test_convex_stages_may_still_form_a_circle() -> None:
+    """a -> b and c -> d with the stages {a, d} and {b, c}: no path comes back, yet each stage waits for the other."""
+    problem = chain_problem(4, 16, devices=2).replace(edges=((0, 1), (2, 3)))
+    plan = StageGraphPlan((GraphStage((0, 3), 1, 1, 1, 2), GraphStage((1, 2), 1, 1, 1, 2)), ((0, 1), (1, 0)))
+    assert "acyclic" in rules(problem, plan)
+    assert "convexity" not in rules(problem, plan)
+
+
+def test_an_edge_that_no_operator_forces_is_allowed_and_orders_the_stages() -> None:
+    plan = StageGraphPlan(tuple(GraphStage((i,), 1, 1, 1, 4 - i) for i in range(4)), tuple(pairwise(range(4))))
+    assert verify_stage_graph(two_branches(), plan) == ()
+    assert evaluate_stage_graph(two_branches(), plan).depth == 4
+
+
+def test_what_nobody_can_simulate_is_refused_in_words() -> None:
+    problem = chain_problem(2, 8_000_000)
+    plan = chain_plan(2, 1, 8_000_000)
+    assert rules(problem, plan) == {"micro-batch"}
+    assert evaluate_stage_graph(problem, plan).iteration is None
+    assert "32000000 passes" in verify_stage_graph(problem, plan)[0].message
+
+
+@pytest.mark.parametrize("name", ["missing operator", "no k", "unknown operator"])
+def test_what_is_no_assignment_has_no_cost(name: str) -> None:
+    problem, plan = good()
+    with pytest.raises(NotAStageGraphError):
+        evaluate_stage_graph(problem, MUTATIONS[name][2](plan))
+
+
+def test_what_cannot_be_run_has_no_iteration() -> None:
+    problem, plan = good()
+    evaluation = evaluate_stage_graph(problem, changed(plan, 1, micro_batch=6))
+    assert evaluation.iteration is None
+    with pytest.raises(NotAStageGraphError, match="cannot be run"):
+        evaluation.objective("iteration")
+    assert evaluation.objective("time-per-sample") == evaluation.time_per_sample
+
+
+# ---- properties ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_iteration_takes_at_least_what_the_busiest_stage_computes(seed: int) -> None:
+    problem = random_graph_problem(seed)
+    plan = random_plan(problem, seed)
+    evaluation = evaluate_stage_graph(problem, plan)
+    assert evaluation.iteration is not None
+    for stage, cost in zip(plan.stages, evaluation.stages, strict=True):
+        work = (cost.forward + cost.backward) / stage.micro_batch * problem.mini_batch + cost.synchronisation
+        assert evaluation.iteration >= work * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_device_and_one_stage_take_the_sum_of_all_operators(seed: int) -> None:
+    problem = random_graph_problem(seed).replace(devices=1)
+    nodes = tuple(entry.id for entry in problem.operators)
+    evaluation = evaluate_stage_graph(problem, StageGraphPlan((GraphStage(nodes, 1, 4, 1, 4),), ()))
+    work = math.fsum(entry.forward(4) + entry.backward(4) for entry in problem.operators)
+    assert evaluation.time_per_sample == pytest.approx(work / 4)
+    assert evaluation.iteration == pytest.approx(work * problem.mini_batch / 4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_names_of_stages_do_not_matter(seed: int) -> None:
+    """The same plan with its stages listed backwards."""
+    problem = random_graph_problem(seed)
+    plan = random_plan(problem, seed)
+    last = len(plan.stages) - 1
+    mirrored = StageGraphPlan(plan.stages[::-1], tuple((last - x, last - y) for x, y in plan.edges))
+    one, other = evaluate_stage_graph(problem, plan), evaluate_stage_graph(problem, mirrored)
+    assert one.stages == other.stages[::-1]
+    assert (one.iteration, one.depth, one.time_per_sample) == (other.iteration, other.depth, other.time_per_sample)
+
+
+def test_the_published_rule_for_samples_in_flight_does_not_always_suffice() -> None:
+    """Groups of 3 x 3 samples before groups of 4 x 2: 15 and 8 samples obey the table, yet the schedule locks."""
+    problem = chain_problem(2, 24)
+    plan = StageGraphPlan((GraphStage((0,), 1, 3, 3, 15), GraphStage((1,), 1, 2, 4, 8)), ((0, 1),))
+    assert required_in_flight(problem, plan) == (15, 8)
+    assert rules(problem, plan) == {"deadlock"}
+    assert verify_stage_graph(problem, changed(plan, 0, in_flight=18)) == ()

@@ -1,0 +1,225 @@
+"""Single-stream latency of a split, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError
+from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.verify import verify
+
+WORK = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 16, "f": 32, "g": 64}
+
+
+def graph(edges: str, lonely: str = "") -> PlacementProblem:
+    """Letters take their `WORK` on an accelerator, ten times as long on a CPU; every transfer takes 100."""
+    senders = {edge[0] for edge in edges.split()}
+    letters = sorted(set(edges + lonely) - {" "})
+    nodes = tuple(Node(x, WORK[x], 10 * WORK[x], transfer_time=100 if x in senders else 0) for x in letters)
+    return PlacementProblem(nodes, tuple((u, v) for u, v in edges.split()), accelerators=3, cpus=2)
+
+
+def split(*devices: str) -> PlacementPlan:
+    """split("ab", "c|d", "!e"): a word is a device, | parts its pieces, ! marks a CPU."""
+    return PlacementPlan(
+        tuple(
+            Device(
+                "ABCDE"[d],
+                "cpu" if "!" in word else "accelerator",
+                tuple(word.replace("|", "").strip("!")),
+                tuple(tuple(piece) for piece in word.split("|")) if "|" in word else None,
+            )
+            for d, word in enumerate(devices)
+        )
+    )
+
+
+def latency(edges: str, *devices: str, lonely: str = "") -> float | None:
+    return evaluate_latency(graph(edges, lonely), split(*devices)).latency
+
+
+def timetable(edges: str, *devices: str) -> list[tuple[str, str, float, float]]:
+    found = evaluate_latency(graph(edges), split(*devices))
+    return [(piece.device, "".join(map(str, piece.nodes)), piece.start, piece.finish) for piece in found.pieces]
+
+
+# ---- CPUs ------------------------------------------------------------------------------------------------
+
+
+def test_on_cpus_independent_nodes_run_in_parallel_and_pay_no_transfers() -> None:
+    """The longest path: a -> c -> d."""
+    assert latency("ab ac cd bd", "!abcd") == 10 + 40 + 80
+
+
+def test_all_cpus_are_one_pool() -> None:
+    assert latency("ab ac cd bd", "!ad", "!bc") == latency("ab ac cd bd", "!abcd")
+    assert latency("", "!abcde", lonely="abcde") == 160
+
+
+# ---- accelerators ----------------------------------------------------------------------------------------
+
+
+def test_one_accelerator_works_through_everything() -> None:
+    assert latency("ab ac cd bd", "abcd") == 15
+
+
+def test_results_appear_when_the_whole_piece_has_finished() -> None:
+    """The CPU node c reads a, but waits for b as well, which runs in the same piece."""
+    found = evaluate_latency(graph("ac", lonely="b"), split("ab", "!c"))
+    assert found.finish == {"a": 1 + 2 + 100, "b": 103, "c": 103 + 40}
+    assert found.latency == 143
+
+
+def test_transfers_extend_a_piece_on_both_sides() -> None:
+    """a -> b -> c, the middle on B: in 100, work 2, out 100; every tensor once for its writer, once for its reader."""
+    assert timetable("ab bc", "a", "b", "c") == [
+        ("A", "a", 0, 101),
+        ("B", "b", 101, 101 + 202),
+        ("C", "c", 303, 303 + 104),
+    ]
+
+
+def test_a_tensor_is_read_once_by_a_piece_and_written_once() -> None:
+    assert timetable("ab ac", "a", "bc") == [("A", "a", 0, 101), ("B", "bc", 101, 207)]
+
+
+def test_a_piece_waits_for_all_that_its_nodes_read() -> None:
+    """c alone could start at once, but d, in the same piece, reads b."""
+    found = evaluate_latency(graph("bd", lonely="ac"), split("b", "!a", "cd"))
+    assert [(piece.start, piece.finish) for piece in found.pieces] == [(0, 102), (102, 102 + 112)]
+
+
+# ---- pieces ----------------------------------------------------------------------------------------------
+
+
+def test_given_pieces_run_in_their_order_without_overlap() -> None:
+    """Nothing but the order keeps b from starting at once."""
+    found = evaluate_latency(graph("", lonely="ab"), split("b|a"))
+    assert [(piece.nodes, piece.start, piece.finish) for piece in found.pieces] == [(("b",), 0, 2), (("a",), 2, 3)]
+
+
+def test_pieces_of_one_accelerator_exchange_data_through_host_memory() -> None:
+    """As in the published program every piece is charged like a device of its own."""
+    assert timetable("ab", "a|b") == [("A", "a", 0, 101), ("A", "b", 101, 203)]
+    assert latency("ab", "ab") == 3
+
+
+def test_an_accelerator_without_pieces_gets_one_where_one_will_do() -> None:
+    assert timetable("ab bc", "ab", "c") == [("A", "ab", 0, 103), ("B", "c", 103, 207)]
+
+
+def test_a_way_that_comes_back_begins_a_new_piece() -> None:
+    """a -> b -> c with b elsewhere: A runs a, then c; the unrelated d joins the first piece."""
+    found = evaluate_latency(graph("ab bc", lonely="d"), split("acd", "b"))
+    assert [piece.nodes for piece in found.pieces] == [("a", "d"), ("c",), ("b",)]
+    assert found.latency == (1 + 8 + 100) + (100 + 2 + 100) + (100 + 4)
+
+
+def test_a_way_over_a_cpu_comes_back_too() -> None:
+    assert timetable("ab bc", "ac", "!b") == [("A", "a", 0, 101), ("A", "c", 121, 225)]
+
+
+def test_pieces_that_would_wait_in_a_circle_are_divided() -> None:
+    """a -> b and c -> d with {a, d} and {b, c}: a and c run first, then b and d."""
+    assert timetable("ab cd", "ad", "bc") == [
+        ("A", "a", 0, 101),
+        ("A", "d", 104, 212),
+        ("B", "c", 0, 104),
+        ("B", "b", 104, 206),
+    ]
+
+
+def chosen(edges: str, *devices: str, lonely: str = "") -> list[str]:
+    found = evaluate_latency(graph(edges, lonely), split(*devices))
+    return [piece.device + ":" + "".join(map(str, piece.nodes)) for piece in found.pieces]
+
+
+def test_a_node_beside_a_returning_way_stays_in_one_piece_with_it() -> None:
+    """A must come back for c; B need not, so e runs together with b."""
+    assert chosen("ab bc", "ac", "be", lonely="e") == ["A:a", "A:c", "B:be"]
+
+
+def test_only_what_waits_in_a_circle_is_divided() -> None:
+    """e and f stand behind the circle of A and B at different depths, or before it: C runs them as a whole."""
+    circle = ["A:a", "A:d", "B:c", "B:b"]
+    assert chosen("ab cd de af", "ad", "bc", "ef") == [*circle, "C:ef"]
+    assert chosen("ab cd ea fd", "ad", "bc", "ef") == [*circle, "C:ef"]
+
+
+def test_a_circle_is_divided_only_where_a_tensor_leaves_an_accelerator() -> None:
+    """a and e stay together, as do b and f, which come behind one departure, with or without a CPU on the way."""
+    assert chosen("ae eb cd", "aed", "bc") == ["A:ae", "A:d", "B:c", "B:b"]
+    assert chosen("ag gb af cd", "ad", "bcf", "!g") == ["A:a", "A:d", "B:c", "B:bf"]
+
+
+def test_a_divided_circle_keeps_its_place_among_the_pieces_of_its_device() -> None:
+    """A runs e first, whose result comes back over a CPU to a and d, and these are in the circle with B."""
+    assert chosen("eg ga gd ab cd", "ead", "bc", "!g") == ["A:e", "A:a", "A:d", "B:c", "B:b"]
+
+
+def test_devices_with_and_without_given_pieces_go_together() -> None:
+    """B's pieces are given, so A, which has none, must come back for c."""
+    found = evaluate_latency(graph("ab bc", lonely="d"), split("ac", "d|b"))
+    assert [(piece.device, piece.nodes) for piece in found.pieces] == [
+        ("A", ("a",)),
+        ("A", ("c",)),
+        ("B", ("d",)),
+        ("B", ("b",)),
+    ]
+
+
+def test_a_given_piece_ties_unrelated_nodes_together() -> None:
+    """B runs b and c as a whole: d, behind c, waits for a as well, so A must begin a second piece."""
+    found = evaluate_latency(graph("ab cd"), split("ad", "bc|"))
+    assert [piece.nodes for piece in found.pieces] == [("a",), ("d",), ("b", "c")]
+
+
+# ---- what has no latency ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("devices", "reason"),
+    [
+        (
+            ("|ad", "bc|"),
+            "The subgraphs wait for each other in a circle: subgraphs[1] of 'A' (with node 'a') waits for "
+            "subgraphs[0] of 'B' (with node 'b') waits for subgraphs[1] of 'A' (with node 'a').",
+        ),
+        (
+            ("d|a", "b|c"),
+            "The subgraphs wait for each other in a circle: subgraphs[1] of 'A' (with node 'a') waits for "
+            "subgraphs[0] of 'A' (with node 'd') waits for subgraphs[1] of 'B' (with node 'c') waits for "
+            "subgraphs[0] of 'B' (with node 'b') waits for subgraphs[1] of 'A' (with node 'a').",
+        ),
+    ],
+)
+def test_given_pieces_that_block_each_other_have_no_latency(devices: tuple[str, ...], reason: str) -> None:
+    problem, plan = graph("ab cd"), split(*devices)
+    found = evaluate_latency(problem, plan)
+    assert (found.latency, found.finish, found.pieces, found.reason) == (None, {}, (), reason)
+    assert [violation.rule for violation in verify(problem, plan)] == ["subgraphs"]
+
+
+def test_pieces_that_are_no_partition_have_no_latency() -> None:
+    plan = PlacementPlan((Device("A", "accelerator", ("a", "b"), (("a",),)),))
+    found = evaluate_latency(graph("ab"), plan)
+    assert (found.latency, found.reason) == (None, "Node 'b' of device 'A' is in none of its 1 subgraphs.")
+
+
+def test_a_plan_that_is_no_assignment_is_refused() -> None:
+    with pytest.raises(NotAnAssignmentError, match="'b' is on no device"):
+        evaluate_latency(graph("ab"), split("a"))
+
+
+def test_a_latency_evaluation_can_be_written_as_json() -> None:
+    data = json.loads(json.dumps(evaluate_latency(graph("ab"), split("a", "!b")).to_json()))
+    assert data == {
+        "latency": 121,
+        "finish": [{"node": "a", "time": 101}, {"node": "b", "time": 121}],
+        "pieces": [{"device": "A", "nodes": ["a"], "start": 0, "finish": 101}],
+        "reason": None,
+    }

@@ -1,0 +1,159 @@
+"""PipeDream profiles: parsing, and the lowering that the published layer graphs agree with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from malformed import PROFILE
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.files import load
+from pipeplan.instances.placement.pipedream import ProfileCluster, lower_profile, parse_profile, read_pipedream
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.published import read_published
+
+CLUSTER = ProfileCluster(accelerators=2, memory_bytes=None, bandwidth=1000.0, cpus=1, cpu_slowdown=10.0)
+
+PUBLISHED_CLUSTER: dict[str, Any] = {
+    "devices": 6,
+    "cpus": 1,
+    "memory_bytes": 17185374208.0,
+    "bandwidth": 1000.0 * 2**31,
+    "cpu_slowdown": 10.0,
+}
+"""What turns PipeDream's profiles into the layer graphs that Tarnawski et al. published."""
+
+
+@pytest.fixture
+def profile_file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.graph.txt"
+    path.write_text(PROFILE)
+    return path
+
+
+def nodes_of(problem: PlacementProblem) -> dict[Any, Node]:
+    return {node.id: node for node in problem.nodes}
+
+
+def test_inference_has_the_forward_nodes_only(profile_file: Path) -> None:
+    problem = read_pipedream(profile_file, CLUSTER, training=False)
+    assert (problem.name, problem.time_unit, problem.has_backward) == ("small", "ms", False)
+    assert problem.edges == (("n1", "n2"), ("n2", "n3"))
+    node = nodes_of(problem)["n2"]
+    # 8 bytes of activations at 1000 bytes/s take 8 ms; 16 bytes of parameters stay in memory with them.
+    assert node == Node("n2", 1.0, 10.0, size_bytes=24.0, transfer_time=8.0, name="Linear(2, 2)")
+
+
+def test_training_adds_a_backward_node_of_the_same_colour(profile_file: Path) -> None:
+    problem = read_pipedream(profile_file, CLUSTER)
+    nodes = nodes_of(problem)
+    assert problem.edges[2:] == (("n1/backward", "n2/backward"), ("n2/backward", "n3/backward"))
+    assert nodes["n2"].color == nodes["n2/backward"].color == "n2"
+    assert nodes["n2/backward"] == Node(
+        "n2/backward", 2.0, 20.0, size_bytes=24.0, transfer_time=8.0, backward=True, color="n2", name="Linear(2, 2)"
+    )
+
+
+def test_several_outputs_are_summed_and_unread_ones_not_transferred(profile_file: Path) -> None:
+    node = nodes_of(read_pipedream(profile_file, CLUSTER))["n3"]
+    assert node.size_bytes == 8.0 + 4.0 + 16.0
+    assert node.transfer_time == 0.0
+
+
+def test_a_stage_of_somebody_s_plan_is_ignored() -> None:
+    with_stages = PROFILE.replace("parameter_size=16.0", "parameter_size=16.0 -- stage_id=3")
+    assert parse_profile(with_stages) == parse_profile(PROFILE)
+
+
+def test_a_description_may_hold_dashes_and_edges_may_come_first() -> None:
+    lines = PROFILE.replace("Linear(2, 2)", "a -- b").splitlines()
+    assert parse_profile("\n".join(lines[3:] + lines[:3])).nodes[1].description == "a -- b"
+
+
+def test_memory_errors_name_the_line_of_the_layer() -> None:
+    cluster = ProfileCluster(accelerators=1, memory_bytes=30.0, bandwidth=1.0)
+    with pytest.raises(InputError) as caught:
+        lower_profile(parse_profile(PROFILE), cluster, training=True)
+    assert caught.value.field == "line 2, color"
+
+
+# ---- nothing about the cluster is guessed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["devices", "memory_bytes", "bandwidth"])
+def test_a_missing_option_is_named(profile_file: Path, missing: str) -> None:
+    given = {"devices": 2, "memory_bytes": 1e9, "bandwidth": 1e9}
+    option = "--memory" if missing == "memory_bytes" else f"--{missing}"
+    with pytest.raises(InputError, match=f"small.graph.txt: cluster is missing: .*; give {option}\\.$"):
+        load(profile_file, **{**given, missing: None})
+
+
+def test_all_missing_options_are_named_at_once(profile_file: Path) -> None:
+    with pytest.raises(InputError, match="give --devices and --memory and --bandwidth"):
+        load(profile_file)
+
+
+def test_infinite_memory_means_no_limit(profile_file: Path) -> None:
+    assert load(profile_file, devices=1, memory_bytes=float("inf"), bandwidth=1.0).memory_bytes is None
+
+
+def test_cpus_need_a_slowdown(profile_file: Path) -> None:
+    with pytest.raises(InputError, match=r"cpu_slowdown is missing although there are CPUs.*; give --cpu-slowdown"):
+        load(profile_file, devices=1, cpus=1, memory_bytes=1e9, bandwidth=1.0)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("bandwidth", 0, "bandwidth is 0; give bytes per second"),
+        ("bandwidth", float("nan"), "bandwidth is NaN"),
+        ("bandwidth", -1.0, "bandwidth is negative"),
+        ("cpu_slowdown", 0.0, "cpu_slowdown is 0; give a factor"),
+        ("devices", 1.5, "--devices is 1.5, not a whole number"),
+        ("cpus", -1, "--cpus is negative"),
+        ("memory_bytes", -1.0, "--memory is negative"),
+    ],
+)
+def test_senseless_options_are_refused(profile_file: Path, option: str, value: float, sentence: str) -> None:
+    options: dict[str, Any] = {"devices": 1, "memory_bytes": 1e9, "bandwidth": 1.0, "cpu_slowdown": 1.0, option: value}
+    with pytest.raises(InputError, match=sentence):
+        load(profile_file, **options)
+
+
+# ---- the published profiles ----------------------------------------------------------------------------
+
+
+@pytest.mark.workloads
+@pytest.mark.parametrize("training", [True, False])
+def test_every_published_profile_is_read(workloads: Path, training: bool) -> None:
+    files = sorted((workloads / "pipedream").glob("*.graph.txt"))
+    assert len(files) >= 3
+    for path in files:
+        lines = path.read_text().splitlines()
+        edges = sum(line.startswith("\t") for line in lines)
+        problem = load(path, **PUBLISHED_CLUSTER, training=training)
+        factor = 2 if training else 1
+        assert (len(problem.nodes), len(problem.edges)) == (factor * (len(lines) - edges), factor * edges)
+        assert problem.has_backward == training
+
+
+@pytest.mark.workloads
+def test_the_lowering_gives_the_published_layer_graph(workloads: Path) -> None:
+    published = read_published(workloads / "tarnawski" / "throughput" / "layer" / "resnet50_inference.json")
+    ours = load(workloads / "pipedream" / "resnet50.graph.txt", **PUBLISHED_CLUSTER, training=False)
+    assert ours.edges == tuple((f"node{u}", f"node{v}") for u, v in published.edges)
+    assert (ours.accelerators, ours.cpus, ours.memory_bytes) == (6, 1, published.memory_bytes)
+    for mine, theirs in zip(ours.nodes, published.nodes, strict=True):
+        assert mine.id == f"node{theirs.id}"
+        assert (mine.accelerator_time, mine.size_bytes) == (theirs.accelerator_time, theirs.size_bytes)
+        assert mine.cpu_time == pytest.approx(theirs.cpu_time, rel=1e-12)
+        assert mine.transfer_time == pytest.approx(theirs.transfer_time, rel=1e-12)
+
+
+def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph.txt"
+    path.write_text(PROFILE + "\n\n\tn9 -- n1\n")
+    with pytest.raises(InputError, match=r"a\.graph\.txt: line 8 names the unknown node 'n9'"):
+        read_pipedream(path, CLUSTER)

@@ -1,0 +1,49 @@
+"""Plans hold decisions: written, read back, and made from an assignment."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from malformed import OWN, PLAN
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+
+
+def test_a_round_trip_keeps_everything() -> None:
+    plan = PlacementPlan(
+        (
+            Device("acc0", "accelerator", (1, "1"), subgraphs=((1,), ("1",))),
+            Device("cpu0", "cpu", ()),
+        )
+    )
+    assert PlacementPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_subgraphs_are_written_only_where_they_are_decided() -> None:
+    entries = PlacementPlan.from_json(PLAN).to_json()["devices"]
+    assert [sorted(entry) for entry in entries] == [["name", "nodes", "type"], ["name", "nodes", "subgraphs", "type"]]
+
+
+def test_an_assignment_becomes_devices_in_order() -> None:
+    problem = placement_from_json({**OWN, "cpus": 1})
+    plan = PlacementPlan.from_assignment(problem, {"a": 2, "c": 1, "b": 1})
+    assert plan.devices == (
+        Device("acc0", "accelerator", ()),
+        Device("acc1", "accelerator", ("b", "c")),
+        Device("cpu0", "cpu", ("a",)),
+    )
+
+
+def test_merits_are_not_checked() -> None:
+    devices = [{"name": "x", "type": "cpu", "nodes": ["nobody", "nobody"]}]
+    assert PlacementPlan.from_json({"kind": "placement", "devices": devices}).devices[0].nodes == ("nobody", "nobody")
+
+
+def test_the_place_in_the_file_is_the_caller_s() -> None:
+    for where, field in (("plan", "plan.devices"), ("", "devices"), ("a.b", "a.b.devices")):
+        with pytest.raises(InputError) as caught:
+            PlacementPlan.from_json({"kind": "placement"}, where=where)
+        assert caught.value.field == field

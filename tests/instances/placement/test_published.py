@@ -1,0 +1,138 @@
+"""The published JSON: every published file is read, and written back without loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from malformed import EXPERT, PUBLISHED
+from random_problems import placement_problems
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.json_file import write_json
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.placement.published import (
+    placement_from_published,
+    placement_to_published,
+    read_expert_plan,
+    read_published,
+)
+
+
+def test_the_file_s_names_become_ours() -> None:
+    data = {
+        "maxSizePerFPGA": 100.0,
+        "maxFPGAs": 3,
+        "maxCPUs": 1,
+        "nodes": [
+            {
+                "id": 7,
+                "supportedOnFpga": 0,
+                "cpuLatency": 10.0,
+                "fpgaLatency": 1.0,
+                "isBackwardNode": True,
+                "colorClass": 5,
+                "size": 8.0,
+                "name": "conv",
+                "layerId": "decoration",
+            },
+            {"id": 8, "supportedOnFpga": True, "cpuLatency": 1, "fpgaLatency": 0, "isBackwardNode": 1},
+        ],
+        "edges": [{"sourceId": 7, "destId": 8, "cost": 0.5, "size": 3}],
+    }
+    problem = placement_from_published(data, name="example")
+    first, second = problem.nodes
+    assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (3, 1, 100.0)
+    assert (problem.name, problem.time_unit) == ("example", None)
+    assert (first.accelerator_time, first.cpu_time, first.size_bytes, first.transfer_time) == (1.0, 10.0, 8.0, 0.5)
+    assert (first.supported, first.backward, first.color, first.name) == (False, True, 5, "conv")
+    assert (second.size_bytes, second.transfer_time, second.color, second.name) == (0.0, 0.0, None, None)
+    assert problem.edges == ((7, 8),)
+
+
+@given(placement_problems())
+def test_a_round_trip_keeps_everything(problem: PlacementProblem) -> None:
+    again = placement_from_published(json.loads(json.dumps(placement_to_published(problem))))
+    assert again == problem
+    assert again.hash == problem.hash
+
+
+def test_different_costs_name_both_edges() -> None:
+    data = json.loads(json.dumps(PUBLISHED))
+    data["edges"][1]["cost"] = 0.75
+    with pytest.raises(InputError) as caught:
+        placement_from_published(data)
+    assert "edges[1].cost is 0.75 on 1 -> 3 but 0.5 in edges[0] on 1 -> 2" in str(caught.value)
+
+
+def published_files(workloads: Path) -> list[Path]:
+    return [path for path in sorted((workloads / "tarnawski").rglob("*.json")) if path.parent.name != "experts"]
+
+
+@pytest.mark.workloads
+def test_every_published_file_survives_a_round_trip(workloads: Path, tmp_path: Path) -> None:
+    files = published_files(workloads)
+    assert len(files) >= 12
+    for path in files:
+        problem = read_published(path)
+        written = tmp_path / path.name
+        write_json(written, placement_to_published(problem))
+        assert read_published(written) == problem, path
+
+
+@pytest.mark.workloads
+def test_published_numbers_are_taken_as_they_stand(workloads: Path) -> None:
+    for path in published_files(workloads):
+        raw: dict[str, Any] = json.loads(path.read_text())
+        problem = read_published(path)
+        assert problem.name == path.stem
+        assert [(n.id, n.accelerator_time, n.cpu_time) for n in problem.nodes] == [
+            (n["id"], n["fpgaLatency"], n["cpuLatency"]) for n in raw["nodes"]
+        ]
+        costs = {node.id: node.transfer_time for node in problem.nodes}
+        assert [(u, v, costs[u]) for u, v in problem.edges] == [
+            (e["sourceId"], e["destId"], e["cost"]) for e in raw["edges"]
+        ]
+        assert problem.has_backward == ("training" in path.stem)
+
+
+# ---- expert splits -------------------------------------------------------------------------------------
+
+
+def test_an_expert_split_becomes_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / "expert.json"
+    path.write_text(json.dumps({**EXPERT, "maxLoad": -1}))
+    plan = read_expert_plan(path, placement_from_published(PUBLISHED))
+    assert [(d.name, d.type, d.nodes) for d in plan.devices] == [
+        ("acc0", "accelerator", (1, 2)),
+        ("acc1", "accelerator", (3, 4)),
+        ("cpu0", "cpu", ()),
+    ]
+
+
+def test_an_expert_split_of_another_problem_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "expert.json"
+    path.write_text(json.dumps({"fpgas": [{"nodes": [1, 77]}], "cpus": []}))
+    with pytest.raises(InputError, match=r"expert.json: fpgas\[0\].nodes\[1\] names the unknown node 77; give a split"):
+        read_expert_plan(path, placement_from_published(PUBLISHED))
+    assert read_expert_plan(path).devices[0].nodes == (1, 77)
+
+
+@pytest.mark.workloads
+def test_published_expert_splits_place_every_node_once(workloads: Path) -> None:
+    for path in sorted((workloads / "tarnawski" / "experts").glob("*.json")):
+        name = path.name.replace("_expert", "")
+        problem = read_published(workloads / "tarnawski" / "throughput" / "layer" / name)
+        plan = read_expert_plan(path, problem)
+        placed = [node for device in plan.devices for node in device.nodes]
+        assert sorted(placed, key=str) == sorted((node.id for node in problem.nodes), key=str)
+
+
+def test_errors_name_the_file_and_its_own_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({**PUBLISHED, "maxFPGAs": 0}))
+    with pytest.raises(InputError, match=r"a\.json: maxFPGAs is 0 and there is no CPU"):
+        read_published(path)

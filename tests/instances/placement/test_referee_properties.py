@@ -1,0 +1,365 @@
+"""The referee against the definitions, on random problems, plans and mutations of both."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import asdict, replace
+
+import placement_definitions as definitions
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import (
+    Case,
+    added,
+    cases,
+    mutated_plans,
+    mutated_problems,
+    rough,
+    small_problems,
+    unlimited_cases,
+    valid_cases,
+    with_device,
+    with_node,
+    without,
+)
+
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import NodeId, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
+from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.instances.placement.referee.stages import is_contiguous_set, stage_order
+from pipeplan.instances.placement.referee.verify import CONTIGUITIES, RULES, verify
+
+thorough = settings(max_examples=150, deadline=None)
+
+
+def rules(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> set[str]:
+    return {violation.rule for violation in verify(problem, plan, contiguity)}
+
+
+# ---- the verdict equals the definition -------------------------------------------------------------------
+
+
+@given(st.data(), cases(), st.sampled_from(CONTIGUITIES))
+@thorough
+def test_verdicts_on_mutated_plans(data: st.DataObject, case: Case, contiguity: str) -> None:
+    plan = data.draw(mutated_plans(case))
+    assert rules(case.problem, plan, contiguity) == definitions.broken_rules(case.problem, plan, contiguity)
+
+
+@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
+@thorough
+def test_verdicts_near_valid_plans(data: st.DataObject, case: Case, contiguity: str) -> None:
+    problem = data.draw(mutated_problems(case)) if data.draw(st.booleans()) else case.problem
+    plan = data.draw(mutated_plans(case)) if data.draw(st.booleans()) else case.plan
+    assert rules(problem, plan, contiguity) == definitions.broken_rules(problem, plan, contiguity)
+
+
+@given(unlimited_cases(), st.sampled_from(CONTIGUITIES))
+@thorough
+def test_verdicts_on_the_order_of_devices(case: Case, contiguity: str) -> None:
+    assert rules(*case, contiguity) == definitions.broken_rules(*case, contiguity)
+
+
+@given(valid_cases())
+@thorough
+def test_plans_that_are_valid_by_construction_are_accepted(case: Case) -> None:
+    assert [rules(*case, contiguity) for contiguity in CONTIGUITIES] == [set(), set(), set()]
+
+
+@given(st.data(), cases())
+@thorough
+def test_the_chain_implies_contiguous_devices(data: st.DataObject, case: Case) -> None:
+    plan = data.draw(mutated_plans(case))
+    if "contiguity-device" in rules(case.problem, plan, "device"):
+        assert "contiguity-chain" in rules(case.problem, plan, "chain")
+
+
+@given(cases())
+@thorough
+def test_violations_are_single_sentences_without_repetition(case: Case) -> None:
+    for contiguity in CONTIGUITIES:
+        violations = verify(*case, contiguity)
+        assert {violation.rule for violation in violations} <= set(RULES)
+        messages = [violation.message for violation in violations]
+        assert len(messages) == len(set(messages))
+        assert all(message.endswith(".") and message.isprintable() and ". " not in message for message in messages)
+
+
+# ---- each rule, broken alone ------------------------------------------------------------------------------
+
+
+def accepted_until_now(case: Case, contiguity: str) -> None:
+    assert rules(*case, contiguity) == set()
+
+
+@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
+@settings(deadline=None)
+def test_an_invented_or_repeated_node_breaks_assignment(data: st.DataObject, case: Case, contiguity: str) -> None:
+    accepted_until_now(case, contiguity)
+    d = data.draw(st.integers(0, len(case.plan.devices) - 1))
+    again = case.plan.devices[d].nodes
+    node_id = data.draw(st.sampled_from(["ghost", *again]))
+    assert rules(case.problem, added(case.plan, d, node_id), contiguity) == {"assignment"}
+
+
+@given(st.data(), valid_cases())
+@settings(deadline=None)
+def test_a_dropped_node_breaks_assignment(data: st.DataObject, case: Case) -> None:
+    node = data.draw(st.sampled_from(case.problem.nodes))
+    assert rules(case.problem, without(case.plan, node.id)) == {"assignment"}
+
+
+@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
+@settings(deadline=None)
+def test_a_shared_name_an_unknown_type_or_a_lost_device_breaks_devices(
+    data: st.DataObject, case: Case, contiguity: str
+) -> None:
+    accepted_until_now(case, contiguity)
+    problem, plan = case
+    d = data.draw(st.integers(0, len(plan.devices) - 1))
+    broken = [with_device(plan, d, type="gpu"), with_device(plan, d, name=plan.devices[d - 1].name)]
+    for worse in broken if len(plan.devices) > 1 else broken[:1]:
+        assert rules(problem, worse, contiguity) == {"devices"}
+    if problem.accelerators:
+        fewer = problem.replace(accelerators=problem.accelerators - 1)
+        assert rules(fewer, plan, contiguity) == {"devices"}
+
+
+@given(valid_cases(), st.sampled_from(CONTIGUITIES))
+@settings(deadline=None)
+def test_shrunken_memory_breaks_memory(case: Case, contiguity: str) -> None:
+    accepted_until_now(case, contiguity)
+    used = [d.size_bytes for d in evaluate(*case).devices if d.type == "accelerator"]
+    assume(max(used, default=0) > 0)
+    assert rules(case.problem.replace(memory_bytes=max(used)), case.plan, contiguity) == set()
+    assert rules(case.problem.replace(memory_bytes=max(used) * (1 - 1e-6)), case.plan, contiguity) == {"memory"}
+
+
+@given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
+@settings(deadline=None)
+def test_an_unsupported_node_on_an_accelerator_breaks_support(data: st.DataObject, case: Case, contiguity: str) -> None:
+    accepted_until_now(case, contiguity)
+    on_accelerators = [i for d in case.plan.devices if d.type == "accelerator" for i in d.nodes]
+    assume(on_accelerators)
+    i = case.problem.index[data.draw(st.sampled_from(on_accelerators))]
+    assert rules(with_node(case.problem, i, supported=False), case.plan, contiguity) == {"support"}
+
+
+@given(st.data(), valid_cases(chain=False))
+@settings(deadline=None)
+def test_a_colour_on_two_devices_breaks_colocation(data: st.DataObject, case: Case) -> None:
+    accepted_until_now(case, "none")
+    busy = [d for d in case.plan.devices if d.nodes]
+    assume(len(busy) > 1)
+    pair = data.draw(st.lists(st.sampled_from(busy), min_size=2, max_size=2, unique_by=lambda d: d.name))
+    problem = case.problem
+    for device in pair:
+        problem = with_node(problem, problem.index[data.draw(st.sampled_from(device.nodes))], color="new")
+    assert rules(problem, case.plan) == {"colocation"}
+
+
+@st.composite
+def scattered(draw: st.DrawFn, pattern: str) -> tuple[Case, list[NodeId]]:
+    """A valid case without edges, with nodes in order on two devices by a pattern such as "ABBA"; and these nodes."""
+    free = small_problems(max_nodes=7, training=False).filter(lambda p: len(p.nodes) >= len(pattern))
+    problem = draw(free)
+    nodes = tuple(replace(node, transfer_time=0.0, color=None, supported=True) for node in problem.nodes)
+    problem = problem.replace(nodes=nodes, edges=(), memory_bytes=None, accelerators=draw(st.integers(1, 3)))
+    devices = draw(st.permutations(range(problem.accelerators + problem.cpus)))
+    owner = {node.id: draw(st.sampled_from(devices)) for node in nodes}
+    chosen = [nodes[i].id for i in sorted(draw(st.permutations(range(len(nodes))))[: len(pattern)])]
+    owner.update({node_id: devices["AB".index(letter)] for node_id, letter in zip(chosen, pattern, strict=True)})
+    return Case(problem, PlacementPlan.from_assignment(problem, owner)), chosen
+
+
+@given(scattered("ABA"))
+@settings(deadline=None)
+def test_a_way_out_and_back_breaks_the_contiguity_of_a_device(drawn: tuple[Case, list[NodeId]]) -> None:
+    case, (u, v, w) = drawn
+    accepted_until_now(case, "device")
+    problem = case.problem.replace(edges=((u, v), (v, w)))
+    assert rules(problem, case.plan, "device") == {"contiguity-device"}
+    assert rules(problem, case.plan, "chain") == {"contiguity-chain"}
+
+
+@given(scattered("ABBA"))
+@settings(deadline=None)
+def test_a_circle_of_devices_breaks_the_chain_alone(drawn: tuple[Case, list[NodeId]]) -> None:
+    case, (a, b, c, d) = drawn
+    accepted_until_now(case, "chain")
+    problem = case.problem.replace(edges=((a, b), (c, d)))
+    assert rules(problem, case.plan, "device") == set()
+    assert rules(problem, case.plan, "chain") == {"contiguity-chain"}
+
+
+@given(st.data(), valid_cases(chain=False))
+@settings(deadline=None)
+def test_pieces_out_of_order_or_incomplete_break_subgraphs(data: st.DataObject, case: Case) -> None:
+    problem, plan = case
+    busy = [d for d, device in enumerate(plan.devices) if device.nodes and device.type == "accelerator"]
+    assume(busy)
+    d = data.draw(st.sampled_from(busy))
+    # Nodes stand in a topological order, so one piece for each runs; the same without one, or backwards, does not.
+    single = tuple((node_id,) for node_id in plan.devices[d].nodes)
+    assert rules(problem, with_device(plan, d, subgraphs=single)) == set()
+    assert rules(problem, with_device(plan, d, subgraphs=single[1:])) == {"subgraphs"}
+    assert rules(problem, with_device(plan, d, subgraphs=(*single, single[0]))) == {"subgraphs"}
+    inner = [(u, v) for u, v in problem.edges if {u, v} <= set(plan.devices[d].nodes)]
+    if inner:
+        assert rules(problem, with_device(plan, d, subgraphs=single[::-1])) == {"subgraphs"}
+
+
+# ---- contiguity and stage order --------------------------------------------------------------------------
+
+
+@given(st.data(), small_problems(max_nodes=7))
+@thorough
+def test_contiguous_sets(data: st.DataObject, problem: PlacementProblem) -> None:
+    inside = data.draw(st.sets(st.sampled_from([node.id for node in problem.nodes])))
+    assert is_contiguous_set(problem, inside) == definitions.contiguous(problem, inside)
+
+
+@given(st.one_of(unlimited_cases(), valid_cases()))
+@thorough
+def test_the_stage_order_is_one_of_those_that_the_definition_allows(case: Case) -> None:
+    orders = set(definitions.orders_as_chain(*case))
+    names = stage_order(*case)
+    position = {device.name: d for d, device in enumerate(case.plan.devices)}
+    if names is None:
+        assert not orders
+    else:
+        assert tuple(position[name] for name in names if case.plan.devices[position[name]].nodes) in orders
+        assert sorted(names) == sorted(position)
+
+
+# ---- values ----------------------------------------------------------------------------------------------
+
+
+@given(cases(amounts=rough))
+@thorough
+def test_loads_equal_the_formula_to_the_last_bit(case: Case) -> None:
+    found = evaluate(*case)
+    for load, device in zip(found.devices, case.plan.devices, strict=True):
+        alone = {"name": device.name, "type": device.type, "divisor": 1, "sync": 0.0}
+        assert asdict(load) == alone | definitions.load_parts(case.problem, device)
+    assert found.max_load == max(load.load for load in found.devices)
+    fw, bw = (max(getattr(load, side) for load in found.devices) for side in ("forward_load", "backward_load"))
+    assert found.max_forward_plus_max_backward == fw + bw
+    assert found.bottleneck == next(load.name for load in found.devices if load.load == found.max_load)
+
+
+@given(st.data(), cases(amounts=rough))
+@thorough
+def test_loads_do_not_depend_on_any_order(data: st.DataObject, case: Case) -> None:
+    problem, plan = case
+    shuffled = problem.replace(
+        nodes=tuple(data.draw(st.permutations(problem.nodes))), edges=tuple(data.draw(st.permutations(problem.edges)))
+    )
+    again = PlacementPlan(
+        tuple(
+            replace(d, nodes=tuple(data.draw(st.permutations(d.nodes))))
+            for d in data.draw(st.permutations(plan.devices))
+        )
+    )
+    before, after = evaluate(problem, plan), evaluate(shuffled, again)
+    assert set(before.devices) == set(after.devices)
+    assert (before.max_load, before.max_forward_plus_max_backward) == (
+        after.max_load,
+        after.max_forward_plus_max_backward,
+    )
+
+
+@given(st.data(), cases())
+@thorough
+def test_a_plan_has_loads_exactly_where_it_is_an_assignment(data: st.DataObject, case: Case) -> None:
+    plan = data.draw(mutated_plans(case))
+    known_types = {device.type for device in plan.devices} <= {"accelerator", "cpu"}
+    if known_types and "assignment" not in definitions.broken_rules(case.problem, plan):
+        evaluate(case.problem, plan)
+    else:
+        for judge in (evaluate, evaluate_latency, *([stage_order] if known_types else [])):
+            with pytest.raises(NotAnAssignmentError):
+                judge(case.problem, plan)
+
+
+# ---- latency ---------------------------------------------------------------------------------------------
+
+
+def stating(case: Case) -> tuple[Case, float | None]:
+    """The case with the pieces that the referee ran, and the latency that it found."""
+    found = evaluate_latency(*case)
+    ran: dict[str, list[tuple[object, ...]]] = {}
+    for piece in found.pieces:
+        ran.setdefault(piece.device, []).append(piece.nodes)
+    devices = tuple(
+        replace(d, subgraphs=tuple(ran.get(d.name, ())) if d.type == "accelerator" else None) for d in case.plan.devices
+    )
+    return Case(case.problem, PlacementPlan(devices)), found.latency
+
+
+@given(cases())
+@thorough
+def test_a_latency_exists_exactly_where_the_pieces_can_run(case: Case) -> None:
+    found = evaluate_latency(*case)
+    runs = "subgraphs" not in definitions.broken_rules(*case)
+    assert (found.latency is not None, found.reason is None) == (runs, runs)
+
+
+@given(st.one_of(cases(max_nodes=7), unlimited_cases(max_nodes=10)))
+@thorough
+def test_latency_equals_the_recursion_of_its_definition(case: Case) -> None:
+    """Whatever pieces were given or chosen, stating them and computing from first principles gives the same."""
+    found = evaluate_latency(*case)
+    assume(found.latency is not None)
+    stated, _ = stating(case)
+    assert "subgraphs" not in definitions.broken_rules(*stated)
+    times = definitions.finish_times(*stated)
+    assert dict(found.finish) == pytest.approx(times)
+    assert found.latency == max(found.finish.values())
+    assert evaluate_latency(*stated) == found
+
+
+@given(cases(max_nodes=7))
+@thorough
+def test_given_pieces_are_kept(case: Case) -> None:
+    found = evaluate_latency(*case)
+    assume(found.latency is not None)
+    for device in case.plan.devices:
+        if device.type == "accelerator" and device.subgraphs is not None:
+            ran = [set(piece.nodes) for piece in found.pieces if piece.device == device.name]
+            assert ran == [set(piece) for piece in device.subgraphs if piece]
+
+
+@given(unlimited_cases())
+@thorough
+def test_chosen_pieces_are_as_few_as_can_be_unless_they_would_wait_in_a_circle(case: Case) -> None:
+    found = evaluate_latency(*case)
+    assert found.latency is not None
+    counts = Counter(piece.device for piece in found.pieces)
+    for device in case.plan.devices:
+        if device.type == "accelerator":
+            fewest = definitions.fewest_convex_pieces(case.problem, set(device.nodes))
+            assert counts[device.name] >= fewest
+            alone = Case(case.problem, PlacementPlan((device, *_rest_on_cpu(case, device.name))))
+            assert len(evaluate_latency(*alone).pieces) == fewest
+
+
+def _rest_on_cpu(case: Case, name: str) -> list[Device]:
+    return [replace(d, type="cpu") for d in case.plan.devices if d.name != name]
+
+
+@given(st.one_of(cases(max_nodes=7), unlimited_cases(max_nodes=10)))
+@thorough
+def test_pieces_do_not_overlap_and_wait_for_what_they_read(case: Case) -> None:
+    found = evaluate_latency(*case)
+    assume(found.latency is not None)
+    for a, b in itertools.pairwise(found.pieces):
+        assert a.device != b.device or a.finish <= b.start
+    for piece in found.pieces:
+        inside = set(piece.nodes)
+        reads = [found.finish[u] for u, v in case.problem.edges if v in inside and u not in inside]
+        assert piece.start >= max(reads, default=0.0)
+        assert {found.finish[i] for i in inside} == {piece.finish}

@@ -1,0 +1,173 @@
+"""The two notions of contiguity: of each device alone, and of all devices as a chain of stages."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError
+from pipeplan.instances.placement.referee.stages import is_contiguous_set, stage_order
+from pipeplan.instances.placement.referee.verify import verify
+
+
+def graph(edges: str, backward: str = "", colors: str = "", lonely: str = "") -> PlacementProblem:
+    """graph("ab bc", backward="c", colors="ac"): letters are nodes; a word of `colors` is one colour class."""
+    letters = sorted(set(edges + lonely + backward) - {" "})
+    color = {letter: word for word in colors.split() for letter in word}
+    nodes = tuple(Node(x, 1, 1, backward=x in backward, color=color.get(x)) for x in letters)
+    return PlacementProblem(nodes, tuple((u, v) for u, v in edges.split()), accelerators=5, cpus=2)
+
+
+def split(*devices: str) -> PlacementPlan:
+    """split("ab", "c"): devices A, B, ... in this order; a word that starts with ! is a CPU."""
+    return PlacementPlan(
+        tuple(
+            Device("ABCDEFG"[d], "cpu" if word.startswith("!") else "accelerator", tuple(word.strip("!")))
+            for d, word in enumerate(devices)
+        )
+    )
+
+
+def broken(problem: PlacementProblem, plan: PlacementPlan, contiguity: str) -> list[str]:
+    found = verify(problem, plan, contiguity)
+    assert {violation.rule for violation in found} <= {f"contiguity-{contiguity}"}
+    return [violation.message for violation in found]
+
+
+# ---- one set ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inside", "contiguous"),
+    [("", True), ("a", True), ("ab", True), ("ac", False), ("ad", False), ("bc", True), ("bcd", True), ("abcd", True)],
+)
+def test_a_set_is_contiguous_if_no_path_leaves_it_and_comes_back(inside: str, contiguous: bool) -> None:
+    """a -> b -> c -> d, and a shortcut a -> d which changes nothing."""
+    assert is_contiguous_set(graph("ab bc cd ad"), tuple(inside)) is contiguous
+
+
+def test_unconnected_nodes_are_contiguous() -> None:
+    assert is_contiguous_set(graph("ab cd"), ("a", "d"))
+
+
+def test_a_long_way_round_counts() -> None:
+    assert not is_contiguous_set(graph("ab bc cd de ae"), ("a", "e"))
+
+
+def test_an_unknown_node_is_named() -> None:
+    with pytest.raises(InputError, match="name the unknown node 'x'"):
+        is_contiguous_set(graph("ab"), ("a", "x"))
+
+
+# ---- devices ---------------------------------------------------------------------------------------------
+
+
+def test_the_message_names_the_path() -> None:
+    assert broken(graph("ab bc cd"), split("ad", "bc"), "device") == [
+        "Device 'A' is not contiguous: a path leaves it at node 'a', passes node 'b' outside and comes back at "
+        "node 'd'."
+    ]
+
+
+def test_cpus_must_be_contiguous_too() -> None:
+    assert len(broken(graph("ab bc"), split("b", "!ac"), "device")) == 1
+
+
+def test_only_the_forward_part_counts_for_a_device() -> None:
+    """a -> b -> B -> A: the device of a and A is left and entered again, as in every pipelined training."""
+    training = graph("ab bB BA aA", backward="AB", colors="aA bB")
+    assert broken(training, split("aA", "bB"), "device") == []
+    assert broken(training, split("aA", "bB"), "chain") == []
+
+
+def test_devices_contiguous_each_may_still_depend_on_each_other_in_a_circle() -> None:
+    """a -> b and c -> d with {a, d} and {b, c}: no path returns, yet no order of the two devices exists."""
+    problem, plan = graph("ab cd"), split("ad", "bc")
+    assert broken(problem, plan, "device") == []
+    assert broken(problem, plan, "chain") == [
+        "The devices cannot be ordered as a chain of stages: 'A' must come before 'B' (edge 'a' -> 'b'), "
+        "'B' must come before 'A' (edge 'c' -> 'd')."
+    ]
+    assert stage_order(problem, plan) is None
+
+
+def test_a_circle_of_three_devices_is_named_in_full() -> None:
+    [message] = broken(graph("ab cd ef"), split("af", "bc", "de"), "chain")
+    for step in ("'A' must come before 'B' (edge 'a' -> 'b')", "(edge 'c' -> 'd')", "(edge 'e' -> 'f')"):
+        assert step in message
+
+
+def test_cpus_are_stages_of_the_chain() -> None:
+    assert stage_order(graph("ab bc"), split("a", "c", "!b")) == ("A", "C", "B")
+    assert broken(graph("ab cd"), split("ad", "!bc"), "chain") != []
+
+
+# ---- the backward part in the chain ----------------------------------------------------------------------
+
+
+def test_an_orphan_stands_in_mirrored_order() -> None:
+    """B reads the orphan X's result in the backward pass, so X belongs to b's stage or a later one."""
+    training = graph("ab XB BA", backward="ABX", colors="aA bB")
+    assert stage_order(training, split("aA", "bB", "X")) == ("A", "B", "C")
+    assert stage_order(training, split("aA", "bBX")) == ("A", "B")
+    assert stage_order(training, split("aAX", "bB")) is None
+    assert broken(training, split("aAX", "bB"), "chain") == [
+        "The devices cannot be ordered as a chain of stages: 'A' must come before 'B' (edge 'a' -> 'b'), "
+        "'B' must come before 'A' (backward edge 'X' -> 'B', mirrored)."
+    ]
+
+
+def test_two_orphans_are_mirrored_as_well() -> None:
+    """X -> Y in the backward pass: Y stands at X's stage or before it."""
+    training = graph("ab XY", backward="XY")
+    assert stage_order(training, split("Ya", "Xb")) == ("A", "B")
+    assert stage_order(training, split("Xa", "Yb")) is None
+
+
+def test_an_orphan_that_reads_is_mirrored_as_well() -> None:
+    """X reads B's result in the backward pass, so X belongs to b's stage or an earlier one."""
+    training = graph("ab BX", backward="BX", colors="bB")
+    assert stage_order(training, split("aX", "bB")) == ("A", "B")
+    assert stage_order(training, split("a", "bB", "X")) == ("A", "C", "B")
+    assert stage_order(graph("ab AX", backward="AX", colors="aA"), split("aA", "bX")) is None
+
+
+def test_backward_nodes_with_a_forward_partner_ask_for_nothing_of_their_own() -> None:
+    """B -> A against the forward order would contradict the mirrored one; colocation already decides."""
+    training = graph("ab AB", backward="AB", colors="aA bB")
+    assert stage_order(training, split("aA", "bB")) == ("A", "B")
+
+
+def test_edges_from_forward_to_backward_ask_for_nothing() -> None:
+    training = graph("ab bX cX", backward="X")
+    assert stage_order(training, split("aX", "b", "c")) is not None
+
+
+def test_a_class_is_no_orphan_even_where_colocation_is_broken() -> None:
+    """X shares a colour with a, so it counts as a's partner wherever the plan puts it."""
+    training = graph("ab XB", backward="XB", colors="aX bB")
+    assert stage_order(training, split("aX", "bB")) == ("A", "B")
+    assert stage_order(training, split("a", "bBX")) == ("A", "B")
+
+
+# ---- stage order -----------------------------------------------------------------------------------------
+
+
+def test_stages_are_listed_in_order_and_idle_devices_last() -> None:
+    assert stage_order(graph("ab bc"), split("c", "", "a", "b")) == ("C", "D", "A", "B")
+
+
+def test_a_plan_that_is_no_assignment_has_no_stages() -> None:
+    with pytest.raises(NotAnAssignmentError):
+        stage_order(graph("ab"), split("a"))
+
+
+def test_long_chains_need_no_recursion() -> None:
+    count = 20_000
+    nodes = tuple(Node(i, 1, 1) for i in range(count))
+    problem = PlacementProblem(nodes, tuple((i, i + 1) for i in range(count - 1)), accelerators=3, cpus=0)
+    devices = [Device(name, "accelerator", tuple(range(d, count, 3))) for d, name in enumerate("ABC")]
+    assert stage_order(problem, PlacementPlan(tuple(devices))) is None
+    assert not is_contiguous_set(problem, (0, count - 1))

@@ -1,0 +1,278 @@
+"""Every rule by its stable name, in one sentence that names nodes, devices and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.verify import Violation, verify
+
+PROBLEM = PlacementProblem(
+    nodes=(
+        Node("a", 1, 1, size_bytes=60, transfer_time=1),
+        Node("b", 1, 1, size_bytes=50, transfer_time=1, color="twin"),
+        Node("c", 1, 1, size_bytes=40, color="twin"),
+        Node(4, 1, 1, supported=False),
+    ),
+    edges=(("a", "b"), ("b", "c")),
+    accelerators=2,
+    cpus=1,
+    memory_bytes=100,
+)
+
+
+def split(*devices: tuple[str, ...]) -> PlacementPlan:
+    """The devices acc0, acc1, ... and cpu0, which is the last."""
+    *accelerators, cpu = devices
+    return PlacementPlan(
+        (
+            *(Device(f"acc{d}", "accelerator", nodes) for d, nodes in enumerate(accelerators)),
+            Device("cpu0", "cpu", cpu),
+        )
+    )
+
+
+GOOD = split(("a",), ("b", "c"), (4,))
+
+
+def said(plan: PlacementPlan, problem: PlacementProblem = PROBLEM, contiguity: str = "none") -> list[tuple[str, str]]:
+    return [(violation.rule, violation.message) for violation in verify(problem, plan, contiguity)]
+
+
+@pytest.mark.parametrize("contiguity", ["none", "device", "chain"])
+def test_a_valid_plan_has_no_violation(contiguity: str) -> None:
+    assert verify(PROBLEM, GOOD, contiguity) == ()
+
+
+def test_a_violation_prints_as_its_sentence() -> None:
+    assert str(Violation("memory", "Too much.")) == "Too much."
+
+
+def test_an_unknown_notion_of_contiguity_is_refused_with_the_list() -> None:
+    with pytest.raises(ValueError, match="'strict'; known: none, device, chain"):
+        verify(PROBLEM, GOOD, "strict")
+
+
+# ---- assignment and devices ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        (split((), ("b", "c"), (4,)), "Node 'a' is on no device."),
+        (split(("a",), ("b", "c"), (4, "a")), "Node 'a' is placed 2 times (on 'acc0', 'cpu0')."),
+        (split(("a", "a"), ("b", "c"), (4,)), "Node 'a' is placed 2 times (on 'acc0')."),
+        (split(("a",), ("b", "c"), (4, "4")), "Device 'cpu0' holds the unknown node '4'."),
+    ],
+)
+def test_assignment(plan: PlacementPlan, sentence: str) -> None:
+    assert said(plan) == [("assignment", sentence)]
+
+
+def test_an_empty_plan_misses_every_node() -> None:
+    assert said(PlacementPlan(())) == [("assignment", f"Node {i!r} is on no device.") for i in ("a", "b", "c", 4)]
+
+
+def test_more_devices_than_there_are() -> None:
+    assert said(split(("a",), ("b", "c"), (), (4,))) == [
+        ("devices", "The plan has 3 devices of type accelerator, the problem only 2.")
+    ]
+    second = PlacementPlan((*GOOD.devices, Device("cpu1", "cpu", ())))
+    assert said(second) == [("devices", "The plan has 2 devices of type cpu, the problem only 1.")]
+
+
+def test_a_repeated_device_name() -> None:
+    twice = PlacementPlan(tuple(replace(device, name="acc0") for device in GOOD.devices[:2]) + GOOD.devices[2:])
+    assert said(twice) == [("devices", "The device name 'acc0' is used 2 times.")]
+
+
+def test_an_unknown_device_type() -> None:
+    kind: DeviceType = "gpu"  # type: ignore[assignment]
+    odd = PlacementPlan((replace(GOOD.devices[0], type=kind), *GOOD.devices[1:]))
+    assert said(odd) == [("devices", "Device 'acc0' is of the unknown type 'gpu'.")]
+
+
+def test_long_and_strange_names_stay_short_and_harmless() -> None:
+    [(_, sentence)] = said(split(("a",), ("b", "c"), (4, "x\x1b[2J" + "y" * 500)))
+    assert sentence.isprintable()
+    assert len(sentence) < 130
+
+
+# ---- memory, support, colocation -------------------------------------------------------------------------
+
+
+def test_memory() -> None:
+    assert said(split(("a", "b", "c"), (), (4,))) == [
+        ("memory", "Device 'acc0' holds 150 bytes, 50 more than its memory of 100 bytes.")
+    ]
+
+
+def test_a_cpu_has_no_memory_limit() -> None:
+    assert said(split((), (), ("a", "b", "c", 4))) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "memory", "message"),
+    [
+        ((0.1, 0.2), 0.3, None),
+        ((0.1, 0.2), 0.2999999999999999, "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999"),
+        ((2**33, 2**33), 2**34, None),
+        ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
+        ((1e9, 1.5), 1000000001.4, "1000000001.5 bytes, 0.1 more than its memory of 1000000001.4"),
+        ((1 / 3, 1 / 3, 1 / 3), 1, None),
+        ((2 / 3, 1 / 3), 0.9999999999999999, None),
+    ],
+)
+def test_what_fits_is_decided_on_decimals_as_written(
+    sizes: tuple[float, ...], memory: float, message: str | None
+) -> None:
+    """Sums are exact and there is no tolerance; a message shows all digits."""
+    nodes = tuple(Node(i, 1.0, 1.0, size_bytes=size) for i, size in enumerate(sizes))
+    problem = PlacementProblem(nodes, (), 1, 1, memory)
+    plan = PlacementPlan.from_assignment(problem, dict.fromkeys(range(len(sizes)), 0))
+    expected = [] if message is None else [("memory", f"Device 'acc0' holds {message} bytes.")]
+    assert said(plan, problem) == expected
+
+
+def test_a_memory_of_nothing_takes_nothing() -> None:
+    problem = PROBLEM.replace(memory_bytes=0)
+    assert [rule for rule, _ in said(GOOD, problem)] == ["memory", "memory"]
+    assert said(split((), (), ("a", "b", "c", 4)), problem) == []
+
+
+def test_support() -> None:
+    assert said(split(("a", 4), ("b", "c"), ())) == [
+        ("support", "Node 4 is on accelerator 'acc0', but only a CPU can run it.")
+    ]
+
+
+def test_colocation() -> None:
+    assert said(split(("a",), ("b",), (4, "c"))) == [
+        (
+            "colocation",
+            "Nodes 'b' and 'c' of colour 'twin' are on 'acc1' and 'cpu0'; the 2 nodes of this colour are on 2 devices "
+            "and must share one.",
+        )
+    ]
+
+
+def test_several_broken_rules_are_all_listed() -> None:
+    plan = split(("a", "b", 4), (), ("c", "ghost"))
+    assert {rule for rule, _ in said(plan)} == {"assignment", "memory", "support", "colocation"}
+
+
+# ---- plans that are no assignment ------------------------------------------------------------------------
+
+
+def test_a_missing_node_still_lies_between_its_neighbours() -> None:
+    problem = PROBLEM.replace(nodes=tuple(replace(node, color=None, size_bytes=0) for node in PROBLEM.nodes))
+    plan = split(("a", "c"), (), (4,))
+    assert said(plan, problem, "device")[1:] == [
+        (
+            "contiguity-device",
+            "Device 'acc0' is not contiguous: a path leaves it at node 'a', passes node 'b' outside and comes back "
+            "at node 'c'.",
+        )
+    ]
+    assert said(plan, problem, "chain")[1:] == [
+        (
+            "contiguity-chain",
+            "The devices cannot be ordered as a chain of stages: the unplaced node 'b' must come before 'acc0' "
+            "(edge 'b' -> 'c'), 'acc0' must come before the unplaced node 'b' (edge 'a' -> 'b').",
+        )
+    ]
+
+
+def test_missing_nodes_stand_alone_each() -> None:
+    """a before acc1 before c, both missing: that is no circle."""
+    problem = PROBLEM.replace(nodes=tuple(replace(node, color=None) for node in PROBLEM.nodes))
+    assert [rule for rule, _ in said(split((), ("b",), (4,)), problem, "chain")] == ["assignment", "assignment"]
+
+
+def test_a_node_that_is_placed_twice_counts_where_it_is_listed_first() -> None:
+    plan = split(("a",), ("b", "c"), (4, "c", "a"))
+    assert [rule for rule, _ in said(plan, contiguity="chain")] == ["assignment", "assignment"]
+
+
+# ---- subgraphs of latency plans --------------------------------------------------------------------------
+
+
+def cut(plan: PlacementPlan, d: int, *pieces: tuple[str, ...]) -> PlacementPlan:
+    devices = list(plan.devices)
+    devices[d] = replace(devices[d], subgraphs=pieces)
+    return PlacementPlan(tuple(devices))
+
+
+@pytest.mark.parametrize("pieces", [(("b", "c"),), (("b",), ("c",)), ((), ("b",), (), ("c",))])
+def test_pieces_in_order_are_fine(pieces: tuple[tuple[str, ...], ...]) -> None:
+    assert verify(PROBLEM, cut(GOOD, 1, *pieces)) == ()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sentence"),
+    [
+        ((("b",),), "Node 'c' of device 'acc1' is in none of its 1 subgraphs."),
+        ((("b", "c"), ("b",)), "The subgraphs of device 'acc1' hold node 'b' 2 times."),
+        ((("b", "c"), ("a",)), "The subgraphs of device 'acc1' hold node 'a', which the device does not."),
+        (
+            (("c",), ("b",)),
+            "The piece subgraphs[0] of device 'acc1' runs before subgraphs[1], but its node 'c' needs node 'b' of that "
+            "later piece.",
+        ),
+    ],
+)
+def test_pieces_partition_a_device_in_processing_order(pieces: tuple[tuple[str, ...], ...], sentence: str) -> None:
+    assert said(cut(GOOD, 1, *pieces)) == [("subgraphs", sentence)]
+
+
+def free_chain(*edges: str) -> PlacementProblem:
+    nodes = tuple(Node(x, 1, 1) for x in sorted(set("".join(edges))))
+    return PlacementProblem(nodes, tuple((u, v) for u, v in edges), accelerators=2, cpus=1)
+
+
+def test_a_piece_is_convex() -> None:
+    plan = cut(split(("a", "c"), ("b",), ()), 0, ("a", "c"))
+    assert said(plan, free_chain("ab", "bc")) == [
+        (
+            "subgraphs",
+            "The piece subgraphs[0] of device 'acc0' is not convex: a path leaves it at node 'a', passes node 'b' "
+            "outside and comes back at node 'c'.",
+        )
+    ]
+
+
+def test_a_later_piece_may_not_feed_an_earlier_one_through_others_either() -> None:
+    plan = cut(split(("a", "c"), ("b",), ()), 0, ("c",), ("a",))
+    [(rule, sentence)] = said(plan, free_chain("ab", "bc"))
+    assert rule == "subgraphs"
+    assert "its node 'c' needs node 'a' of that later piece" in sentence
+
+
+def test_pieces_of_two_devices_may_not_wait_for_each_other() -> None:
+    """a -> b and c -> d: {a, d} and {b, c} are convex each, and neither can start."""
+    plan = cut(cut(split(("a", "d"), ("b", "c"), ()), 0, ("a", "d")), 1, ("b", "c"))
+    assert said(plan, free_chain("ab", "cd")) == [
+        (
+            "subgraphs",
+            "The subgraphs wait for each other in a circle: subgraphs[0] of 'acc0' (with node 'a') waits for "
+            "subgraphs[0] of 'acc1' (with node 'b') waits for subgraphs[0] of 'acc0' (with node 'a').",
+        )
+    ]
+
+
+def test_a_piece_holds_only_nodes_that_count_for_its_device() -> None:
+    """The same with c on the CPU first: then nothing waits in a circle, and c's second place is the only fault."""
+    pieces = {"acc0": ("a", "d"), "acc1": ("b", "c")}
+    accelerators = [Device(name, "accelerator", nodes, (nodes,)) for name, nodes in pieces.items()]
+    plan = PlacementPlan((Device("cpu0", "cpu", ("c",)), *accelerators))
+    assert [rule for rule, _ in said(plan, free_chain("ab", "cd"))] == ["assignment"]
+
+
+def test_the_order_of_pieces_on_a_cpu_asks_for_nothing() -> None:
+    """A CPU runs its nodes one by one; but the pieces that a plan states must be its nodes."""
+    plan = split((), (), ("a", "b", "c"))
+    assert said(cut(plan, 2, ("c",), ("a", "b")), free_chain("ab", "bc")) == []
+    assert [rule for rule, _ in said(cut(plan, 2, ("c",)), free_chain("ab", "bc"))] == ["subgraphs"]

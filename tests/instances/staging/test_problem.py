@@ -1,0 +1,198 @@
+"""The staging problem: its door refuses by field, its structure is by position, its hash sees what counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.staging.problem import (
+    MAX_DEGREE,
+    MAX_MICRO_BATCHES,
+    Configuration,
+    Edge,
+    Layer,
+    StagingLevel,
+    StagingProblem,
+    frozen,
+)
+
+FAST, SMALL = Configuration("fast", 2.0, 1.0, 4.0, 3.0), Configuration("small", 3.0, 1.0, 1.0, 3.0)
+HALF = Configuration("fast", 1.2, 0.5, 2.0, 1.5, {"a": 0.5})
+LAYERS = (Layer("a", {1: (FAST, SMALL)}), Layer("b", {1: (FAST,), 2: (HALF,)}), Layer(3, {1: (FAST,), 4: (SMALL,)}))
+EDGES = (Edge("a", "b", 5.0), Edge("b", 3), Edge("a", 3, 1.0))
+PROBLEM = StagingProblem(LAYERS, EDGES, devices=2, bandwidth=10.0, micro_batches=4, memory_bytes=100.0)
+
+
+def layers(way: Configuration | None = None, **changes: Any) -> tuple[Layer, ...]:
+    """The three layers, the second one with another way or other values."""
+    fields: dict[str, Any] = {"id": "b", "configurations": {1: (way or FAST,)}, "name": None, **changes}
+    return (LAYERS[0], Layer(**fields), LAYERS[2])
+
+
+def way(**changes: Any) -> Configuration:
+    fields: dict[str, Any] = {"id": "way", "time": 1.0, **changes}
+    return Configuration(**fields)
+
+
+# ---- structure -----------------------------------------------------------------------------------------
+
+
+def test_neighbours_and_order_are_positions() -> None:
+    assert PROBLEM.arcs == ((0, 1), (1, 2), (0, 2))
+    assert PROBLEM.successors == ((1, 2), (2,), ())
+    assert PROBLEM.predecessors == ((), (0,), (1, 0))
+    assert PROBLEM.topological_order == (0, 1, 2)
+
+
+def test_degrees_are_those_that_some_layer_offers_and_the_cluster_has_room_for() -> None:
+    assert PROBLEM.degrees == (1, 2)
+    assert PROBLEM.replace(devices=4).degrees == (1, 2, 4)
+    assert PROBLEM.replace(layers=(*LAYERS[:2], Layer(3, {1: (FAST,), 2: ()}))).degrees == (1, 2)
+
+
+def test_memory_of_a_way_grows_with_what_is_in_flight() -> None:
+    assert [FAST.memory_bytes(y) for y in (0, 1, 3)] == [3.0, 7.0, 15.0]
+
+
+def test_replace_checks_again() -> None:
+    with pytest.raises(InputError):
+        PROBLEM.replace(devices=0)
+
+
+def test_a_frozen_view_cannot_be_written_to() -> None:
+    view: Any = frozen({"a": 1})
+    with pytest.raises(TypeError):
+        view["a"] = 2
+
+
+# ---- hash ----------------------------------------------------------------------------------------------
+
+OTHER_VALUES: dict[str, dict[str, Any]] = {
+    "devices": {"devices": 4},
+    "bandwidth": {"bandwidth": 11.0},
+    "micro-batches": {"micro_batches": 5},
+    "memory": {"memory_bytes": 99.0},
+    "no memory limit": {"memory_bytes": None},
+    "exactly N": {"exact_batches": True},
+    "levels": {"levels": (StagingLevel(2, 10.0),)},
+    "edge bytes": {"edges": (Edge("a", "b", 6.0), *EDGES[1:])},
+    "fewer edges": {"edges": EDGES[:2]},
+    "a degree more": {"layers": layers(configurations={1: (FAST,), 2: (HALF,), 3: (HALF,)})},
+    "a way less": {"layers": (Layer("a", {1: (FAST,)}), *LAYERS[1:])},
+    "time": {"layers": layers(way(time=7.0))},
+    "weight": {"layers": layers(way(weight_bytes=7.0))},
+    "memory per batch": {"layers": layers(way(memory_per_batch=7.0))},
+    "memory fixed": {"layers": layers(way(memory_fixed=7.0))},
+    "gather in": {"layers": layers(way(gather_in={"a": 7.0}))},
+    "gather out": {"layers": layers(way(gather_out={3: 7.0}))},
+    "the id of a way": {"layers": layers(way(id="other"))},
+}
+
+
+def test_every_change_of_value_changes_the_hash() -> None:
+    base = PROBLEM.replace(layers=layers(way()))
+    hashes = {base.hash, PROBLEM.hash, *(base.replace(**change).hash for change in OTHER_VALUES.values())}
+    assert len(hashes) == len(OTHER_VALUES) + 2
+
+
+def test_names_and_the_order_of_gathers_do_not_change_the_hash() -> None:
+    one, other = way(gather_out={3: 1.0}, gather_in={"a": 2.0}), way(gather_in={"a": 2}, gather_out={3: 1})
+    base = PROBLEM.replace(layers=layers(one))
+    assert base.hash == PROBLEM.replace(layers=layers(other, name="b's name"), name="other").hash
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("name is no text", {"name": 3}, "name", "text"),
+    ("long unit", {"time_unit": "x" * 21}, "time_unit", "20"),
+    ("no devices", {"devices": 0}, "devices", "at least one"),
+    ("negative devices", {"devices": -1}, "devices", "whole number"),
+    ("half a device", {"devices": 1.5}, "devices", "whole number"),
+    ("no bandwidth", {"bandwidth": 0}, "bandwidth", "> 0"),
+    ("infinite bandwidth", {"bandwidth": math.inf}, "bandwidth", "finite"),
+    ("no batches", {"micro_batches": 0}, "micro_batches", "from 1"),
+    ("true batches", {"micro_batches": True}, "micro_batches", "whole number"),
+    ("too many batches", {"micro_batches": MAX_MICRO_BATCHES + 1}, "micro_batches", str(MAX_MICRO_BATCHES)),
+    ("negative memory", {"memory_bytes": -1.0}, "memory_bytes", ">= 0"),
+    ("exactness in words", {"exact_batches": "yes"}, "exact_batches", "true or false"),
+    ("levels that do not multiply", {"levels": (StagingLevel(3, 1.0),)}, "levels", "multiply"),
+    ("a level without bandwidth", {"levels": (StagingLevel(2, 0.0),)}, "levels[0].bandwidth", "> 0"),
+    ("a level of half devices", {"levels": (StagingLevel(0.5, 1.0),)}, "levels[0].devices", "whole"),  # type: ignore[arg-type]
+    ("no layers", {"layers": (), "edges": ()}, "layers", "at least one"),
+    ("layer id", {"layers": layers(id=1.5)}, "layers[1].id", "whole number or a text"),
+    ("repeated id", {"layers": layers(id="a")}, "layers[1].id", "of its own"),
+    ("layer name", {"layers": layers(name=5)}, "layers[1].name", "text"),
+    ("no way at all", {"layers": layers(configurations={1: ()})}, "layers[1].configurations", "at least one"),
+    ("degree 0", {"layers": layers(configurations={0: (FAST,)})}, "layers[1].configurations[0]", "from 1"),
+    ("degree in words", {"layers": layers(configurations={"1": (FAST,)})}, "layers[1].configurations['1']", "whole"),
+    (
+        "huge degree",
+        {"layers": layers(configurations={MAX_DEGREE + 1: (FAST,)})},
+        f"layers[1].configurations[{MAX_DEGREE + 1}]",
+        str(MAX_DEGREE),
+    ),
+    ("way without a name", {"layers": layers(way(id=7))}, "layers[1].configurations[1][0].id", "text"),
+    (
+        "two ways of one name",
+        {"layers": layers(configurations={1: (FAST, FAST)})},
+        "layers[1].configurations[1][1].id",
+        "of their own",
+    ),
+    ("negative time", {"layers": layers(way(time=-1.0))}, "layers[1].configurations[1][0].time", ">= 0"),
+    ("NaN time", {"layers": layers(way(time=math.nan))}, "layers[1].configurations[1][0].time", "finite"),
+    *(
+        (f"bad {field}", {"layers": layers(way(**{field: "1"}))}, f"layers[1].configurations[1][0].{field}", "number")
+        for field in ("weight_bytes", "memory_per_batch", "memory_fixed")
+    ),
+    (
+        "negative gather",
+        {"layers": layers(way(gather_in={"a": -1.0}))},
+        "layers[1].configurations[1][0].gather_in['a']",
+        ">= 0",
+    ),
+    (
+        "gather from a stranger",
+        {"layers": layers(way(gather_in={3: 1.0}))},
+        "layers[1].configurations[1][0].gather_in",
+        "neighbour",
+    ),
+    (
+        "gather to a stranger",
+        {"layers": layers(way(gather_out={"a": 1.0}))},
+        "layers[1].configurations[1][0].gather_out",
+        "neighbour",
+    ),
+    ("edge from nowhere", {"edges": (Edge("x", "b"),)}, "edges[0].source", "name a layer"),
+    ("edge to nowhere", {"edges": (EDGES[0], Edge("b", "3"))}, "edges[1].target", "name a layer"),
+    ("edge to a list", {"edges": (Edge("a", ["b"]),)}, "edges[0].target", "text"),  # type: ignore[arg-type]
+    ("negative bytes", {"edges": (Edge("a", "b", -1.0),)}, "edges[0].bytes", ">= 0"),
+    ("edge to itself", {"edges": (Edge("a", "a"),)}, "edges[0]", "remove"),
+    ("edge twice", {"edges": (EDGES[0], Edge("a", "b", 7.0))}, "edges[1]", "add the bytes"),
+    ("cycle", {"edges": (*EDGES, Edge(3, "a"))}, "edges", "acyclic"),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "remedy"), [case[1:] for case in REFUSED], ids=[c[0] for c in REFUSED])
+def test_the_door_names_the_field_and_the_remedy(changes: dict[str, Any], field: str, remedy: str) -> None:
+    # What the changed field meant for the others is out of the way: no gathers, no levels.
+    base = PROBLEM.replace(layers=layers())
+    with pytest.raises(InputError) as caught:
+        base.replace(**changes)
+    assert caught.value.field == field
+    assert remedy in f"{caught.value.problem}; {caught.value.remedy}"
+
+
+def test_a_long_cycle_is_shown_in_part() -> None:
+    ring = tuple(Layer(i, {1: (FAST,)}) for i in range(30))
+    edges = tuple(Edge(i, (i + 1) % 30) for i in range(30))
+    with pytest.raises(InputError, match=r"0 -> 1 -> .*\(23 more\) -> 0"):
+        StagingProblem(ring, edges, 1, 1.0, 1)
+
+
+def test_one_and_text_one_are_two_layers() -> None:
+    problem = StagingProblem(tuple(Layer(i, {1: (FAST,)}) for i in (1, "1")), (Edge(1, "1"),), 1, 1.0, 1)
+    assert problem.arcs == ((0, 1),)

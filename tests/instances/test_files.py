@@ -1,0 +1,100 @@
+"""One door: the format of a problem is told from its content, and what is saved can be loaded."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from malformed import OWN, PLAN, PROFILE, PROFILE_CLUSTER, PUBLISHED, RESULT
+
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.files import load, save
+from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.results import load_plan, load_result, result_from_json
+
+
+def put(folder: Path, name: str, data: object) -> Path:
+    path = folder / name
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "options", "unit"),
+    [("own", OWN, {}, "s"), ("published", PUBLISHED, {}, None), ("pipedream", PROFILE, PROFILE_CLUSTER, "ms")],
+)
+def test_the_format_is_told_from_the_content_or_given(
+    tmp_path: Path, format: str, data: Any, options: dict[str, Any], unit: str | None
+) -> None:
+    path = put(tmp_path, "whatever.xyz", data)
+    problem = load(path, **options)
+    assert problem.time_unit == unit
+    assert load(path, format=format, **options) == problem
+
+
+def test_a_wrong_format_is_refused_on_the_file_s_terms(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.json", PUBLISHED)
+    with pytest.raises(InputError, match='schema is missing; add the key "schema"'):
+        load(path, format="own")
+    with pytest.raises(InputError, match="line 1 is neither a node nor an edge"):
+        load(path, format="pipedream", **PROFILE_CLUSTER)
+    with pytest.raises(UsageError, match="'xml' is unknown; give one of own, published, pipedream"):
+        load(path, format="xml")
+
+
+@pytest.mark.parametrize("data", [OWN, PUBLISHED])
+def test_the_caller_s_cluster_overrides_the_file_s(tmp_path: Path, data: dict[str, Any]) -> None:
+    problem = load(put(tmp_path, "a.json", data), devices=7, cpus=3, memory_bytes=99.0)
+    assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (7, 3, 99.0)
+    assert load(put(tmp_path, "a.json", data), memory_bytes=math.inf).memory_bytes is None
+
+
+def test_an_override_can_mend_what_the_file_lacks(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.json", {**OWN, "accelerators": 0})
+    with pytest.raises(InputError, match="accelerators is 0 and there is no CPU"):
+        load(path)
+    assert load(path, cpus=1).cpus == 1
+
+
+@pytest.mark.parametrize("option", [{"bandwidth": 1.0}, {"cpu_slowdown": 2.0}, {"training": False}])
+def test_options_of_profiles_are_refused_elsewhere(tmp_path: Path, option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is for PipeDream profiles"):
+        load(put(tmp_path, "a.json", OWN), **option)
+
+
+def test_the_size_limit_is_the_caller_s(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="give a file of at most 10 bytes"):
+        load(put(tmp_path, "a.json", OWN), max_bytes=10)
+
+
+@pytest.mark.parametrize("format", ["own", "published"])
+def test_a_saved_problem_can_be_loaded(tmp_path: Path, format: str) -> None:
+    problem = placement_from_json({**OWN, "name": "kept"})
+    save(problem, tmp_path / "a.json", format=format)
+    assert load(tmp_path / "a.json") == problem
+
+
+def test_a_saved_plan_can_be_loaded(tmp_path: Path) -> None:
+    plan = PlacementPlan.from_json(PLAN)
+    save(plan, tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json") == plan
+
+
+def test_a_saved_result_can_be_loaded_whole_or_for_its_plan(tmp_path: Path) -> None:
+    result = result_from_json(RESULT)
+    save(result, tmp_path / "result.json")
+    assert load_result(tmp_path / "result.json") == result
+    assert load_plan(tmp_path / "result.json") == result.plan
+
+
+def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    problem = placement_from_json(OWN)
+    with pytest.raises(UsageError, match="'pipedream' cannot be written; give one of own, published"):
+        save(problem, tmp_path / "a.txt", format="pipedream")
+    with pytest.raises(UsageError, match="Only placement and staging problems have a published format"):
+        save(PlacementPlan.from_json(PLAN), tmp_path / "a.json", format="published")
+    assert list(tmp_path.iterdir()) == []
