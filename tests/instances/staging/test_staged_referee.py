@@ -17,7 +17,8 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 import pipeplan
-from pipeplan.instances import referee
+from pipeplan.instances.placement.referee import evaluate as placement_costs
+from pipeplan.instances.placement.referee import verify as placement_rules
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
@@ -286,9 +287,9 @@ def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
     assert pipeplan.verify_stages(problem, plan) == ()
     wrong: Any = (problem, plan)
     with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use evaluate_stages"):
-        referee.evaluate(*wrong)
+        placement_costs.evaluate(*wrong)
     with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use verify_stages"):
-        referee.verify(*wrong)
+        placement_rules.verify(*wrong)
 
 
 def test_memory_is_met_to_the_last_digit_and_said_in_all_digits() -> None:
