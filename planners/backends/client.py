@@ -171,11 +171,16 @@ class Job:
             nodes=answer.nodes,
             warm_start=warm_start,
             log_path=self._task.options.log_path,
-            message=answer.message,
+            message=answer.message or _in_words(stop, objective, bound),
             size=model.size if isinstance(model, MatrixModel) else answer.size,
         )
         _pool.give_back(self._worker)  # first, so that whoever sees the outcome finds the worker idle
         self.outcome = outcome
+
+
+def _in_words(stop: Stop, objective: float | None, bound: float | None) -> str:
+    """Why a solver that reported no error has made one."""
+    return f"its bound {bound!r} is above its own solution of value {objective!r}" if stop == Stop.ERROR else ""
 
 
 GOODBYE_S = 2.0
