@@ -17,8 +17,8 @@ from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulation.simulate import simulate
-from pipeplan.planners.pictures.canvas import canvas, write_picture
-from pipeplan.planners.pictures.stage_graph import draw
+from pipeplan.show.pictures.canvas import canvas, write_picture
+from pipeplan.show.pictures.stage_graph import draw
 
 HALF_SAMPLES = (0.44, 0.6, 0.82)
 """From the published gain of larger micro-batches alone, our default, from the published total gain."""

@@ -353,7 +353,7 @@ def _optima(problem: GraphPipelineProblem) -> tuple[float | None, float | None, 
 
 def _draw(measured: list[tuple[Curves, Curves]], path: Path) -> None:
     """A row for each setting: over devices, and over branches."""
-    from pipeplan.planners.pictures.canvas import COLOURS, canvas, write_picture
+    from pipeplan.show.pictures.canvas import COLOURS, canvas, write_picture
 
     with canvas(8.0, 3.2 * len(SETTINGS)) as figure:
         axes: Any = figure.subplots(len(SETTINGS), 2, sharey=True)

@@ -152,7 +152,7 @@ def suites() -> str:
         "`plan compare --suite NAME` runs them; `--quick` takes a part of a few minutes.",
         "",
     ]
-    folder = files("pipeplan.planners.compare").joinpath("suites")
+    folder = files("pipeplan.studies.compare").joinpath("suites")
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
             lines += [

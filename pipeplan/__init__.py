@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from .planners.contract import Planner as Planner
     from .planners.options import Progress as Progress
     from .planners.options import SolveOptions as SolveOptions
-    from .planners.proof_check import ProofCheck as ProofCheck
-    from .planners.proof_check import verify_proof as verify_proof
-    from .planners.referee_api import evaluate as evaluate
-    from .planners.referee_api import verify as verify
-    from .planners.sensitivity import Sensitivity as Sensitivity
-    from .planners.sensitivity import sensitivity as sensitivity
-    from .planners.solve import solve as solve
+    from .planners.run.proof_check import ProofCheck as ProofCheck
+    from .planners.run.proof_check import verify_proof as verify_proof
+    from .planners.run.referee import evaluate as evaluate
+    from .planners.run.referee import verify as verify
+    from .planners.run.solve import solve as solve
+    from .studies.sensitivity import Sensitivity as Sensitivity
+    from .studies.sensitivity import sensitivity as sensitivity
 
 __version__ = "0.1.0"
 
@@ -85,10 +85,10 @@ _HOMES = {
     "instances.staging.problem": ("StagingProblem",),
     "planners.contract": ("Planner",),
     "planners.options": ("Progress", "SolveOptions"),
-    "planners.proof_check": ("ProofCheck", "verify_proof"),
-    "planners.referee_api": ("evaluate", "verify"),
-    "planners.sensitivity": ("Sensitivity", "sensitivity"),
-    "planners.solve": ("solve",),
+    "planners.run.proof_check": ("ProofCheck", "verify_proof"),
+    "planners.run.referee": ("evaluate", "verify"),
+    "studies.sensitivity": ("Sensitivity", "sensitivity"),
+    "planners.run.solve": ("solve",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

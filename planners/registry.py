@@ -10,22 +10,22 @@ from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS, TEXTBOOK_OPTIONS
 from .graphpipe.options import PIPER_OPTIONS as DOWNSET_OPTIONS
-from .heuristics.options import OPTIONS
 from .latency.options import COMMON as LATENCY_OPTIONS
 from .latency.options import EXPERT_OPTIONS, LNS_OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
 from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
+from .placement.options import OPTIONS
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
 
 _SCOPES = "pipeplan.planners.scopes"
 
-_HEURISTICS = "pipeplan.planners.heuristics"
+_PLACEMENT = "pipeplan.planners.placement"
 
 
 def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool = False) -> Entry:
-    address = f"{_HEURISTICS}.{name.replace('-', '_')}:PLANNER"
+    address = f"{_PLACEMENT}.{name.replace('-', '_')}:PLANNER"
     scope = f"{_SCOPES}:{'placements' if exact else 'all_placements'}"
     return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start, scope=scope)
 
@@ -68,7 +68,9 @@ def _graph(name: str, title: str, module: str, attribute: str, options: tuple[Op
 PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry(EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact:PLANNER", takes_start=True),
+        Entry(
+            EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact.planner:PLANNER", takes_start=True
+        ),
         Entry(
             "dp",
             "Dynamic program over ideals: exact contiguous plans",

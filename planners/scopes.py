@@ -9,7 +9,7 @@ from ..formulations.family import PLACEMENTS, Family
 from ..formulations.graphpipe.scope import devices, freer, micro_batches
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.placement.problem import PlacementProblem
-from .rules import Rules
+from .run.rules import Rules
 
 
 def placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:

@@ -9,7 +9,7 @@ from random_placements import random_placement
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.contract import Request
-from pipeplan.planners.heuristics.brute_force import PLANNER as BRUTE_FORCE
+from pipeplan.planners.placement.brute_force import PLANNER as BRUTE_FORCE
 
 
 def optimum(problem: PlacementProblem, objective: str = "max-load") -> float | None:

@@ -91,7 +91,7 @@ def test_heuristics_import_instances_and_the_contracts_alone() -> None:
     """They are cross-checks of the models, so they share no code with them."""
     shared = {
         (str(path.relative_to(ROOT)), ".".join(name))
-        for path in sorted((ROOT / "planners" / "heuristics").rglob("*.py"))
+        for path in sorted((ROOT / "planners" / "placement").rglob("*.py"))
         for name in imports_of(path)
         if room_of(name) == "formulations" and name[2] != "contract"
     }

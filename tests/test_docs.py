@@ -48,8 +48,8 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
-    from pipeplan.planners.compare.suite import expand
-    from pipeplan.planners.compare.suite_file import load_suite
+    from pipeplan.studies.compare.suite import expand
+    from pipeplan.studies.compare.suite_file import load_suite
 
     (text,) = blocks("howto.md", "toml")
     path = own_model.with_name("suite.toml")

@@ -18,8 +18,8 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.kinds import Problem
 from pipeplan.planners.backends import compile_pyomo, solve
-from pipeplan.planners.choice import choose
 from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.choose import choose
 
 LINEAR = [method for kind in KINDS for method in METHODS[kind] if method.formulation and method.solver == "highs"]
 QUICK, SWEPT = 5, 60

@@ -16,8 +16,8 @@ from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 
 if TYPE_CHECKING:
-    from ..planners.compare.comparison import Comparison
-    from ..planners.compare.suite import Setting, Suite
+    from ..studies.compare.comparison import Comparison
+    from ..studies.compare.suite import Setting, Suite
 
 WHAT, WHERE = "What is compared", "Where and how"
 
@@ -110,7 +110,7 @@ def command(
     limits = limit_options.given(gap, time_limit, memory_limit, threads)
     if suite is not None:
         _refuse_beside_suite(instances, method, seeds, devices, memory, bandwidth, batch)
-        from ..planners.compare.suite_file import load_suite
+        from ..studies.compare.suite_file import load_suite
 
         chosen = load_suite(suite, quick)
         chosen = _limited(chosen, limits)
@@ -132,8 +132,8 @@ def _run(
     parquet: bool,
     json: bool,
 ) -> None:
-    from ..planners.compare.comparison import Where, compare
-    from ..planners.compare.write import check_parquet, write_tables
+    from ..studies.compare.comparison import Where, compare
+    from ..studies.compare.write import check_parquet, write_tables
     from .compare_progress import Lines
 
     if workloads is not None and not workloads.is_dir():
@@ -168,7 +168,7 @@ def _own_suite(
     settings: tuple[Setting, ...],
     limits: dict[str, object],
 ) -> Suite:
-    from ..planners.compare.suite import Instance, Suite, competitor
+    from ..studies.compare.suite import Instance, Suite, competitor
 
     if not instances or not methods:
         raise UsageError("Name instances and at least one --method, or a --suite (--suites lists the packaged ones).")
@@ -195,7 +195,7 @@ def _settings(
     devices: list[int] | None, memory: list[str] | None, bandwidth: float | None, batch: int | None
 ) -> tuple[Setting, ...]:
     """Every number of devices with every memory."""
-    from ..planners.compare.suite import Setting
+    from ..studies.compare.suite import Setting
 
     common = {name: value for name, value in (("bandwidth", bandwidth), ("batch", batch)) if value is not None}
     found = []
@@ -229,7 +229,7 @@ def _refuse_beside_suite(*given: object) -> None:
 
 
 def _list_suites(json: bool) -> None:
-    from ..planners.compare.suite_file import packaged_suites
+    from ..studies.compare.suite_file import packaged_suites
 
     titles = packaged_suites()
     if json:
@@ -253,7 +253,7 @@ def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
 
 
 def _facts(comparison: Comparison, paths: dict[str, str]) -> dict[str, object]:
-    from ..planners.compare.table import plain_rows, summary
+    from ..studies.compare.table import plain_rows, summary
 
     frame = comparison.table()
     return {

@@ -10,7 +10,7 @@ from .console import clean
 from .progress import number
 
 if TYPE_CHECKING:
-    from ..planners.compare.comparison import Progress
+    from ..studies.compare.comparison import Progress
 
 
 class Lines:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from .console import clean, out, styled
 
 if TYPE_CHECKING:
-    from ..planners.compare.comparison import Comparison
+    from ..studies.compare.comparison import Comparison
 
 
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
-    from ..planners.compare.table import faults, plain_rows, summary
-    from ..planners.compare.write import case_cells, told_otherwise
+    from ..studies.compare.table import faults, plain_rows, summary
+    from ..studies.compare.write import case_cells, told_otherwise
 
     frame = comparison.table()
     if frame.empty:

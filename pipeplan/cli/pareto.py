@@ -18,7 +18,7 @@ from .progress import reporter
 from .solve import PROGRESS_MODES
 
 if TYPE_CHECKING:
-    from ..planners.pareto.records import Settings
+    from ..studies.pareto.records import Settings
 
 CURVES, OUTPUT = "Curves", "Output"
 EXAMPLE = "golden-4"
@@ -126,8 +126,8 @@ def command(
 
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")
-    from ..planners.pareto.journal import open_journal
-    from ..planners.pareto.sweep import check, sweep
+    from ..studies.pareto.journal import open_journal
+    from ..studies.pareto.sweep import check, sweep
 
     limit_s = TIME_LIMIT_S if time_limit is None else time_limit
     limits = SolveOptions(time_limit_s=limit_s, rel_gap=gap, abs_gap=abs_gap, threads=threads, seed=seed)
@@ -140,17 +140,17 @@ def command(
         goes_on = f"; the same command goes on from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
     if csv is not None:
-        from ..planners.pareto.export import write_csv
+        from ..studies.pareto.export import write_csv
 
         write_csv(answer, csv)
     if picture is not None:
-        from ..planners.pictures.pareto import draw_pareto
+        from ..show.pictures.pareto import draw_pareto
 
         draw_pareto(answer, picture)
     if json:
         print_json(answer.to_json())
     else:
-        from .drawing_pareto import draw_curves
+        from ..show.terminal.pareto import draw_curves
 
         draw_curves(answer)
     if any(point.plan is not None for point in answer.points):
@@ -163,7 +163,7 @@ def _check_files(output: str | None, csv: str | None, picture: str | None) -> No
     for option, path in (("--output", output), ("--csv", csv), ("--picture", picture)):
         check_output(option, path)
     if picture is not None:
-        from ..planners.pictures.canvas import format_of
+        from ..show.pictures.canvas import format_of
 
         format_of(picture)
 
@@ -171,7 +171,7 @@ def _check_files(output: str | None, csv: str | None, picture: str | None) -> No
 def _settings(
     methods: list[str] | None, levels: int | None, memory: list[str] | None, limits: SolveOptions
 ) -> Settings:
-    from ..planners.pareto.records import DEFAULT_METHODS, LEVELS, Settings
+    from ..studies.pareto.records import DEFAULT_METHODS, LEVELS, Settings
 
     if memory and levels is not None:
         raise UsageError("--memory and --levels both say where the points lie; give one of them.")

@@ -11,7 +11,7 @@ from .console import say_note
 
 if TYPE_CHECKING:
     from ..instances.kinds import Plan, Problem
-    from ..planners.rules import Rules
+    from ..planners.run.rules import Rules
 
 Picture = Annotated[
     str | None,
@@ -22,14 +22,14 @@ Picture = Annotated[
 def check_picture(problem: Problem, path: str | None) -> None:
     """Refused before the work: another ending, a kind without pictures."""
     if path is not None:
-        from ..planners.pictures.plans import check_picture as check
+        from ..show.pictures.plans import check_picture as check
 
         check(problem.kind, path)
 
 
 def draw_picture(problem: Problem, plan: Plan, rules: Rules, path: str) -> None:
     """A plan without meaning has no picture: that is said, and its violations decide the exit code."""
-    from ..planners.pictures.plans import draw_plan
+    from ..show.pictures.plans import draw_plan
 
     try:
         draw_plan(problem, plan, path, rules)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.rules import CONTIGUITIES, FLUSH, Rules, stored_allocation, unknown_allocation
+from ..planners.run.rules import CONTIGUITIES, FLUSH, Rules, stored_allocation, unknown_allocation
 from .console import say_note
 from .signatures import option, with_options
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..instances.kinds import Plan, Problem
     from ..instances.placement.referee.verify import Violation
     from ..instances.result import Result
-    from ..planners.referees import Referee
+    from ..planners.run.referees import Referee
 
 SEMANTICS = ("paper", "reference")
 RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "allocation", "hash")
@@ -89,7 +89,7 @@ class Case:
 
     def differences(self) -> tuple[str, ...]:
         """What the result claims and the referee does not find, by the rules that it was made for."""
-        from ..planners.claims import recompute
+        from ..planners.run.claims import recompute
 
         return () if self.result is None else recompute(self.problem, self.result).differences
 
@@ -104,7 +104,7 @@ class Case:
 
     @property
     def _referee(self) -> Referee:
-        from ..planners.referees import referee_of
+        from ..planners.run.referees import referee_of
 
         return referee_of(self.problem)
 

@@ -43,14 +43,14 @@ def command(
     if Path(source).is_dir():
         if instance is not None:
             raise UsageError("A comparison names its instances itself; drop INSTANCE.")
-        from ..planners.compare.comparison import load_comparison
-        from ..planners.report.comparison_page import comparison_page
+        from ..show.page.comparison_page import comparison_page
+        from ..studies.compare.comparison import load_comparison
 
         text = comparison_page(load_comparison(Path(source)))
     else:
         from ..instances.lookup import packaged_by_hash
         from ..instances.results import load_result
-        from ..planners.report.result_page import result_page
+        from ..show.page.result_page import result_page
 
         result = load_result(source)
         problem = packaged_by_hash(result.problem) if instance is None else load_instance(instance, on)

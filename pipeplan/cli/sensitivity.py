@@ -27,7 +27,7 @@ from .solve import METHOD, PROGRESS_MODES
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
     from ..instances.result import Result
-    from ..planners.sensitivity import Sensitivity, Worth
+    from ..studies.sensitivity import Sensitivity, Worth
 
 STEPS = "Steps"
 
@@ -83,7 +83,7 @@ def command(
     problem = load_instance(instance, on)
     _check_steps(more_memory, more_bandwidth)
     limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, None, None)
-    from ..planners.sensitivity import sensitivity
+    from ..studies.sensitivity import sensitivity
 
     with graceful(), reporter(progress) as watch:
         found = sensitivity(
@@ -120,7 +120,7 @@ def _tell(problem: Problem, found: Sensitivity, json: bool) -> None:
 
 
 def _draw(problem: Problem, found: Sensitivity) -> None:
-    from .drawing_shapes import columns, new_table
+    from ..show.terminal.shapes import columns, new_table
 
     unit = f", {problem.time_unit}" if problem.time_unit else ""
     table = new_table()

@@ -84,8 +84,8 @@ def _show_instance(problem: Problem, json: bool) -> None:
     """Of a chain, what it needs at least; of a graph pipeline, its decomposition; others have their facts alone."""
     from ..instances.chain.problem import ChainProblem
     from ..instances.graph_pipeline.problem import GraphPipelineProblem
-    from ..planners.solve import describe
-    from .drawing import draw_instance
+    from ..planners.run.solve import describe
+    from ..show.terminal.drawing import draw_instance
 
     if isinstance(problem, GraphPipelineProblem):
         _show_graph_pipeline(problem, json)
@@ -98,9 +98,9 @@ def _show_instance(problem: Problem, json: bool) -> None:
 
 
 def _show_graph_pipeline(problem: GraphPipelineProblem, json: bool) -> None:
-    from ..planners.solve import describe
-    from .drawing import draw_instance
-    from .drawing_stage_graph import decomposition, draw_decomposition
+    from ..planners.run.solve import describe
+    from ..show.terminal.drawing import draw_instance
+    from ..show.terminal.stage_graph import decomposition, draw_decomposition
 
     if json:
         print_json({"problem": describe(problem), "decomposition": decomposition(problem)})
@@ -143,13 +143,13 @@ def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
     from ..instances.placement.plan import PlacementPlan
     from ..instances.placement.problem import PlacementProblem
     from ..instances.placement.referee.latency import evaluate_latency
-    from .drawing import draw_plan, say_differences, say_verdict
+    from ..show.terminal.drawing import draw_plan, say_differences, say_verdict
 
     problem, plan = case.problem, case.plan
     try:
         draw_plan(problem, plan, case.rules)
         if unrolled and isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
-            from .drawing_unrolled import draw_unrolled
+            from ..show.terminal.unrolled import draw_unrolled
 
             draw_unrolled(problem, plan)
     except PipeplanError as error:

@@ -9,6 +9,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.simulation.orders import SCHEDULES
+from ..show.terminal.shapes import several, size
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -17,7 +18,6 @@ from .arguments import (
     with_cluster,
 )
 from .console import print_json, say_error, say_note
-from .drawing_shapes import several, size
 from .exits import OK, REJECTED
 from .referee_options import Case, Given, PlanArgument, one_of, read_case
 
@@ -70,7 +70,7 @@ def command(
     if json:
         print_json(simulation.to_json())
     else:
-        from .drawing_timeline import draw_simulation
+        from ..show.terminal.timeline import draw_simulation
 
         draw_simulation(simulation, "samples" if problem.kind == "graph-pipeline" else "micro-batches")
     raise typer.Exit(OK)

@@ -11,9 +11,9 @@ from ..formulations.registry import FORMULATIONS
 from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
-from ..planners import export
 from ..planners.registry import PLANNERS
-from ..planners.rules import Rules
+from ..planners.run.rules import Rules
+from ..studies import export
 from . import limits as limit_options
 from .arguments import (
     Cluster,
@@ -28,6 +28,7 @@ from .interrupt import graceful
 from .method_options import with_method_options
 from .picture_options import Picture, check_picture, draw_picture
 from .progress import reporter
+from .table_picture import pictured_table
 
 METHOD, OUTPUT = "Method", "Output"
 EXAMPLES: Mapping[str, str] = {
@@ -143,9 +144,9 @@ def command(
     if export_model is not None:
         export.export_model(problem, export_model, **method)
     start = _warm_start(warm_start, problem)
-    from ..planners.solve import solve
+    from ..planners.run.solve import solve
 
-    with graceful(), reporter(progress) as watch:
+    with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
         result = solve(problem, **method, limits=limits, warm_start=start, on_progress=watch, cross_check=cross_check)
     _tell(problem, result, json, output)
     if picture is not None and result.plan is not None and result.verified:
@@ -178,6 +179,6 @@ def _tell(problem: Problem, result: Result, json: bool, output: str | None) -> N
     if json:
         print_json(result.to_json())
     else:
-        from .drawing import draw_result
+        from ..show.terminal.drawing import draw_result
 
         draw_result(problem, result)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.rules import FLUSH
+from ..planners.run.rules import FLUSH
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -57,7 +57,7 @@ def command(
     if json:
         print_json(report(case, violations))
     else:
-        from .drawing import say_differences, say_verdict
+        from ..show.terminal.drawing import say_differences, say_verdict
 
         say_verdict(case.problem, case.plan, [str(violation) for violation in violations], case.rules)
         say_differences(differences)
@@ -70,7 +70,7 @@ def _check_proof(problem: Problem, path: str, given: Given, time_limit: float | 
         raise UsageError("--proof goes by the rules that the result was made for; drop the options of other rules.")
     from ..instances.results import load_result
     from ..planners.options import SolveOptions
-    from ..planners.proof_check import verify_proof
+    from ..planners.run.proof_check import verify_proof
 
     result = load_result(path)
     with graceful():
@@ -78,7 +78,7 @@ def _check_proof(problem: Problem, path: str, given: Given, time_limit: float | 
     if json:
         print_json(check.to_json())
     else:
-        from .drawing import say_proof_check
+        from ..show.terminal.drawing import say_proof_check
 
         say_proof_check(check)
     return {"confirmed": OK, "not confirmed": NO_PLAN, "contradicted": REJECTED}[check.answer]

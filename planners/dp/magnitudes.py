@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...instances.placement.cluster import Level
-from ..heuristics.groups import FAR
+from ..placement.groups import FAR
 from .lattice import Lattice
 from .model import Kind, Model, weighed
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...instances.amounts import WholeAmounts
 from ...instances.placement.problem import PlacementProblem
-from ..heuristics.groups import Groups, Net, contract
+from ..placement.groups import Groups, Net, contract
 
 
 @dataclass(frozen=True)

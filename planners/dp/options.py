@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...formulations.contract import OptionSpec
-from ..heuristics.options import OBJECTIVE
+from ..placement.options import OBJECTIVE
 
 MAX_IDEALS = OptionSpec("max_ideals", "int", 2_000_000, "With more ideals than this, only some of them are used.")
 

@@ -24,8 +24,8 @@ from ...instances.placement.referee.evaluate import evaluate
 from ...instances.placement.referee.verify import overfull
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
-from ..heuristics.orders import various_orders
-from ..judge import BOUND_SLACK, Rules, rule
+from ..placement.orders import various_orders
+from ..run.judge import BOUND_SLACK, Rules, rule
 from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .magnitudes import first_limit, next_limit, rounding, within

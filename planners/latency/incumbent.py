@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from ...instances.errors import InputError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from .. import incumbent
+from .. import search as incumbent
 from ..contract import Request
-from ..incumbent import SAFETY
+from ..search import SAFETY
 from .world import World
 
 

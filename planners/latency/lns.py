@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ...instances.placement.plan import PlacementPlan
 from ..contract import Board, Outcome, Request
-from ..large_neighbourhood import LargeNeighbourhoodSearch, Run
+from ..placement.neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import LINEAR_DP
 from .greedy import PLANNER as GREEDY
 from .incumbent import Incumbent, world_of

@@ -10,21 +10,17 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ...formulations.contract import Problem
 from ...instances.errors import InputError
 from ...instances.json_file import write_bytes_atomically
 from ...instances.staging.problem import StagingProblem
-from ..pictures import canvas
 from .model import PiperModel
 from .search import Search
 from .tables import loop
 
 MAX_ENTRIES = 100_000_000
 """Downsets times devices times sums of degrees, of 8 bytes each."""
-
-CURVES = 8
-"""At most so many sums of degrees get a curve in the picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,50 +91,17 @@ def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) ->
         raise InputError(
             "exact_batches", "leaves no table of smaller sums of degrees", "plan for at most N, or no table"
         )
-    if path is not None and Path(path).suffix.lower().lstrip(".") not in ("csv", *canvas.FORMATS):
+    if path is not None and Path(path).suffix.lower() != ".csv":
         ending = Path(path).suffix or "nothing"
-        raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv, .svg or .png", str(path))
+        raise InputError("table", f"ends in {ending!r}", "name a file that ends in .csv", str(path))
+
+
+def read_table(path: str | os.PathLike[str], problem: Problem) -> DegreeTable:
+    """The times of a table that was written."""
+    _, *rows = Path(path).read_text("utf-8").splitlines()
+    times = tuple(tuple(float(cell) if cell else None for cell in row.split(",")[1:]) for row in rows)
+    return DegreeTable(times, False, problem.name, problem.time_unit)
 
 
 def write_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    """As numbers (.csv) or as a picture (.svg, .png)."""
-    if Path(path).suffix.lower() == ".csv":
-        write_bytes_atomically(path, table.to_csv().encode())
-    else:
-        draw_table(table, path)
-
-
-def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
-    """Left all entries as colours, right the time over the devices for some sums of degrees."""
-    import numpy as np
-
-    values = np.array([[np.nan if time is None else time for time in row] for row in table.times])
-    with canvas.canvas(10.0, 4.2) as figure:
-        left, right = figure.subplots(1, 2)
-        _colours(figure, left, np.log10(values), table)
-        for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
-            right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
-        right.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"time per micro-batch {_unit(table)}".rstrip())
-        right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        right.grid(True, which="both", linewidth=0.3)
-        figure.suptitle(canvas.legible(table.name or ""))
-        canvas.write_picture(figure, path)
-
-
-def _colours(figure: Any, axes: Any, logarithms: Any, table: DegreeTable) -> None:
-    k, s = logarithms.shape
-    image = axes.imshow(
-        logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
-    )
-    axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-    figure.colorbar(image, ax=axes, label=f"log10 of the time per micro-batch {_unit(table)}".rstrip())
-
-
-def curves(most: int) -> list[int]:
-    """1, 2, 4, .. and the largest: the last `CURVES` of them."""
-    powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
-    return [*powers, most][-CURVES:]
-
-
-def _unit(table: DegreeTable) -> str:
-    return f"({table.time_unit})" if table.time_unit else ""
+    write_bytes_atomically(path, table.to_csv().encode())

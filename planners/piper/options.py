@@ -18,7 +18,7 @@ TABLE = OptionSpec(
     "table",
     "path",
     None,
-    "Write the least time on every number of devices and every sum of data-parallel degrees, too: .csv, .svg or .png.",
+    "Also write the least time on every number of devices and sum of data-parallel degrees: .csv; here .svg and .png.",
 )
 
 HIERARCHY = OptionSpec(

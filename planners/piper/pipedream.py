@@ -17,8 +17,8 @@ from ...instances.result import Stop
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
-from ..heuristics.groups import Groups
-from ..heuristics.pipedream import contract_to_path
+from ..placement.groups import Groups
+from ..placement.pipedream import contract_to_path
 from .model import PiperModel, from_downsets
 from .options import EQUI_OPTIONS
 from .search import Search, TooManySumsError

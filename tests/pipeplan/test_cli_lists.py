@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import pipeplan
 from pipeplan.cli import app
 from pipeplan.cli.console import clean
-from pipeplan.cli.drawing_shapes import bar, size
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
+from pipeplan.show.terminal.shapes import bar, size
 
 Plan = Callable[..., Any]
 COMMANDS = (

@@ -12,7 +12,7 @@ from pipeplan.instances.files import load
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.workloads
 

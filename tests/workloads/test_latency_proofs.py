@@ -10,7 +10,7 @@ from pipeplan.instances.files import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 pytestmark = pytest.mark.workloads
 

@@ -16,8 +16,8 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.referees import Rules, referee_of
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.referees import Rules, referee_of
+from pipeplan.planners.run.solve import solve
 
 METHODS: tuple[dict[str, Any], ...] = (
     {"formulation": "ilp-beaumont", "solver": "highs"},

@@ -26,7 +26,7 @@ from pipeplan.instances.chain.theory import figure_4, figure_5, lemma_2, theory_
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.backends import compile_pyomo
 from pipeplan.planners.backends import solve as solve_matrix
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 METHODS = (("ilp-beaumont", "highs"), ("ilp-beaumont", "cp-sat"), ("cp-beaumont", "cp-sat"))
 SMALL = 6

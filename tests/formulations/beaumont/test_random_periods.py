@@ -8,7 +8,7 @@ from random_chains import random_chain
 
 from pipeplan.formulations.beaumont.bounds import lower_bound, sequential_period
 from pipeplan.instances.result import Stop
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 METHODS = (("ilp-beaumont", "highs"), ("ilp-beaumont", "cp-sat"), ("cp-beaumont", "cp-sat"))
 FAST = range(1, 25)

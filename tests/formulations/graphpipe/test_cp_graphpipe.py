@@ -17,10 +17,10 @@ from pipeplan.formulations.graphpipe.formulation import FORMULATION
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.result import Found, Stop
-from pipeplan.planners.export import export_model
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.search import Search
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
+from pipeplan.studies.export import export_model
 
 
 def exact(problem: GraphPipelineProblem, b: int, family: str, start: str = "none") -> Any:

@@ -25,7 +25,7 @@ from pipeplan.planners.backends.client import solve as run_backend
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.search import Search
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 
 def exact(problem: GraphPipelineProblem, start: str = "none", **options: Any) -> Any:

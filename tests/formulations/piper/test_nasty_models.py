@@ -24,7 +24,7 @@ from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_st
 from pipeplan.planners.backends import compile_pyomo
 from pipeplan.planners.backends import solve as run
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 LIMITS = SolveOptions(threads=1)
 UNITS = ((-9, 0), (9, 9), (0, -9), (-6, 6))

@@ -18,7 +18,7 @@ from pipeplan.instances.result import Found, Stop
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 SEMANTICS = ("paper", "reference")
 OPTIONS = {"variant": "columns", "semantics": "paper"}

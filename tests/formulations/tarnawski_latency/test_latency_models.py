@@ -18,7 +18,7 @@ from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 NAME = "ip-tarnawski-latency"
 

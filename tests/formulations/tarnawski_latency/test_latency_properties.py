@@ -11,7 +11,7 @@ from latency_brute_force import random_latency_placement
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.result import Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 
 def proven(problem: PlacementProblem, pieces: int = 1) -> float | None:

@@ -25,7 +25,7 @@ from pipeplan.planners.beaumont.contiguous import best_contiguous
 from pipeplan.planners.beaumont.grids import coarse_steps
 from pipeplan.planners.beaumont.smallest_memory import smallest_memory
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 METHODS: dict[str, dict[str, Any]] = {
     "ilp-beaumont on highs": {"formulation": "ilp-beaumont", "solver": "highs"},

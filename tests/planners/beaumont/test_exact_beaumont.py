@@ -22,7 +22,7 @@ from pipeplan.planners.beaumont.schedule import best_schedule
 from pipeplan.planners.beaumont.solver import Solver
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 KNOWN = [*golden.golden_chains(), *theory.theory_chains()]
 

@@ -18,7 +18,7 @@ from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.dp.magnitudes import within
 from pipeplan.planners.dp.model import build
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 
 def plan(problem: PlacementProblem, **options: Any) -> Result:

@@ -19,7 +19,7 @@ from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 MAKERS = {"levels": tiny_levels, "replicated": tiny_replicated, "types": tiny_types}
 

@@ -17,7 +17,7 @@ from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, Result, Stop, Warmth
 from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 CASES = range(300)
 """Seeds of the problems that are held against brute force."""

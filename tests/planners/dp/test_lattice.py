@@ -13,7 +13,7 @@ from pipeplan.planners.dp.dense import Pairs
 from pipeplan.planners.dp.families import beam
 from pipeplan.planners.dp.lattice import Lattice, TooManyIdealsError, all_ideals, cheapest
 from pipeplan.planners.dp.model import Model, build, merge_free
-from pipeplan.planners.heuristics.orders import various_orders
+from pipeplan.planners.placement.orders import various_orders
 
 SEEDS = range(25)
 

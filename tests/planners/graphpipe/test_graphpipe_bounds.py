@@ -18,7 +18,7 @@ from pipeplan.planners.graphpipe import paths
 from pipeplan.planners.graphpipe.bounds import lower_bound
 from pipeplan.planners.graphpipe.paths import disjoint_paths
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 OBJECTIVES = ("time-per-sample", "iteration")
 MEMORY = (None, None, 0.2, 0.4, 0.7)

@@ -18,7 +18,7 @@ from pipeplan.instances.result import Result
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.search import Search, chain_tree
 from pipeplan.planners.graphpipe.textbook import SequentialSearch, count_downsets, downsets, row_of_operators
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 PLANNERS = ("graphpipe", "graphpipe-parallel", "spp-pipedream", "piper-downsets", "spp-textbook")
 

@@ -16,7 +16,7 @@ from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.costs import Costs
 from pipeplan.planners.graphpipe.options import ROUNDED_MEMORY
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 UNITS = ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6))
 """Powers of ten for times and for bytes."""

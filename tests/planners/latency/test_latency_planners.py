@@ -21,7 +21,7 @@ from pipeplan.planners.latency.incumbent import lower_bound
 from pipeplan.planners.latency.world import Annealing, World
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import PLANNERS
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 NAMES = [name for name in PLANNERS if name.startswith("latency-")]
 SELF_MADE = [name for name in NAMES if name not in ("latency-expert", "latency-partition")]

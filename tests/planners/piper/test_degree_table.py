@@ -12,8 +12,9 @@ from random_stagings import random_staging
 from pipeplan.instances.errors import InputError
 from pipeplan.planners.piper import degree_table as degree_table_module
 from pipeplan.planners.piper import search, tables
-from pipeplan.planners.piper.degree_table import DegreeTable, curves, degree_table, draw_table
-from pipeplan.planners.solve import solve
+from pipeplan.planners.piper.degree_table import DegreeTable, degree_table
+from pipeplan.planners.run.solve import solve
+from pipeplan.show.pictures.degree_table import curves, draw_table
 
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])

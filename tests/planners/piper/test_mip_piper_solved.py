@@ -7,7 +7,7 @@ from random_stagings import random_staging
 
 from pipeplan.instances.result import Found, Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 
 def test_it_proves_what_the_dynamic_program_proves() -> None:

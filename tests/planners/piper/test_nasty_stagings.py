@@ -19,7 +19,7 @@ from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, 
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.piper import tables
 from pipeplan.planners.piper.options import ROUNDED_MEMORY
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 UNITS = ((0, 0), (-9, 0), (9, 9), (0, -9), (-6, 6))
 """Powers of ten for times and for memory."""

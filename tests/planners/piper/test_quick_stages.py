@@ -11,7 +11,7 @@ from pipeplan.instances.staging.problem import Configuration, Edge, Layer, Stagi
 from pipeplan.planners.piper import kernel
 from pipeplan.planners.piper.model import build
 from pipeplan.planners.piper.search import Search
-from pipeplan.planners.solve import solve
+from pipeplan.planners.run.solve import solve
 
 
 def chain_of(ways: list[tuple[Configuration, ...]], memory: float | None, devices: int = 2) -> StagingProblem:

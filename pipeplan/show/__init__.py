@@ -1,0 +1,1 @@
+"""A plan for people: on the terminal, as pictures, as pages."""

@@ -1,0 +1,100 @@
+"""The report of a comparison: values, ratios, profile and every run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element
+
+from ...studies.compare.comparison import Comparison
+from ...studies.compare.table import faults, plain_rows, profile, ratios, summary
+from ...studies.compare.write import TOLD_OTHERWISE, case_cells, state, told_otherwise
+from .charts import Line, bars, line_chart
+from .markup import tag
+from .page import page, section, table
+
+if TYPE_CHECKING:
+    import pandas
+
+RUN_COLUMNS = ("instance", "setting", "method", "seed", "status", "stop", "found", "value", "bound", "gap", "total_s")
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """One HTML page of what has finished so far."""
+    title = comparison.expanded.title
+    head = tag("header", None, tag("h1", None, title), tag("p", {"class": "note"}, state(comparison)))
+    frame = comparison.table()
+    if frame.empty:
+        return page(title, [head])
+    return page(title, [head, *_claims(comparison), *_parts(frame)])
+
+
+def _claims(comparison: Comparison) -> list[Element]:
+    claims = told_otherwise(comparison)
+    if not claims:
+        return []
+    return [section("Claims", tag("p", None, TOLD_OTHERWISE), tag("ul", None, *(tag("li", None, c) for c in claims)))]
+
+
+def _parts(frame: pandas.DataFrame) -> list[Element]:
+    columns, rows = case_cells(frame)
+    methods = plain_rows(summary(frame))
+    names = [name.replace("_", " ") for name in methods[0]]
+    lines = [[_cell(row[name]) for name in methods[0]] for row in methods]
+    failed = faults(frame)
+    runs = [[_cell(row[name]) for name in RUN_COLUMNS] for row in plain_rows(frame[list(RUN_COLUMNS)])]
+    return [
+        section("Values", table(columns, rows, "Recomputed by the referee")),
+        section("Methods", table(names, lines, "A run without a verified plan is counted and never averaged")),
+        section("Profile", _profile(frame)),
+        section("Ratios", *_ratios(frame)),
+        section("Seconds", _seconds(frame)),
+        *([section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))] if failed else []),
+        section("Runs", table([name.replace("_", " ") for name in RUN_COLUMNS], runs, "Every run")),
+    ]
+
+
+def _profile(frame: pandas.DataFrame) -> Element:
+    found = profile(frame)
+    taus = [float(tau) for tau in found["ratio"]]
+    lines = [
+        Line(str(name), tuple(zip(taus, (100 * float(share) for share in found[name]), strict=True)), steps=True)
+        for name in found.columns
+        if name != "ratio"
+    ]
+    return line_chart(lines, "Share of cases within a ratio of the best", "ratio to the best", "% of cases")
+
+
+def _ratios(frame: pandas.DataFrame) -> list[Element]:
+    """For each case how far each method lies above the best, in percent."""
+    found = ratios(frame)
+    parts = []
+    for case, row in zip(found.index, found.itertuples(index=False, name=None), strict=True):
+        cells = zip(found.columns, row, strict=True)
+        rows = [
+            (str(name), (("above the best", 100 * (float(ratio) - 1)),)) for name, ratio in cells if _is_there(ratio)
+        ]
+        label = ", ".join(filter(None, map(str, case)))
+        if rows:
+            parts += [tag("h3", None, label), bars(rows, f"{label}: per cent above the best", "%")]
+    return parts
+
+
+def _seconds(frame: pandas.DataFrame) -> Element:
+    rows = [
+        (str(row["method"]), (("median seconds", float(row["median_total_s"])),))
+        for row in plain_rows(summary(frame))
+        if row["median_total_s"] is not None
+    ]
+    return bars(rows, "Median seconds of each method", "s")
+
+
+def _is_there(value: object) -> bool:
+    from ...studies.compare.table import absent_as_none
+
+    return absent_as_none(value) is not None
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,48 @@
+"""The whole table of Piper's program as a picture: entries as colours, and what more devices are worth."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ...planners.piper.degree_table import DegreeTable
+from . import canvas
+
+CURVES = 8
+"""At most so many sums of degrees get a curve."""
+
+
+def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
+    """Left all entries as colours, right the time over the devices for some sums of degrees."""
+    import numpy as np
+
+    values = np.array([[np.nan if time is None else time for time in row] for row in table.times])
+    with canvas.canvas(10.0, 4.2) as figure:
+        left, right = figure.subplots(1, 2)
+        _colours(figure, left, np.log10(values), table)
+        for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
+            right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
+        right.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"time per micro-batch {_unit(table)}".rstrip())
+        right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        right.grid(True, which="both", linewidth=0.3)
+        figure.suptitle(canvas.legible(table.name or ""))
+        canvas.write_picture(figure, path)
+
+
+def _colours(figure: Any, axes: Any, logarithms: Any, table: DegreeTable) -> None:
+    k, s = logarithms.shape
+    image = axes.imshow(
+        logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
+    )
+    axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
+    figure.colorbar(image, ax=axes, label=f"log10 of the time per micro-batch {_unit(table)}".rstrip())
+
+
+def curves(most: int) -> list[int]:
+    """1, 2, 4, .. and the largest: the last `CURVES` of them."""
+    powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
+    return [*powers, most][-CURVES:]
+
+
+def _unit(table: DegreeTable) -> str:
+    return f"({table.time_unit})" if table.time_unit else ""

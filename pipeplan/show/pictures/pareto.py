@@ -1,0 +1,90 @@
+"""Period against memory as a picture: one step curve per method, proven points filled, open ones with their bound."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
+from .canvas import COLOURS, canvas, write_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+UNITS = ("B", "KiB", "MiB", "GiB")
+LEAST = 0.1
+"""Levels are shown in the largest unit in which they are not smaller than this; real networks come to GiB."""
+MARGIN = 0.05
+"""Beyond the last level, relative to the width, so that the last step is seen."""
+FAR = 10.0
+"""Curves that span more than this factor are drawn on a logarithmic axis."""
+
+
+def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
+    """The curves of a sweep into an SVG or PNG file."""
+    with canvas() as figure:
+        axes = figure.add_subplot()
+        methods = dict.fromkeys(point.method for point in pareto.points)
+        unit, factor = _unit(pareto)
+        right = _right_end(pareto) / factor
+        # The exact curves last: they must not be hidden behind the others.
+        for i, method in reversed(list(enumerate(methods))):
+            _draw_curve(axes, method, pareto.of(method), COLOURS[i % len(COLOURS)], factor, right)
+        _draw_frame(axes, pareto)
+        axes.set_xlabel(f"memory of a GPU ({unit})")
+        handles, labels = axes.get_legend_handles_labels()
+        axes.legend(handles[::-1], labels[::-1], frameon=False)
+        write_picture(figure, path)
+
+
+def _right_end(pareto: Pareto) -> float:
+    levels = [point.memory_bytes for point in pareto.points]
+    return max(levels, default=1.0) + MARGIN * (max(levels, default=1.0) - min(levels, default=0.0))
+
+
+def _unit(pareto: Pareto) -> tuple[str, float]:
+    """The unit of memory, and its bytes."""
+    largest = max((point.memory_bytes for point in pareto.points), default=2.0**30)
+    power = max((i for i in range(len(UNITS)) if largest >= LEAST * 1024.0**i), default=0)
+    return UNITS[power], 1024.0**power
+
+
+def _draw_curve(axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float) -> None:
+    """From each memory limit on, its period holds."""
+    shown = [point for point in points if point.period is not None]
+    if not shown:
+        return
+    sizes = [point.memory_bytes / factor for point in shown]
+    periods: list[Any] = [point.period for point in shown]
+    exact = method in EXACT_METHODS
+    axes.plot(
+        [*sizes, right],
+        [*periods, periods[-1]],
+        drawstyle="steps-post",
+        color=colour,
+        linewidth=1.8 if exact else 1.0,
+        label=method,
+    )
+    filled = [colour if point.certified else "white" for point in shown]
+    axes.scatter(sizes, periods, s=22, c=filled, edgecolors=colour, zorder=3)
+    for point in shown:
+        if point.bound is not None and not point.certified:
+            axes.vlines(
+                point.memory_bytes / factor, point.bound, point.period or point.bound, colors=colour, linewidth=0.8
+            )
+            axes.plot([point.memory_bytes / factor], [point.bound], marker="_", markersize=8, color=colour)
+
+
+def _draw_frame(axes: Axes, pareto: Pareto) -> None:
+    frame, problem = pareto.frame, pareto.problem
+    values = [value for point in pareto.points for value in (point.period, point.bound) if value]
+    if values and max(values) > FAR * min(values):
+        axes.set_yscale("log")
+    if frame is not None:
+        word = "optimum" if frame.unlimited_proven else "best found"
+        axes.axhline(
+            frame.unlimited_period, color="#222222", linewidth=0.8, linestyle="--", label=f"{word} without a limit"
+        )
+    unit = "" if problem.time_unit is None else f" ({problem.time_unit})"
+    axes.set_ylabel(f"period per batch{unit}")
+    axes.set_title(f"{problem.name}, {problem.gpus} GPUs (filled: proven; whisker: down to the bound)", fontsize=9)

@@ -1,0 +1,1 @@
+"""Plans drawn with characters."""

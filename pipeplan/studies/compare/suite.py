@@ -1,0 +1,274 @@
+"""What is compared: instances x settings x methods x seeds, and the single runs that this means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...formulations.registry import FORMULATIONS, Entry
+from ...instances.errors import UsageError
+from ...instances.kinds import Problem
+from ...instances.lookup import Cluster, load_instance
+from ...planners.registry import EXACT_PLANNERS, PLANNERS
+from ...planners.run.choose import resolve_options
+from .run import Run
+
+MOST_RUNS = 100_000
+DEFAULT_OBJECTIVE = {"placement": "max-load", "staging": "throughput"}
+"""Of methods that declare no objective, by kind of problem."""
+SCHEMA = "pipeplan.comparison/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A file or packaged name; `published` is a file below the folder of published workloads, taken if one is given."""
+
+    label: str
+    source: str | None
+    published: str | None = None
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+
+    def address(self, workloads: Path | None) -> str | None:
+        if self.published is not None and workloads is not None:
+            return str(workloads / self.published)
+        return self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A cluster that overrides the instances' own."""
+
+    label: str = ""
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Competitor:
+    """A formulation or planner with its options, and limits of its own where they differ."""
+
+    label: str
+    formulation: str | None = None
+    planner: str | None = None
+    solver: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...] | None = None
+
+    @property
+    def entry(self) -> Entry:
+        name = self.formulation or self.planner or ""
+        table = FORMULATIONS if name in FORMULATIONS else PLANNERS
+        if name not in table:
+            raise UsageError(
+                f"There is no formulation or planner {name!r}; `plan formulations` and `plan planners` list them."
+            )
+        return table[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A value that somebody printed, to stand beside ours."""
+
+    instance: str
+    method: str
+    value: float
+    source: str
+    setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Everything that is to be compared."""
+
+    name: str
+    instances: tuple[Instance, ...]
+    methods: tuple[Competitor, ...]
+    settings: tuple[Setting, ...] = (Setting(),)
+    seeds: tuple[int, ...] = (0,)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """Runs in the order of the tables, and the problems by hash that they are about."""
+
+    name: str
+    title: str
+    runs: tuple[Run, ...]
+    problems: Mapping[str, Problem] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Published instances that were not at hand and that no packaged one stands in for."""
+    stand_ins: tuple[str, ...] = ()
+    """Published instances that were not at hand: a packaged one of the same kind was taken."""
+    published: tuple[Published, ...] = ()
+    """Values that were printed about these very inputs: a stand-in has none."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the problems: what tables and reports are made from, beside the records."""
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "title": self.title,
+            "runs": [run.to_json() for run in self.runs],
+            "left_out": list(self.left_out),
+            "stand_ins": list(self.stand_ins),
+            "published": [asdict(entry) for entry in self.published],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Expanded:
+        """What `to_json` wrote; KeyError, TypeError or ValueError where it did not."""
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"the schema is {data['schema']!r}, not {SCHEMA!r}")
+        return cls(
+            name=data["name"],
+            title=data["title"],
+            runs=tuple(Run(**run) for run in data["runs"]),
+            left_out=tuple(data["left_out"]),
+            stand_ins=tuple(data["stand_ins"]),
+            published=tuple(Published(**entry) for entry in data["published"]),
+        )
+
+
+# ---- from a suite to its runs --------------------------------------------------------------------------
+
+
+def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
+    """Every method on every instance of its kind; a method or an instance without a run is refused."""
+    _refuse_twins(suite)
+    _refuse_mixed_objectives(suite.methods)
+    runs: list[Run] = []
+    problems: dict[str, Problem] = {}
+    left_out: list[str] = []
+    stand_ins: list[str] = []
+    for instance in suite.instances:
+        address = instance.address(workloads)
+        if address is None:
+            left_out.append(instance.label)
+            continue
+        if instance.published is not None and workloads is None:
+            stand_ins.append(instance.label)
+        for setting in suite.settings:
+            problem = load_instance(address, _cluster({**instance.cluster, **setting.cluster}))
+            problems[problem.hash] = problem
+            runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
+    _refuse_idle(suite, runs, problems, left_out)
+    printed = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
+    title = suite.title or suite.name
+    return Expanded(suite.name, title, tuple(runs), problems, tuple(left_out), tuple(stand_ins), printed)
+
+
+def _runs(suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem) -> Iterable[Run]:
+    if method.entry.problem_kind not in (problem.kind, "any"):
+        return
+    for seed in suite.seeds if method.seeds is None else method.seeds:
+        yield Run(
+            instance.label,
+            setting.label,
+            method.label,
+            problem.kind,
+            problem.hash,
+            method.formulation,
+            method.planner,
+            method.solver,
+            dict(method.options),
+            {**suite.limits, **method.limits, "seed": seed},
+        )
+
+
+def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
+    """Values of different objectives have no best among them."""
+    first: dict[str, tuple[str, str]] = {}
+    for method in methods:
+        kind, options = method.entry.problem_kind, resolve_options(method.entry, method.options)
+        objective = str(options.get("objective") or DEFAULT_OBJECTIVE.get(kind, ""))
+        other, label = first.setdefault(kind, (objective, method.label))
+        if objective != other:
+            raise UsageError(
+                f"{label} is judged by {other} and {method.label} by {objective}: compare them apart, or give them one "
+                "objective."
+            )
+
+
+def _refuse_idle(suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]) -> None:
+    if left_out and not problems:
+        raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
+    busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}
+    for method in suite.methods:
+        if method.label not in busy_methods and not left_out:
+            kind = method.entry.problem_kind
+            raise UsageError(f"{method.label} plans problems of kind {kind!r}, and none is among the instances.")
+    for instance in suite.instances:
+        if instance.label not in busy_instances and instance.label not in left_out:
+            raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
+    if len(runs) > MOST_RUNS:
+        raise UsageError(f"That are {len(runs)} runs; compare at most {MOST_RUNS} at once.")
+
+
+def _refuse_twins(suite: Suite) -> None:
+    groups: Mapping[str, Sequence[Instance | Setting | Competitor]] = {
+        "instances": suite.instances,
+        "settings": suite.settings,
+        "methods": suite.methods,
+    }
+    for what, entries in groups.items():
+        labels = [entry.label for entry in entries]
+        twin = next((label for label in labels if labels.count(label) > 1), None)
+        if twin is not None:
+            raise UsageError(f"Two {what} are called {twin!r}; give them labels that differ.")
+
+
+def _cluster(given: Mapping[str, Any]) -> Cluster:
+    fields = {name: value for name, value in given.items() if name != "inference"}
+    return Cluster(**fields, training=False if given.get("inference") else None)
+
+
+# ---- methods by name -----------------------------------------------------------------------------------
+
+
+def competitor(text: str) -> Competitor:
+    """`NAME[@SOLVER][:OPTION=VALUE,...]`: `ip-tarnawski@highs:non_contiguous=true`."""
+    head, _, tail = text.partition(":")
+    name, _, solver = head.partition("@")
+    options = dict(_option(text, part) for part in tail.split(",") if part)
+    return of_name(name, Competitor(text, solver=solver or "auto", options=options))
+
+
+def of_name(name: str, method: Competitor) -> Competitor:
+    """The competitor with its formulation or planner, and with options that it has."""
+    if name in FORMULATIONS and name not in EXACT_PLANNERS:
+        method = replace(method, formulation=name)
+    else:
+        method = replace(method, planner=name)
+    resolved = resolve_options(method.entry, method.options)  # refused before any run
+    # Allocations are read here, so that no run hangs on their files.
+    read = {spec.name for spec in method.entry.options if spec.type == "allocation"} & set(method.options)
+    return replace(method, options={**method.options, **{option: resolved[option] for option in read}})
+
+
+def _option(text: str, part: str) -> tuple[str, Any]:
+    key, equals, value = part.partition("=")
+    if not key or not equals:
+        raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
+    return key.replace("-", "_"), _typed(value)
+
+
+def _typed(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def default_jobs() -> int:
+    """As many runs at a time as keep solvers of two threads apart."""
+    return max(1, len(os.sched_getaffinity(0)) // 2) if hasattr(os, "sched_getaffinity") else 1

@@ -1,0 +1,183 @@
+"""The files of a comparison: tidy runs as CSV and Parquet, tables for papers as markdown, the profile as a picture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...instances.errors import UsageError
+from ...instances.json_file import write_bytes_atomically, write_text_atomically
+from .comparison import Comparison
+from .table import CASE, absent_as_none, faults, profile, ratios, summary, values
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def check_parquet() -> None:
+    """Refused before anything has run."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise UsageError("--parquet needs pyarrow; install it with `pip install 'pipeplan[compare]'`.") from None
+
+
+def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) -> dict[str, Path]:
+    """Everything, atomically; the paths by what they hold."""
+    frame = comparison.table()
+    paths = {"runs": folder / "runs.csv", "tables": folder / "tables.md"}
+    write_text_atomically(paths["runs"], frame.to_csv(index=False))
+    write_text_atomically(paths["tables"], markdown(comparison, frame))
+    if parquet:
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        paths["parquet"] = folder / "runs.parquet"
+        write_bytes_atomically(paths["parquet"], buffer.getvalue())
+    if not frame.empty:
+        from ...show.pictures.profile import write_profile
+
+        paths["profile"] = folder / "profile.svg"
+        write_profile(profile(frame), paths["profile"])
+    return paths
+
+
+def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
+    """Values, ratios to the best and the summary of methods, ready for a paper."""
+    lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
+    if frame.empty:
+        return "\n".join(lines)
+    lines += ["## Values", "", "Recomputed by the referee; *proven* marks a proven optimum, a percentage the gap.", ""]
+    lines += [*_case_table(frame, values(frame), _value_cell), ""]
+    lines += ["## Ratio to the best", ""]
+    lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
+    lines += ["## Methods", "", *_frame(summary(frame)), ""]
+    claims = told_otherwise(comparison)
+    if claims:
+        lines += ["## Claims", "", TOLD_OTHERWISE, "", *(f"- {clean(claim)}" for claim in claims), ""]
+    failed = faults(frame)
+    if failed:
+        lines += [
+            "## Failures",
+            "",
+            *(f"- {clean(m)}: {status}. {clean(message)}" for m, status, message in failed),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
+
+
+def told_otherwise(comparison: Comparison) -> list[str]:
+    """One line for each run whose stored result had to be put right."""
+    titles = {run.key: run.title for run in comparison.expanded.runs}
+    return [f"{titles[key]}: {'; '.join(found)}" for key, found in comparison.differences.items()]
+
+
+def state(comparison: Comparison) -> str:
+    """How much of it has finished, and on what."""
+    total, done = len(comparison.expanded.runs), len(comparison.records)
+    words = f"{done} of {total} runs finished."
+    if comparison.expanded.left_out:
+        words += f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
+    if comparison.expanded.stand_ins:
+        words += (
+            " Packaged networks of the same kind stand in for the published inputs of "
+            f"{'; '.join(map(clean, comparison.expanded.stand_ins))}."
+        )
+    return words
+
+
+PROVEN = "proven"
+
+Cell = Callable[["pandas.DataFrame", tuple[Any, ...], str, float | None], str]
+
+
+def case_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table of values."""
+    return _cells(frame, values(frame), _value_cell)
+
+
+def _case_table(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> list[str]:
+    head, rows = _cells(frame, table, cell)
+    return lines_of(head, [[clean(text).replace(PROVEN, f"*{PROVEN}*") for text in row] for row in rows])
+
+
+def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tuple[list[str], list[list[str]]]:
+    """One line a case; the column of settings only where there are any."""
+    settings = bool((frame["setting"] != "").any())
+    methods = [str(method) for method in table.columns]
+    head = ["instance", *(["setting"] if settings else []), *methods]
+    rows = []
+    for case, row in zip(table.index, table.itertuples(index=False, name=None), strict=True):
+        found = [absent_as_none(value) for value in row]
+        cells = [cell(frame, case, method, value) for method, value in zip(methods, found, strict=True)]
+        rows.append([_with_unit(frame, str(case[0])), *([str(case[1])] if settings else []), *cells])
+    return head, rows
+
+
+def _with_unit(frame: pandas.DataFrame, instance: str) -> str:
+    """The instance and, in brackets, the time unit of its values."""
+    units = frame[frame[CASE[0]] == instance]["time_unit"].dropna()
+    return f"{instance} ({units.iloc[0]})" if len(units) and units.iloc[0] else instance
+
+
+def _ratio_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None) -> str:
+    return number(value, 4)
+
+
+def _value_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None) -> str:
+    own = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)]
+    if own.empty:
+        return ""
+    words = [number(value, 6) if value is not None else _failure(own)]
+    gaps = own["gap"].dropna()
+    if value is not None and (own["stop"] == "proven").all():
+        words.append(PROVEN)
+    elif value is not None and len(gaps):
+        words.append(f"({100 * float(gaps.max()):.2f} %)")
+    printed = own["published"].dropna()
+    if len(printed):
+        words.append(f"[published {number(float(printed.iloc[0]), 6)}]")
+    return " ".join(words)
+
+
+def _failure(own: pandas.DataFrame) -> str:
+    """In the table, where a number would stand."""
+    first = own.iloc[0]
+    if first["status"] != "done":
+        return str(first["status"])
+    return "no plan" if first["stop"] == "completed" else str(first["stop"])
+
+
+def _frame(frame: pandas.DataFrame) -> list[str]:
+    rows = [[_plain(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    return lines_of([str(name).replace("_", " ") for name in frame.columns], rows)
+
+
+def _plain(value: Any) -> str:
+    value = absent_as_none(value)
+    if value is None:
+        return ""
+    return number(value, 4) if isinstance(value, float) else clean(value)
+
+
+def lines_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A markdown table."""
+    return [_line(map(clean, head)), _line("---" for _ in head), *map(_line, rows)]
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def clean(text: object) -> str:
+    """Text from a file as text of a table: no line breaks, no column marks, no HTML."""
+    flat = " ".join(str(text).split())
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")

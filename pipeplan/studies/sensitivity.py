@@ -1,0 +1,112 @@
+"""What a slightly better cluster is worth: the problem and its variants, each solved by the same method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..formulations.contract import Problem
+from ..instances.result import Result, Stop
+from ..instances.variants import GIGABYTE, TENTH, variants
+from ..planners.options import Progress, SolveOptions
+from ..planners.run.solve import solve
+
+SCHEMA = "pipeplan.sensitivity/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """One change and the result with it."""
+
+    change: str
+    result: Result
+    ratio: float | None
+    """Its value, divided by that of the problem itself; below 1 the change is worth something. None: no plan here
+    or there."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"change": self.change, "ratio": self.ratio, **_facts(self.result)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The problem's own result, and one line per change."""
+
+    base: Result
+    changes: tuple[Worth, ...]
+
+    @property
+    def interrupted(self) -> bool:
+        """Was it cut short, so that changes are missing?"""
+        last = self.changes[-1].result if self.changes else self.base
+        return last.stop == Stop.INTERRUPTED
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "problem": dict(self.base.problem),
+            "formulation": self.base.formulation,
+            "planner": self.base.planner,
+            "options": dict(self.base.options),
+            **_facts(self.base),
+            "changes": [worth.to_json() for worth in self.changes],
+        }
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    return {
+        "stop": str(result.stop),
+        "found": str(result.found),
+        "objective": result.objective,
+        "bound": result.bound,
+        "verified": result.verified,
+        "seconds": result.seconds.get("total"),
+    }
+
+
+def sensitivity(
+    problem: Problem,
+    *,
+    formulation: str | None = None,
+    planner: str | None = None,
+    solver: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    limits: SolveOptions | None = None,
+    memory_bytes: float = GIGABYTE,
+    bandwidth_share: float = TENTH,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Sensitivity:
+    """Solve the problem and each of its variants (`instances.variants`) anew, with limits of its own each.
+
+    Values are as exact as the method's proofs: a ratio of two proven values is exact, others say how they stopped.
+    An interrupt leaves out what has not been asked yet.
+    """
+    better = variants(problem, memory_bytes, bandwidth_share)  # refuses steps that make no sense before any work
+
+    def ask(asked: Problem) -> Result:
+        return solve(
+            asked,
+            formulation=formulation,
+            planner=planner,
+            solver=solver,
+            options=options,
+            limits=limits,
+            on_progress=on_progress,
+        )
+
+    base = ask(problem)
+    changes: list[Worth] = []
+    last = base
+    for variant in better:
+        if last.stop == Stop.INTERRUPTED:
+            break
+        last = ask(variant.problem)
+        changes.append(Worth(variant.change, last, _ratio(last, base)))
+    return Sensitivity(base, tuple(changes))
+
+
+def _ratio(result: Result, base: Result) -> float | None:
+    if result.objective is None or not base.objective:
+        return None
+    return result.objective / base.objective

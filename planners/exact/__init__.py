@@ -1,0 +1,1 @@
+"""A formulation through one or several solvers, by cut-offs."""

@@ -1,0 +1,400 @@
+"""The exact planner: a formulation through one or several solvers, by cut-offs.
+
+A plan of value v is known to be within a gap g of the optimum as soon as no plan has a value of at most
+(1 - g) v. So each attempt asks only for plans below that cut-off: reductions are strong there, and an
+infeasibility proof is much easier than closing the gap from both sides. Either the attempt finds a
+better plan, and the cut-off falls, or it proves that there is none, and the run ends. What a float solver proves is
+asked again of another solver first: `backends/trust.py` says why and how.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...formulations.contract import Formulation, Gradual, OptionSpec, Plan
+from ...formulations.registry import FORMULATIONS
+from ...instances.errors import TooLargeError, UsageError
+from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
+from ..contract import Board, Outcome, Planner, Request
+from ..options import SolveOptions
+from ..registry import PLANNERS
+from ..run.judge import Rules, rule
+from .attempt import Attempt, Race
+from .portfolio import Stage, lineup
+
+COARSE_GAP = 0.01
+"""Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
+
+NEAR = 2.5
+"""Value and bound within this multiple of the wanted gap: better plans are the shorter way to its end."""
+
+FINE_GAP = PROVEN_TOLERANCE / 2
+"""What stands for a gap of 0: objective and bound then meet within the tolerance for `proven`."""
+
+
+MOST_EXCLUDED = 200
+"""Plans that only rounding lets through are cut off one by one, not without end."""
+
+
+class ExactPlanner:
+    name = "exact"
+    title = "a formulation through a solver"
+    problem_kind = "any"
+    exact = True
+    options: tuple[OptionSpec, ...] = ()
+
+    def plan(self, request: Request) -> Outcome:
+        return _Run(request, self).outcome()
+
+
+PLANNER = ExactPlanner()
+
+
+@dataclass
+class _State:
+    plan: Plan | None = None
+    value: float | None = None
+    claimed: float | None = None
+    bound: float | None = None
+    checks: tuple[str, ...] = ()
+    """What stands behind the bound."""
+
+
+class _Run:
+    """One request, from the first bound to the last attempt."""
+
+    def __init__(self, request: Request, planner: ExactPlanner) -> None:
+        own = dict(request.options)
+        self.request = request
+        self._planner = planner
+        self.formulation: Formulation = FORMULATIONS[own.pop("formulation")].load()
+        self.solver = own.pop("solver", None) or "auto"
+        self.options: Mapping[str, Any] = own
+        self.formulation.check(request.problem, own)
+        self.rules = replace(Rules.of(own), contiguity=self.formulation.contiguity(own))
+        self.state = _State()
+        self.messages: list[str] = []
+        self.refused: Plan | None = None
+        """What the model calls a plan and the referee does not."""
+        self.last: Attempt | None = None
+        self.build_seconds = 0.0
+        self.given_up: set[str] = set()
+        self.refusals: list[str] = []
+        """Why the referee did not accept plans."""
+        self.excluded: list[Plan] = []
+        """What models let through by rounding and the referee refuses: cut off in the next attempt."""
+        self.contradicted = False
+        """Was a solver left out because another one showed it to be wrong?"""
+        self.warm_start = WarmStart()
+
+    def outcome(self) -> Outcome:
+        bound = self.formulation.lower_bound(self.request.problem, self.options)
+        self._take_bound(bound, f"a bound of {self.formulation.name} that needs no solver")
+        self._take_warm_start()
+        try:
+            stop = self._solve()
+        except TooLargeError as error:
+            if self.state.plan is None:
+                raise
+            self.messages.append(str(error))
+            stop = Stop.MEMORY
+        last = self.last
+        return Outcome(
+            stop=stop,
+            plan=self.state.plan or self.refused,
+            claimed=self.state.claimed if self.refused is None or last is None else last.refused_value,
+            bound=self.state.bound,
+            warm_start=self.warm_start,
+            backend={} if last is None else last.backend,
+            model_size={} if last is None else last.size,
+            seconds={"build": self.build_seconds},
+            messages=tuple(dict.fromkeys([*self.messages, *self._refused_in_words()])),
+            checks=self.state.checks,
+        )
+
+    # ---- incumbents and bounds ------------------------------------------------------------------------
+
+    def judge(self, plan: Plan) -> float | None:
+        ruling = rule(self.request.problem, plan, self.rules)
+        if ruling.value is None:
+            self.refusals.append(ruling.violations[0])
+        return ruling.value
+
+    def _refused_in_words(self) -> list[str]:
+        if self.refusals and self.refused is None:
+            count = len(self.excluded)
+            plans = (
+                "a plan that a solver let through was" if count == 1 else f"{count} plans that solvers let through were"
+            )
+            return [f"{plans} refused by the referee and cut off: {self.refusals[0]}"]
+        return [f"the referee rejected a plan: {why}" for why in self.refusals]
+
+    def _take_plan(self, plan: Plan, value: float, claimed: float | None, source: str) -> None:
+        if self.state.value is None or value < self.state.value:
+            self.state.plan, self.state.value, self.state.claimed = plan, value, claimed
+            self.request.board.post(plan, value, source=source)
+
+    def _take_bound(self, bound: float | None, *checks: str) -> None:
+        if bound is not None and (self.state.bound is None or bound > self.state.bound):
+            self.state.bound, self.state.checks = bound, checks
+            self.request.board.post(bound=bound)
+
+    def _take_warm_start(self) -> None:
+        """The start becomes the first incumbent, hence the first cut-off."""
+        plan = self.request.warm_start
+        if plan is None:
+            return
+        value = self.judge(plan)
+        if value is None:
+            self.warm_start = WarmStart(Warmth.REJECTED)
+        else:
+            self.warm_start = WarmStart(Warmth.ACCEPTED, value=value)
+            self._take_plan(plan, value, value, "warm start")
+
+    # ---- the search -----------------------------------------------------------------------------------
+
+    def _reached(self, gap: float) -> bool:
+        reached = relative_gap(self.state.value, self.state.bound)
+        return reached is not None and reached <= gap * (1 + 1e-6)
+
+    def _target_gap(self) -> float:
+        """The gap that ends the run; an absolute gap is turned into a relative one."""
+        gap = max(self.request.limits.rel_gap, FINE_GAP)
+        if self.state.value and self.request.limits.abs_gap:
+            gap = max(gap, self.request.limits.abs_gap / abs(self.state.value))
+        return gap
+
+    def _solve(self) -> Stop:
+        for gap in self._gaps():
+            stop = self._close(max(gap, self._target_gap()))
+            if stop is not None:
+                return stop
+            if self._reached(self._target_gap()):
+                break
+        return Stop.PROVEN if self._reached(PROVEN_TOLERANCE) else Stop.GAP
+
+    def _gaps(self) -> tuple[float, ...]:
+        """Periods of chains are few and far between: there the last gap is as easy as the first."""
+        return (0.0,) if self.request.problem.kind == "chain" else (COARSE_GAP, 0.0)
+
+    def _stages(self, gap: float) -> tuple[Stage, ...]:
+        reached = relative_gap(self.state.value, self.state.bound)
+        near = reached is not None and reached <= NEAR * gap
+        search = self.state.plan is not None
+        placement = self.request.problem.kind == "placement"
+        preferred = None if placement else self.formulation.solvers(self.request.problem, self.options)
+        return lineup(preferred, self.solver, self.options, self.request.limits.threads, near, search and placement)
+
+    def _close(self, gap: float) -> Stop | None:
+        """Stages until the gap is reached (None) or something else ends the run."""
+        stages = self._stages(gap)
+        turn = 0
+        while not self._reached(gap):
+            if self.request.out_of_time():
+                return Stop.TIME
+            before = (self.state.value, self.state.bound)
+            if stages[turn].kind in ("search", "restrict"):
+                self._help(stages[turn].kind, gap, stages[turn].seconds or 0.0)
+                turn += 1
+                continue
+            stage = self._living(stages[turn])
+            if not stage.threads_of:
+                return Stop.ERROR
+            cutoff = self._cutoff(gap)
+            if self.request.out_of_time():  # where cut-offs are sought with care
+                return Stop.TIME
+            attempt = self._attempt(stage, gap, cutoff)
+            if attempt.refuted is not None and attempt.cutoff is None:
+                return Stop.INFEASIBLE
+            if attempt.stop == Stop.UNBOUNDED:
+                return Stop.UNBOUNDED
+            if self._exclude(attempt):
+                continue
+            unchanged = (self.state.value, self.state.bound) == before
+            if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
+                turn += 1  # it has had its time
+            if attempt.refused and self.state.plan is None and attempt.is_coarse:
+                self.messages.append(
+                    "not proven: the model counts less finely than the referee, which refused its plans"
+                )
+                return Stop.COMPLETED
+            if attempt.refused and self.state.plan is None:
+                self.refused = attempt.refused[-1]
+                return Stop.ERROR
+            if turn == len(stages):
+                return Stop.TIME if attempt.out_of_time or self.request.out_of_time() else self._stuck(attempt)
+        return None
+
+    def _help(self, kind: str, gap: float, seconds: float) -> None:
+        """A plan from another planner, started from the best one; ends early where the gap is reached."""
+        left = self.request.seconds_left()
+        seconds = seconds if left is None else min(seconds, left / 4)
+        board = Board(bound=self.state.bound, started=self.request.board.started)
+        limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
+        if kind == "search":
+            helper: Planner = PLANNERS["lns"].load()
+            options: dict[str, Any] = {"cycles": 10_000}
+            start = self.state.plan
+            known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
+        else:
+            helper, options = self._planner, {"formulation": self.formulation.name, "non_contiguous": False}
+            known, start = dict(self.options), self.request.warm_start  # our best plan need not be contiguous
+        request = Request(self.request.problem, {**known, **options}, limits, start, board)
+        try:
+            helper.plan(request)
+        finally:  # an interrupt must not cost what was found so far
+            if board.plan is not None and (value := self.judge(board.plan)) is not None:
+                self._take_plan(board.plan, value, value, kind)
+
+    def _exclude(self, attempt: Attempt) -> bool:
+        """Are there plans that the next attempt can cut off?"""
+        for plan in attempt.refused:
+            if len(self.excluded) < MOST_EXCLUDED and plan not in self.excluded:
+                self.excluded.append(plan)
+        return bool(attempt.refused) and len(self.refusals) < MOST_EXCLUDED and attempt.excludes_more(self.excluded)
+
+    def _stuck(self, attempt: Attempt) -> Stop:
+        if attempt.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED):
+            self.messages.append(
+                f"not proven: {attempt.decided_by} ended its search, but its bound does not say so much"
+            )
+            return Stop.COMPLETED
+        self.messages.append("the solver stopped without closing the gap")
+        return Stop.MEMORY if attempt.stop == Stop.MEMORY else Stop.ERROR
+
+    def _living(self, stage: Stage) -> Stage:
+        """A stage without the backends that died; an empty portfolio stage falls back to what lives."""
+        living = {name: n for name, n in stage.threads_of.items() if name not in self.given_up}
+        if not living and (self.solver == "auto" or self.contradicted):
+            spare = next((name for name in ("highs", "cp-sat") if name not in self.given_up), None)
+            living = {} if spare is None else {spare: self.request.limits.threads or 1}
+            return replace(stage, threads_of=living, seconds=None)
+        return replace(stage, threads_of=living)
+
+    def _cutoff(self, gap: float) -> float | None:
+        """What a plan has to be worth to count; less where the model would be too large for all of these."""
+        value = self.state.value
+        cutoff = None if value is None else value - gap * (1 - 1e-9) * abs(value)
+        if not isinstance(self.formulation, Gradual):
+            return cutoff
+        request, bound = self.request, self.state.bound
+        return self.formulation.next_cutoff(request.problem, self.options, bound, cutoff, request.out_of_time)
+
+    def _attempt(self, stage: Stage, gap: float, cutoff: float | None) -> Attempt:
+        value = self.state.value
+        left = self.request.seconds_left()
+        seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
+        coarse = gap >= COARSE_GAP / 10
+        # Close to the bound a float solver's model holds the best plan as well, so that it may start from there.
+        start = self.request.warm_start if coarse else self.state.plan or self.request.warm_start
+        enough = cutoff if coarse else None
+        if stage.kind == "improve" and value is not None:
+            start, cutoff = self.state.plan, value
+            enough = None if self.state.bound is None else self.state.bound / (1 - gap)
+        race = self._race(self.request.limits, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
+        attempt = race.attempt(stage.threads_of, cutoff, seconds, start, enough)
+        self.last = attempt
+        self.build_seconds += attempt.build_seconds
+        self.messages.extend(attempt.messages)
+        self.given_up.update(attempt.dead)
+        self._take_plan_of(attempt)
+        self._take_proof(attempt, gap)
+        return attempt
+
+    def _race(self, limits: SolveOptions, precision: float, forgiving: bool = False) -> Race:
+        request = self.request
+        return Race(
+            request.problem,
+            self.formulation,
+            self.options,
+            limits,
+            request.board,
+            self.judge,
+            precision=precision,
+            forgiving=forgiving,
+            excluded=tuple(self.excluded),
+        )
+
+    def _take_plan_of(self, attempt: Attempt) -> None:
+        if attempt.plan is not None and attempt.value is not None:
+            self._take_plan(attempt.plan, attempt.value, attempt.claimed, "solver")
+
+    # ---- what an attempt proves ------------------------------------------------------------------------
+
+    def _take_proof(self, attempt: Attempt, gap: float) -> None:
+        """At once from whole numbers; from a float solver after a second opinion, where it would end the search."""
+        decider = attempt.decided_by
+        if attempt.refuted is None and attempt.stop not in (Stop.PROVEN, Stop.GAP):
+            self._take_bound(attempt.bound, "the bound of a search that did not end")
+        elif decider is None:
+            self._prove(attempt.cutoff, f"before any solver: {attempt.refuted}")
+        elif is_exact(decider):
+            below = attempt.bound if attempt.refuted is None else attempt.cutoff
+            self._prove(below, evidence(decider, _answer(below)))
+        elif attempt.refuted is not None:
+            self._ask_again(attempt, attempt.cutoff, attempt.cutoff)
+        elif attempt.bound is not None:
+            self._ask_again(attempt, self._wanted(attempt.bound, attempt.cutoff, gap), attempt.bound)
+
+    def _prove(self, below: float | None, *checks: str) -> None:
+        """There is no plan of at most this value; None: there is none at all."""
+        if below is None:
+            self.state.checks = checks
+        else:
+            self._take_bound(below, *checks)
+
+    def _wanted(self, bound: float, cutoff: float | None, gap: float) -> float:
+        """The bound that would close the gap; where there is no plan yet, the one that was told."""
+        value = self.state.value
+        wanted = bound if value is None else value - max(gap, FINE_GAP) * (1 - 1e-9) * abs(value)
+        return wanted if cutoff is None else min(wanted, cutoff)
+
+    def _ask_again(self, attempt: Attempt, question: float | None, told: float | None) -> None:
+        """Is there no plan of at most that value? Yes, no (the first solver is left out), or no answer in time.
+
+        `told`: what the first solver said itself, which counts then.
+        """
+        first = attempt.decided_by
+        assert first is not None
+        second = self._second_opinion(first, question, attempt.seconds)
+        if second is not None and second.value is not None and (question is None or second.value <= question):
+            self._leave_out(first, second.runners[0].name, attempt)
+        elif second is not None and second.refuted is not None:
+            other = second.decided_by
+            theirs = second.refuted if other is None else evidence(other, _answer(question))
+            self._prove(question, evidence(first, _answer(question)), theirs)
+        else:
+            self._prove(told, evidence(first, _answer(told)), "no second opinion came in time")
+
+    def _second_opinion(self, first: str, question: float | None, first_took_s: float) -> Attempt | None:
+        """Of the first solver that takes this model; None where there is none, or no time."""
+        limits = replace(self.request.limits, native={}, log_path=None)
+        for other in second_opinions(first):
+            seconds, left = second_opinion_seconds(first_took_s), self.request.seconds_left()
+            seconds = seconds if left is None else min(seconds, left)
+            if other in self.given_up or seconds <= 0:
+                continue
+            threads = {other: limits.threads or os.cpu_count() or 1}
+            try:
+                second = self._race(limits, 1e-9).attempt(threads, question, seconds, None, question)
+            except (UsageError, TooLargeError):  # it does not take this model
+                continue
+            self._take_plan_of(second)
+            return second
+        return None
+
+    def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:
+        self.given_up.add(first)
+        self.contradicted = True
+        attempt.refuted, attempt.stop = None, None
+        attempt.dead.append(first)
+        self.request.board.bound = self.state.bound  # what the first one said on the way is not believed either
+        self.messages.append(f"{first} excluded a plan that {other} has found: {first} is left out")
+
+
+def _answer(below: float | None) -> str:
+    return "found no plan at all" if below is None else f"refuted every plan of value {below:.9g} or less"

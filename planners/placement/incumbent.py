@@ -1,0 +1,69 @@
+"""The best assignment of groups to devices that a heuristic has seen, and the bound to measure it by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...instances.placement.plan import PlacementPlan
+from .. import search as incumbent
+from ..contract import Request
+from ..search import SAFETY
+from .groups import Groups
+
+
+class Incumbent(incumbent.Incumbent):
+    """Assignments that break memory or support count for nothing."""
+
+    def __init__(self, request: Request, groups: Groups, source: str) -> None:
+        super().__init__(request, source)
+        self.groups = groups
+
+    def value_of(self, assignment: Sequence[int]) -> float:
+        return self.groups.value(assignment)
+
+    def fits(self, assignment: Sequence[int]) -> bool:
+        return self.groups.fits(assignment)
+
+    def plan_of(self, assignment: Sequence[int]) -> PlacementPlan:
+        return self.groups.plan(self.request.problem, assignment)
+
+    def lower_bound(self) -> float | None:
+        return lower_bound(self.groups)
+
+
+def lower_bound(groups: Groups) -> float | None:
+    """No plan is better: all work spread evenly over all devices, and each group on its faster kind of device.
+
+    None where some group fits nowhere. With a weight w for CPU time, (k + l w) T >= the weighted work of any
+    plan >= sum over g of min(p_g, w c_g); the best weight is the ratio p_g / c_g of some group. Transfers only
+    add to this.
+    """
+    least = [
+        min(work if ok else math.inf, cpu if groups.cpus else math.inf)
+        for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)
+    ]
+    bound = max([_spread(groups, w) for w in _weights(groups)] + [max(least)]) * (1 - SAFETY)
+    return bound if math.isfinite(bound) else None
+
+
+def _weights(groups: Groups) -> list[float]:
+    """Ratios worth trying, thinned out where there are many; any positive weight gives a valid bound."""
+    if not groups.accelerators or not groups.cpus:
+        return [1.0]
+    ratios = sorted(
+        {
+            work / cpu
+            for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)
+            if ok and cpu > 0 and work > 0
+        }
+    )
+    return ratios[:: 1 + len(ratios) // 200] or [1.0]
+
+
+def _spread(groups: Groups, w: float) -> float:
+    shares = [
+        min(work if ok else math.inf, w * cpu if groups.cpus else math.inf)
+        for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)
+    ]
+    return math.fsum(shares) / (groups.accelerators + w * groups.cpus)

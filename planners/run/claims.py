@@ -1,0 +1,145 @@
+"""What a stored result claims, against what its plan and its bound say: nothing that a file says of itself is believed.
+
+The bound alone cannot be recomputed here; `planners/run/proof_check.py` proves it anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...formulations.contract import Problem
+from ...instances.errors import InputError, UsageError
+from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
+from ..registry import EXACT
+from .choose import Method, choose, declared_options
+from .judge import BOUND_SLACK, Ruling, rule
+from .rules import Rules, stored_allocation, unknown_allocation
+
+SAME = 1e-9
+"""Relative: a stored value that differs by no more differs by rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """A result whose figures are the referee's, and in words where the stored ones were others."""
+
+    result: Result
+    differences: tuple[str, ...]
+
+
+def check_same_problem(problem: Problem, result: Result) -> None:
+    """A result says nothing about another problem than its own."""
+    known = result.problem.get("hash")
+    if known != problem.hash:
+        remedy = "name the instance that was solved, on the same cluster"
+        raise InputError("problem.hash", f"is {known}, but the instance has {problem.hash}", remedy)
+
+
+def recompute(problem: Problem, result: Result) -> Recomputed:
+    """Value, verdict, bound and stop anew; a bound that the plan refutes and a proof that does not close are gone."""
+    known = result.problem.get("hash")
+    if known != problem.hash:
+        other = f"the result is about another problem: its hash is {known}, this one has {problem.hash}"
+        nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
+        return Recomputed(nothing, (other,))
+    ruling = None if result.plan is None else rule(problem, result.plan, Rules.of(result.options))
+    value = None if ruling is None else ruling.value
+    bound = result.bound if value is None or not _above(result.bound, value) else None
+    true = _with_stop(replace(result, objective=value, bound=bound, verified=value is not None), ruling)
+    if true.bound is None and true.stop != Stop.INFEASIBLE:
+        true = true.unproven()
+    elif true.stop not in (Stop.PROVEN, Stop.INFEASIBLE):
+        true = replace(true, proof=None)
+    return Recomputed(true, tuple(_differences(problem, result, ruling)))
+
+
+def _with_stop(result: Result, ruling: Ruling | None) -> Result:
+    """`result` has the referee's value and a bound that the plan does not refute."""
+    if ruling is None:
+        impossible = result.stop in (Stop.PROVEN, Stop.GAP)
+        return replace(result, found=Found.NOTHING, stop=Stop.ERROR if impossible else result.stop)
+    if ruling.value is None:
+        return replace(result, found=Found.REJECTED, stop=Stop.ERROR, bound=None, violations=ruling.violations)
+    closed = result.gap is not None and result.gap <= PROVEN_TOLERANCE and result.stop != Stop.ERROR
+    broken = result.stop in (Stop.PROVEN, Stop.INFEASIBLE, Stop.UNBOUNDED) or (
+        result.stop == Stop.GAP and result.bound is None
+    )
+    stop = Stop.PROVEN if closed else Stop.ERROR if broken else result.stop
+    return replace(result, found=Found.OPTIMAL if closed else Found.FEASIBLE, stop=stop, violations=())
+
+
+def _differences(problem: Problem, result: Result, ruling: Ruling | None) -> Iterator[str]:
+    claims_plan = result.verified or result.objective is not None or result.found in (Found.OPTIMAL, Found.FEASIBLE)
+    if ruling is None:
+        if claims_plan:
+            yield f"the result says {result.found}, yet holds no plan"
+    elif ruling.value is None:
+        if claims_plan:
+            yield f"the result says {_said_value(result)}, the referee rejects its plan: {ruling.violations[0]}"
+    else:
+        yield from _value_differences(result, ruling.value)
+    yield from _scope_differences(problem, result)
+
+
+def _said_value(result: Result) -> str:
+    return str(result.found) if result.objective is None else f"value {result.objective!r}"
+
+
+def _value_differences(result: Result, value: float) -> Iterator[str]:
+    if result.objective is None or not math.isclose(result.objective, value, rel_tol=SAME):
+        yield f"the result says value {_or_none(result.objective)}, the referee computes {value!r}"
+    if not result.verified:
+        yield f"the result says that nothing was verified, the referee accepts its plan at {value!r}"
+    if result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED):
+        yield f"the result says {result.stop}, the referee accepts its plan at {value!r}"
+    if _above(result.bound, value):
+        yield f"the result says bound {result.bound!r}, above its plan's value {value!r}"
+        return
+    gap = relative_gap(value, result.bound)
+    if result.stop == Stop.PROVEN or result.found == Found.OPTIMAL or result.proof is not None:
+        if gap is None:
+            yield f"the result says {Stop.PROVEN}, yet there is no bound to its value {value!r}"
+        elif gap > PROVEN_TOLERANCE:
+            apart = f"value {value!r} and bound {result.bound!r} are {100 * gap:.3g} % apart"
+            yield f"the result says {Stop.PROVEN}, yet {apart}"
+    elif result.stop == Stop.GAP and gap is None:
+        yield f"the result says that a gap was reached, yet there is no bound to its value {value!r}"
+
+
+def _above(bound: float | None, value: float) -> bool:
+    return bound is not None and bound > value + BOUND_SLACK * abs(value)
+
+
+def _or_none(value: float | None) -> str:
+    return "none" if value is None else repr(value)
+
+
+def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
+    """Results of earlier versions name no plans of which their bounds speak, or a file for their allocation."""
+    if unknown_allocation(result.options.get("allocation")) is not None:
+        return
+    told = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
+    if not told:
+        return
+    try:
+        family = stored_method(problem, result).family(problem)
+    except UsageError as error:
+        yield f"the result says that its bound holds for {', '.join(told)}; its method says nothing: {error}"
+        return
+    for scope in told:
+        if family is None or scope != family.scope:
+            proves = "nothing" if family is None else f"for {family.scope}"
+            yield f"the result says that its bound holds for {scope}; its method proves {proves}"
+
+
+def stored_method(problem: Problem, result: Result) -> Method:
+    """The method that a result names, with the options that it names; what no longer exists is refused in words."""
+    planner = None if result.formulation is not None and result.planner == EXACT else result.planner
+    declared = declared_options(result.formulation or planner or "")
+    options: dict[str, Any] = {name: result.options[name] for name in declared if name in result.options}
+    if "allocation" in options:  # older results have the name of a file there, which says nothing any more
+        options["allocation"] = stored_allocation(options["allocation"])
+    return choose(problem, result.formulation, planner, "auto", options)

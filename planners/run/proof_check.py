@@ -1,0 +1,220 @@
+"""Is a stored proof right? Its bound is proven anew, if possible by a method that shares no model with the first.
+
+A result says of which plans its bound speaks. A second exact method over the same plans (`SECOND_METHODS`) is asked
+whether there is a plan below that bound, starting from the stored plan, which the referee has recomputed. Where there
+is no second method, the first one has to refute its cut-off again: with another solver, or with other random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from time import monotonic
+from typing import Any
+
+from ...formulations.contract import Problem
+from ...instances.errors import PipeplanError
+from ...instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..options import Progress, SolveOptions
+from ..registry import PLANNERS
+from .choose import Method, choose, declared_options
+from .claims import check_same_problem, recompute, stored_method
+from .cross_check import contradiction
+from .solve import solve
+
+SECOND_METHODS: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
+    "placement": (
+        ("dp", {}),
+        ("ip-tarnawski", {"variant": "strong"}),
+        ("ip-tarnawski", {"variant": "strong", "non_contiguous": True}),
+        ("brute-force", {}),
+        ("brute-force", {"non_contiguous": True}),
+        ("brute-force", {"device_contiguity": True}),
+    ),
+    "chain": (("exact-beaumont", {}), ("ilp-beaumont", {"variant": "corrected"}), ("cp-beaumont", {})),
+    "staging": (("dp-piper", {"knapsack": "exact", "table": None}), ("mip-piper", {"variant": "columns"})),
+    "graph-pipeline": (("cp-graphpipe", {"family": "convex"}), ("graphpipe", {})),
+}
+"""By kind of problem, with the options that are theirs alone; each is asked where it plans the same plans."""
+
+USUAL_OBJECTIVE: Mapping[str, str] = {"placement": "max-load", "staging": "throughput"}
+"""Of methods that have no option for it."""
+
+ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
+"""Relative: two proofs of one optimum have bounds that differ by no more."""
+
+
+class Answer(StrEnum):
+    CONFIRMED = "confirmed"
+    NOT_CONFIRMED = "not confirmed"
+    CONTRADICTED = "contradicted"
+
+
+@dataclass(frozen=True, slots=True)
+class ProofCheck:
+    """What became of a stored proof."""
+
+    answer: Answer
+    reason: str
+    """In words."""
+    claim: str | None = None
+    """What was to be proven; None: the result claims no bound."""
+    by: Mapping[str, Any] | None = None
+    """Who proved it anew: names as of `solve`, solver, and whether it is another method than the result's."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Stop, value, bound and seconds of that run."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "answer": str(self.answer),
+            "reason": self.reason,
+            "claim": self.claim,
+            "by": None if self.by is None else dict(self.by),
+            **{name: self.facts.get(name) for name in ("stop", "objective", "bound", "seconds")},
+        }
+
+
+def verify_proof(
+    problem: Problem,
+    result: Result,
+    *,
+    limits: SolveOptions | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> ProofCheck:
+    """Prove a result's bound, or that there is no plan, anew; nothing that the result says is believed.
+
+    A result about another problem is refused. `limits` are for all that is tried together.
+    """
+    check_same_problem(problem, result)
+    differences = recompute(problem, result).differences
+    if differences:
+        return ProofCheck(Answer.CONTRADICTED, "; ".join(differences))
+    method = stored_method(problem, result)
+    family = method.family(problem)
+    if family is None or (result.bound is None and result.stop != Stop.INFEASIBLE):
+        return ProofCheck(
+            Answer.NOT_CONFIRMED, f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound"
+        )
+    claim = f"{family.scope}: none is {'there' if result.bound is None else f'below {result.bound!r}'}"
+    return replace(_proven_anew(problem, result, method, limits or SolveOptions(), on_progress), claim=claim)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """A run that can confirm or contradict."""
+
+    method: Method
+    other: bool
+    """Is it another method than the result's?"""
+    solver: str = "auto"
+    seed: int = 0
+
+    @property
+    def names(self) -> dict[str, Any]:
+        if self.method.formulation is None:
+            return {"planner": self.method.planner.name}
+        return {"formulation": self.method.formulation.name, "solver": self.solver}
+
+    @property
+    def title(self) -> str:
+        return self.method.name + ("" if self.solver == "auto" else f" on {self.solver}")
+
+
+def _proven_anew(
+    problem: Problem,
+    result: Result,
+    method: Method,
+    limits: SolveOptions,
+    on_progress: Callable[[Progress], None] | None,
+) -> ProofCheck:
+    """By the first run that settles it."""
+    started, refused = monotonic(), list[str]()
+    last: ProofCheck | None = None
+    for ask in _asks(problem, result, method):
+        left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (monotonic() - started))
+        gap = result.gap if result.gap is not None and result.gap > PROVEN_TOLERANCE else 0.0
+        own = replace(limits, time_limit_s=left, rel_gap=gap, seed=ask.seed)
+        start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"
+        try:
+            found = solve(
+                problem,
+                **ask.names,
+                options=ask.method.options,
+                limits=own,
+                warm_start=start,
+                on_progress=on_progress,
+            )
+        except PipeplanError as error:
+            refused.append(f"{ask.title}: {error}")
+            continue
+        last = _answer(result, found, ask)
+        if last.answer != Answer.NOT_CONFIRMED or found.stop in (Stop.TIME, Stop.INTERRUPTED):
+            return last
+    return last or ProofCheck(Answer.NOT_CONFIRMED, "; ".join(("no method can prove it anew", *refused)))
+
+
+def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
+    by = {**ask.names, "backend": found.backend.get("name"), "other_method": ask.other}
+    facts = {
+        "stop": str(found.stop),
+        "objective": found.objective,
+        "bound": found.bound,
+        "seconds": found.seconds.get("total"),
+    }
+    against = contradiction(result, found, same_plans=True)
+    if against is not None:
+        return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
+    how = "" if ask.other else " (the same method once more: no other settles it)"
+    if result.bound is None:
+        agreed = found.stop == Stop.INFEASIBLE
+        words = "finds no plan either" if agreed else f"stopped ({found.stop}) before it knew"
+    else:
+        value = result.bound if result.objective is None else result.objective
+        agreed = found.bound is not None and found.bound >= result.bound - ENOUGH * abs(value)
+        reached = "no bound" if found.bound is None else f"the bound {found.bound!r}"
+        words = f"proves {reached} again" if agreed else f"stopped ({found.stop}) at {reached}"
+    return ProofCheck(
+        Answer.CONFIRMED if agreed else Answer.NOT_CONFIRMED, f"{ask.title} {words}{how}", by=by, facts=facts
+    )
+
+
+def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
+    """Other methods over the same plans first, then the same one anew."""
+    for name, own in SECOND_METHODS[problem.kind]:
+        if name != method.name:
+            other = _second(problem, name, {**_common(method, name), **own})
+            if other is not None and _same_question(problem, method, other):
+                yield _Ask(other, True)
+    if method.formulation is None:
+        yield _Ask(method, False, seed=1)
+        return
+    used = result.backend.get("name")
+    for solver in method.formulation.load().solvers(problem, method.options):
+        if solver != used:
+            yield _Ask(method, False, solver)
+    yield _Ask(method, False, str(used) if used else "auto", seed=1)
+
+
+def _common(method: Method, name: str) -> dict[str, Any]:
+    """The result's options that the other method has, too."""
+    declared = declared_options(name)
+    return {key: value for key, value in method.options.items() if key in declared and key != "variant"}
+
+
+def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
+    """None where it cannot plan such problems, or does not know such options."""
+    own = {"planner": name} if name in PLANNERS else {"formulation": name}
+    try:
+        return choose(problem, own.get("formulation"), own.get("planner"), "auto", options)
+    except PipeplanError:
+        return None
+
+
+def _same_question(problem: Problem, one: Method, two: Method) -> bool:
+    """Do both seek the best of the same plans, by the same measure?"""
+    families = [method.family(problem) for method in (one, two)]
+    scopes = {None if family is None else family.scope for family in families}
+    usual = USUAL_OBJECTIVE.get(problem.kind)
+    objectives = {method.options.get("objective", usual) for method in (one, two)}
+    return len(scopes) == len(objectives) == 1

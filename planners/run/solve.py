@@ -1,0 +1,197 @@
+"""One way from a problem to a judged result, whatever the method: `solve`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...formulations.contract import Problem
+from ...formulations.family import Family
+from ...instances.errors import PipeplanError
+from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop
+from ..contract import Board, Outcome, Request
+from ..options import Progress, SolveOptions
+from .choose import Method, check_native, choose
+from .cross_check import cross_check as check
+from .cross_check import other_method
+from .judge import BOUND_SLACK, Author, Rules, judge
+from .referees import referee_of
+from .remarks import remarks
+from .warm_start import Outsider, Start, Wish, prepare
+from .why_none import reasons
+
+_log = logging.getLogger("pipeplan")
+
+
+def solve(
+    problem: Problem,
+    *,
+    formulation: str | None = None,
+    planner: str | None = None,
+    solver: str = "auto",
+    options: Mapping[str, Any] | None = None,
+    limits: SolveOptions | None = None,
+    warm_start: Wish = "auto",
+    on_progress: Callable[[Progress], None] | None = None,
+    cross_check: bool = False,
+) -> Result:
+    """Plan `problem` and report a plan that the referee has recomputed and accepted.
+
+    A bound, and *optimal*, hold for the plans that the result names in `scope`. A warm start that is none of them
+    is no part of any proof; where it is better than all of them it is the answer, and nothing is proven of it.
+
+    `formulation` alone means the exact planner with that model; with neither name given the best exact
+    method for the problem is taken and named in the result. `options` are those that the formulation or
+    planner declares (`plan formulations NAME` lists them). An interrupt keeps the best plan so far.
+    `cross_check` solves with a second exact method as well; proofs that contradict each other make the
+    result an error.
+    """
+    limits = limits or SolveOptions()
+    method = choose(problem, formulation, planner, solver, options or {})
+    check_native(solver, limits)
+    if cross_check:
+        other_method(problem, method)  # refused before any work is done
+    rules, author = _rules(method), Author(method.name, method.family(problem))
+    board = Board(on_progress)
+    start, outcome = _run(problem, method, rules, warm_start, limits, board)
+    start.messages.extend(remarks(problem))
+    planned = board.seconds
+    try:
+        verdict = judge(problem, rules, author, outcome, board, limits)
+    except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
+        verdict = judge(problem, rules, author, outcome, board, limits)
+    why = () if verdict.plan is not None else reasons(problem, method, verdict.stop, limits, board)
+    result = Result(
+        problem=describe(problem),
+        stop=verdict.stop,
+        found=verdict.found,
+        formulation=method.formulation.name if method.formulation else None,
+        planner=method.planner.name,
+        plan=verdict.plan,
+        objective=verdict.objective,
+        claimed=verdict.claimed,
+        bound=verdict.bound,
+        scope=None if verdict.family is None else verdict.family.scope,
+        wider=None if verdict.family is None else verdict.family.wider,
+        proof=verdict.proof,
+        verified=verdict.objective is not None,
+        violations=verdict.violations,
+        warm_start=start.report(outcome),
+        backend=outcome.backend,
+        options=_echo(problem, method, rules, limits, start),
+        seconds=_seconds(outcome, planned, board.seconds),
+        model_size=outcome.model_size,
+        messages=(*start.messages, *verdict.messages, *why),
+        history=tuple(board.history),
+    )
+    if cross_check:
+        result = _cross_checked(problem, method, rules, result, limits)
+    return _with_outsider(result, start.outsider, author) if start.outsider is not None else result
+
+
+def _with_outsider(result: Result, outsider: Outsider, author: Author) -> Result:
+    """A start that the method could not have found is the answer where it is better; no bound speaks of it."""
+    if result.objective is not None and result.objective <= outsider.value + BOUND_SLACK * abs(outsider.value):
+        return result
+    assert author.family is not None, "who plans everything has nothing outside"
+    settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
+    return replace(
+        result.unproven(),
+        stop=Stop.COMPLETED if settled else result.stop,
+        found=Found.FEASIBLE,
+        plan=outsider.plan,
+        objective=outsider.value,
+        claimed=outsider.value,
+        verified=True,
+        violations=(),
+        messages=(*result.messages, _said_of(result, outsider, author.method, author.family)),
+    )
+
+
+def _said_of(result: Result, outsider: Outsider, method: str, family: Family) -> str:
+    if result.stop == Stop.INFEASIBLE:
+        known = "there is no such plan"
+    elif result.objective is None:
+        known = "it found no such plan"
+    else:
+        known = f"the {'optimum' if result.stop == Stop.PROVEN else 'best plan found'} of these is {result.objective!r}"
+    asks = "" if outsider.reason.asks is None else f"; {outsider.reason.asks} asks for such plans"
+    return (
+        f"nothing is proven of this plan: the start of value {outsider.value!r} has {outsider.reason.why}, which is "
+        f"outside what {method} plans ({family.scope}); {known}{asks}"
+    )
+
+
+def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Result, limits: SolveOptions) -> Result:
+    """The other method has the same limits, and no plan of the first to start from; an interrupt leaves it out."""
+    limits = replace(limits, native={}, log_path=None)
+    try:
+        facts = check(problem, method, rules, result, partial(solve, limits=limits, warm_start="none"))
+    except KeyboardInterrupt:
+        return replace(result, messages=(*result.messages, "interrupted: the cross-check was left out"))
+    if facts["contradiction"] is None:
+        return replace(result, cross_check=facts)
+    message = f"the proofs contradict each other: {facts['contradiction']}"
+    found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
+    messages = (*result.messages, message)
+    return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
+
+
+def describe(problem: Problem) -> dict[str, Any]:
+    """The facts by which a result names its problem."""
+    return {
+        "kind": problem.kind,
+        "name": problem.name,
+        "hash": problem.hash,
+        "time_unit": problem.time_unit,
+        **referee_of(problem).facts(problem),
+    }
+
+
+def _rules(method: Method) -> Rules:
+    """By which rules its plans are judged: a formulation says which contiguity its plans obey."""
+    if method.formulation is None:
+        return Rules.of(method.options)
+    contiguity = method.formulation.load().contiguity(method.options)
+    return replace(Rules.of(method.options), contiguity=contiguity)
+
+
+def _run(
+    problem: Problem, method: Method, rules: Rules, wish: Wish, limits: SolveOptions, board: Board
+) -> tuple[Start, Outcome]:
+    """The method's answer; an interrupt or a failure costs the method, not the plans that it posted."""
+    start = Start()
+    try:
+        start = prepare(problem, method, rules, wish, limits, board)
+        request = Request(problem, method.request_options(), limits, start.plan, board)
+        outcome = method.planner.load().plan(request)
+    except KeyboardInterrupt:
+        outcome = Outcome(Stop.INTERRUPTED)
+    except PipeplanError:
+        raise  # what the user can mend is for the user
+    except MemoryError:
+        outcome = Outcome(Stop.MEMORY, messages=(f"{method.title} ran out of memory",))
+    except Exception as error:
+        _log.debug("%s failed", method.title, exc_info=True)
+        outcome = Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
+    return start, outcome
+
+
+def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, start: Start) -> dict[str, Any]:
+    """Everything that can change the answer, and the tolerance that `proven` means."""
+    return {
+        **method.request_options(),
+        **({"contiguity": rules.contiguity} if problem.kind == "placement" else {}),
+        "warm_start": start.wish,
+        **limits.to_json(),
+        "proven_tolerance": PROVEN_TOLERANCE,
+    }
+
+
+def _seconds(outcome: Outcome, planned: float, total: float) -> dict[str, float]:
+    """`build` and `solve` as the planner says them, or all of its time as `solve`; `total` with the referee."""
+    build = outcome.seconds.get("build", 0.0)
+    return {"build": build, "solve": max(0.0, planned - build), **outcome.seconds, "total": total}

@@ -1,0 +1,48 @@
+"""Pictures are written whole, by the file's ending, and are the same for the same facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.errors import InputError
+from pipeplan.show.pictures.canvas import canvas, format_of, write_picture
+
+
+def drawn(path: Path) -> bytes:
+    with canvas() as figure:
+        figure.subplots().plot([1, 2], [3, 4], label="<script>")
+        figure.legend()
+        write_picture(figure, path)
+    return path.read_bytes()
+
+
+def test_the_same_facts_give_the_same_svg_with_escaped_text(tmp_path: Path) -> None:
+    first = drawn(tmp_path / "one.svg")
+    assert first == drawn(tmp_path / "two.svg")
+    assert b"&lt;script&gt;" in first
+    assert b"<script" not in first
+
+
+def test_the_ending_decides_the_format(tmp_path: Path) -> None:
+    assert drawn(tmp_path / "one.PNG").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["plan.pdf", "plan"])
+def test_other_endings_are_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(InputError, match=r"name a file that ends in \.svg or \.png"):
+        format_of(name)
+
+
+@pytest.mark.parametrize(("most", "named"), [(60.0, b">20<"), (1e7, b">10000<")])
+def test_logarithmic_axes_have_numbers_and_no_source_of_formulas(tmp_path: Path, most: float, named: bytes) -> None:
+    with canvas() as figure:
+        axes = figure.subplots()
+        axes.plot([5, most], [0.02, 0.4])
+        axes.set(xscale="log", yscale="log")
+        write_picture(figure, tmp_path / "log.svg")
+    text = (tmp_path / "log.svg").read_bytes()
+    assert b"mathdefault" not in text
+    assert named in text
+    assert b">0.05<" in text

@@ -1,0 +1,54 @@
+"""The schedule of one sample: lanes that do not overlap, and a picture that is the same for the same plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.referee.latency import evaluate_latency
+from pipeplan.show.pictures.latency import draw_latency
+from pipeplan.show.pictures.spans import Span, lanes_of
+
+PROBLEM = PlacementProblem(
+    tuple(Node(name, 1.0, 2.0, 0.0, 0.5 * (name in "ax")) for name in "axybz"),
+    (("a", "b"), ("x", "b")),
+    1,
+    1,
+    name="fork $x$",
+)
+PLAN = PlacementPlan(
+    (Device("acc0", "accelerator", ("a", "b"), (("a",), ("b",))), Device("cpu0", "cpu", ("x", "y", "z")))
+)
+
+
+def test_the_pool_takes_as_many_lanes_as_run_at_a_time() -> None:
+    lanes = lanes_of(PROBLEM, PLAN, evaluate_latency(PROBLEM, PLAN))
+    assert lanes["acc0"] == (Span(0.0, 1.5, ("a",)), Span(2.0, 4.0, ("b",)))
+    assert [name for name in lanes if name != "acc0"] == ["CPU pool", "CPU pool 2", "CPU pool 3"]
+    assert [span.nodes for name in lanes if name != "acc0" for span in lanes[name]] == [("x",), ("y",), ("z",)]
+
+
+def test_nodes_one_after_the_other_share_a_lane() -> None:
+    plan = PlacementPlan((Device("cpu0", "cpu", tuple("axybz")),))
+    lanes = lanes_of(PROBLEM, plan, evaluate_latency(PROBLEM, plan))
+    assert len(lanes) == 4
+    assert sum(len(spans) for spans in lanes.values()) == 5
+
+
+def test_the_picture_is_the_same_for_the_same_plan(tmp_path: Path) -> None:
+    for name in ("one.svg", "two.svg"):
+        draw_latency(PROBLEM, PLAN, tmp_path / name)
+    first = (tmp_path / "one.svg").read_text()
+    assert first == (tmp_path / "two.svg").read_text()
+    for words in ("fork $x$: latency 4", "acc0", "CPU pool 3", "time (s)"):
+        assert words in first
+
+
+def test_what_cannot_run_is_not_drawn(tmp_path: Path) -> None:
+    torn = PlacementPlan((Device("acc0", "accelerator", ("b", "a"), (("b",), ("a",))), *PLAN.devices[1:]))
+    with pytest.raises(UsageError, match="cannot be drawn"):
+        draw_latency(PROBLEM, torn, tmp_path / "torn.svg")

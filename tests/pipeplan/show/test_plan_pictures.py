@@ -1,0 +1,140 @@
+"""Every kind of plan has a picture, which shows the referee's numbers and is the same for the same plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.catalogue import load_packaged_staging
+from pipeplan.instances.chain import theory
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.instances.staging.problem import DeviceType
+from pipeplan.planners.run.referees import _REFEREES, Rules
+from pipeplan.planners.run.solve import solve
+from pipeplan.show.pictures import stages
+from pipeplan.show.pictures.load_bars import Bars
+from pipeplan.show.pictures.plans import PICTURES, check_picture, draw_plan
+
+QUICK = {
+    "placement": ("bert-large-training", "greedy"),
+    "chain": ("golden-4", None),
+    "staging": ("tiny-stages", None),
+    "graph-pipeline": ("tiny-graph", "graphpipe"),
+}
+
+CHAIN = ChainProblem(
+    (1, 1), (1, 1), (1, 1, 1), (1, 1), gpus=2, memory_bytes=20, transfer_times=(1, 0, 1), name="two", time_unit="ms"
+)
+PLAN = PatternPlan(4, (0, 1), ((0, 2, 3, 5),), ({1: 1, 3: 4},))
+"""F1 0-1, sent 1-2, F2 2-3, B2 3-4, sent 4-5, B1 5-6."""
+
+
+def svg(problem: Any, plan: Any, folder: Path) -> str:
+    path = folder / "plan.svg"
+    draw_plan(problem, plan, path)
+    return path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", sorted(PICTURES))
+def test_every_kind_has_a_picture(kind: str, tmp_path: Path) -> None:
+    name, planner = QUICK[kind]
+    problem = load_any_packaged(name)
+    plan = solve(problem, planner=planner).plan
+    text = svg(problem, plan, tmp_path)
+    assert text.startswith("<?xml")
+    assert problem.name in text
+    assert "memory" in text
+    assert svg(problem, plan, tmp_path) == text
+    draw_plan(problem, plan, tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("name", "planner"), [("tiny-levels", "dp-piper"), ("tiny-chain", "latency-greedy")])
+def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, tmp_path: Path) -> None:
+    problem = load_any_packaged(name)
+    result = solve(problem, planner=planner)
+    assert result.plan is not None
+    path = tmp_path / "plan.svg"
+    draw_plan(problem, result.plan, path, Rules.of(result.options))
+    assert ("latency" if planner == "latency-greedy" else "levels") in path.read_text("utf-8")
+
+
+def test_the_longest_bar_of_levels_is_the_time_in_the_title(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    drawn: list[Bars] = []
+    monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
+    problem = load_any_packaged("tiny-levels")
+    result = solve(problem)
+    assert result.plan is not None
+    draw_plan(problem, result.plan, tmp_path / "plan.svg", Rules.of(result.options))
+    (bars,) = drawn
+    assert bars.names == ["stage 0 (level 2, x 2)", "stage 0.0 (1 x 1)", "stage 0.1 (1 x 1)"]
+    assert [bars.load(row) for row in range(3)] == pytest.approx([6.0, 6.0, 6.0])
+    assert bars.limit_bytes == [None, 15.0, 15.0]
+
+
+def test_stages_on_types_of_devices_name_them_and_have_their_limits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[Bars] = []
+    monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
+    kinds = (DeviceType("big", 2, 1.0, 70.0), DeviceType("small", 2, 0.8, 35.0))
+    problem = load_packaged_staging("tiny-stages").replace(memory_bytes=None, device_types=kinds)
+    result = solve(problem)
+    assert isinstance(result.plan, StagedPlan)
+    draw_plan(problem, result.plan, tmp_path / "plan.svg", Rules.of(result.options))
+    (bars,) = drawn
+    limits = {"big": 70.0, "small": 35.0}
+    assert bars.limit_bytes == [limits[str(stage.device_type)] for stage in result.plan.stages]
+    assert all(str(stage.device_type) in name for stage, name in zip(result.plan.stages, bars.names, strict=True))
+
+
+def test_no_kind_that_has_a_referee_is_forgotten() -> None:
+    assert set(PICTURES) == set(_REFEREES)
+
+
+def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(UsageError, match="kinds with pictures: placement, chain, staging"):
+        check_picture("poem", "poem.svg")
+
+
+def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
+    text = svg(CHAIN, PLAN, tmp_path)
+    for words in ("F1", "B2", "gpu0", "gpu1", "link0-1", "kept activations", "buffers", "limit", "time (ms)"):
+        assert f">{words}</text>" in text
+    for use in evaluate_pattern(CHAIN, PLAN).devices:
+        assert f"gpu{use.gpu}: peak {use.peak_bytes:.4g}" in text
+
+
+def test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend(tmp_path: Path) -> None:
+    text = svg(CHAIN.replace(memory_mode="weights", memory_bytes=None), PLAN, tmp_path)
+    assert ">weights</text>" in text
+    assert ">kept activations</text>" not in text
+    assert ">limit</text>" not in text
+
+
+def test_several_batches_per_period_have_their_own_labels(tmp_path: Path) -> None:
+    plan = PatternPlan(8, (0, 1), ((0, 2, 3, 5), (4, 6, 7, 9)), ({1: 1, 3: 4}, {1: 5, 3: 8}))
+    text = svg(CHAIN, plan, tmp_path)
+    assert "for 2 batches" in text
+    assert ">3</text>" in text
+
+
+def test_odd_names_are_drawn_as_they_are(tmp_path: Path) -> None:
+    """No formula, no markup, no control character, no end."""
+    text = svg(CHAIN.replace(name="a$^{$<b>\x07" + "x" * 99), PLAN, tmp_path)
+    assert "a$^{$&lt;b&gt;?xxx" in text
+    assert "x" * 60 not in text
+
+
+def test_a_wide_pattern_is_drawn(tmp_path: Path) -> None:
+    """C_4 has 37 layers on 9 GPUs, all of them with links."""
+    problem = theory.family(4).problem
+    plan = solve(problem).plan
+    assert ">gpu8</text>" in svg(problem, plan, tmp_path)

@@ -1,0 +1,164 @@
+"""Reports as files: recomputed, escaped, and without anything that needs a network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.planners.run.solve import solve
+from pipeplan.show.page.comparison_page import comparison_page
+from pipeplan.show.page.result_page import result_page
+from pipeplan.studies.compare.comparison import compare, load_comparison
+from pipeplan.studies.compare.suite import Instance, Suite, competitor
+
+HOSTILE = "<script>alert('x')</script>"
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def parts(self) -> list[str | None]:
+        return [attributes["data-part"] for name, attributes in self.tags if name == "section"]
+
+    def marks(self) -> list[str | None]:
+        return [attributes["aria-label"] for _, attributes in self.tags if attributes.get("class") == "mark"]
+
+
+def page_of(name: str, planner: str) -> tuple[Reader, str]:
+    problem = load_any_packaged(name)
+    text = result_page(problem, solve(problem, planner=planner))
+    return Reader(text), text
+
+
+def hostile_problem() -> PlacementProblem:
+    nodes = [Node(id=i, name=HOSTILE, accelerator_time=1.0, cpu_time=1.0) for i in range(3)]
+    return PlacementProblem(
+        name=HOSTILE, nodes=tuple(nodes), edges=((0, 1), (1, 2)), accelerators=2, cpus=0, memory_bytes=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "planner", "parts"),
+    [
+        ("tiny-chain", "dp", ["run", "devices", "loads", "memory", "graph", "gantt"]),
+        ("tiny-chain", "latency-greedy", ["run", "devices", "loads", "memory", "graph", "gantt"]),
+        ("case-study", "graphpipe", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
+        ("golden-4", "exact-beaumont", ["run", "gpus", "memory at the peak", "memory over time", "gantt"]),
+        ("tiny-stages", "dp-piper", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
+        ("tiny-levels", "dp-piper", ["run", "stages", "loads", "memory"]),
+    ],
+)
+def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: list[str]) -> None:
+    page, text = page_of(name, planner)
+    assert [part for part in page.parts() if part in parts] == parts
+    assert "Verified: yes" in text
+
+
+def test_stages_say_what_their_layers_run_and_what_binds() -> None:
+    for name, cells in (("tiny-stages", "1 activation recomp"), ("tiny-levels", "stage 0.1")):
+        words = page_of(name, "dp-piper")[0].words
+        assert {cells, "computation"} <= set(words), name
+
+
+def test_the_gantt_holds_every_task_of_the_first_batches() -> None:
+    page, _ = page_of("golden-4", "exact-beaumont")
+    tasks = [mark for mark in page.marks() if mark and re.match(r"[FB]\d of batch", mark)]
+    assert len(tasks) == 6 * 2 * 4
+
+
+def test_nothing_is_fetched_and_only_our_own_script_may_run() -> None:
+    page, text = page_of("tiny-chain", "dp")
+    addresses = [value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
+    assert addresses == ["data:,"]
+    assert "@import" not in text
+    (policy,) = [a["content"] for name, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "script-src 'sha256-" in policy
+
+
+def test_text_from_files_stays_text() -> None:
+    problem = hostile_problem()
+    result = replace(solve(problem, planner="dp"), messages=(HOSTILE,))
+    text = result_page(problem, result)
+    page = Reader(text)
+    assert [name for name, _ in page.tags].count("script") == 1, "ours"
+    assert HOSTILE in "".join(page.words)
+    assert text.count("<script>") == 1
+
+
+def test_a_result_about_another_problem_is_refused() -> None:
+    result = solve(load_any_packaged("tiny-chain"), planner="dp")
+    with pytest.raises(InputError, match=r"problem\.hash is"):
+        result_page(load_any_packaged("memory-tight"), result)
+
+
+def test_a_plan_that_the_referee_rejects_is_shown_as_such() -> None:
+    problem = load_any_packaged("tiny-chain")
+    result = solve(problem, planner="dp")
+    assert result.plan is not None
+    cut = replace(result, plan=replace(result.plan, devices=result.plan.devices[:1]))
+    text = result_page(problem, cut)
+    assert "Verified: no" in text
+    assert "Verified: yes" not in text
+
+
+def test_without_a_plan_the_page_says_why() -> None:
+    problem = load_any_packaged("tiny-chain")
+    assert "No plan: completed" in result_page(problem, solve(problem, planner="one-device"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("comparison")
+    methods = tuple(map(competitor, ("greedy", "dp", "one-device")))
+    compare(Suite("s", (Instance("tiny", "tiny-chain"),), methods, title=HOSTILE), path)
+    return path
+
+
+def test_a_comparison_has_values_profile_and_every_run(folder: Path) -> None:
+    page = Reader(comparison_page(load_comparison(folder)))
+    assert page.parts() == ["values", "methods", "profile", "ratios", "seconds", "runs"]
+    assert [name for name, _ in page.tags].count("script") == 1
+    assert {"greedy", "dp", "one-device", "no plan"} <= set(page.words)
+
+
+def test_an_unfinished_comparison_has_a_page_as_well(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "comparison.json").write_bytes((folder / "comparison.json").read_bytes())
+    assert "0 of 3 runs finished" in comparison_page(load_comparison(tmp_path))
+
+
+Plan = Any
+
+
+def test_the_command_finds_packaged_instances_by_itself(plan: Plan, tmp_path: Path, folder: Path) -> None:
+    result, page = tmp_path / "result.json", tmp_path / "report.html"
+    assert plan("solve", "tiny-chain", "--planner", "dp", "-o", result).code == 0
+    assert plan("report", result, "-o", page).code == 0
+    assert "tiny-chain" in page.read_text("utf-8")
+    assert plan("report", folder, "-o", page, "--json").json["report"] == str(page)
+    changed = tmp_path / "changed.json"
+    assert plan("solve", "tiny-chain", "--devices", 2, "--planner", "dp", "-o", changed).code == 0
+    assert plan("report", changed, "-o", page).code == 2
+    assert plan("report", changed, "tiny-chain", "--devices", 2, "-o", page).code == 0
+    assert plan("report", tmp_path, "-o", page).code == 2

@@ -1,0 +1,52 @@
+"""The journal: what is written stays, what was half-written never was, and strange lines are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.errors import InputError
+from pipeplan.studies.compare.journal import Journal
+from pipeplan.studies.compare.run import Record, Run, Status
+
+
+def record(seed: int, wall_s: float = 1.0) -> Record:
+    run = Run("one", "", "a", "placement", "hash", planner="a", limits={"seed": seed})
+    return Record(run, Status.DONE, {"objective": 1.0}, wall_s=wall_s)
+
+
+def test_records_come_back_by_key(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "runs.jsonl")
+    assert journal.read() == {}
+    for seed in range(3):
+        journal.append(record(seed))
+    assert journal.read() == {record(seed).run.key: record(seed) for seed in range(3)}
+
+
+def test_cut_at_any_byte_whole_lines_survive_and_writing_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    Journal(path).extend([record(0), record(1)])
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        journal = Journal(path)
+        assert len(journal.read()) == (length >= first)
+        journal.append(record(2))
+        assert set(journal.read()) == {record(seed).run.key for seed in ([0, 2] if length >= first else [2])}
+
+
+def test_the_last_record_of_a_run_counts(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "runs.jsonl")
+    journal.extend([record(0, 1.0), record(0, 2.0)])
+    (only,) = journal.read().values()
+    assert only.wall_s == 2.0
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"schema": "other"}', '{"schema": "pipeplan.run/1"}'])
+def test_a_strange_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"runs\.jsonl: line 1 is no record of a run"):
+        Journal(path).read()

@@ -1,0 +1,189 @@
+"""Suites: every method on every instance of its kind, and what cannot be meant is refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.errors import PipeplanError
+from pipeplan.studies.compare.suite import Competitor, Instance, Setting, Suite, competitor, expand
+from pipeplan.studies.compare.suite_file import load_suite, packaged_suites
+
+TINY = Instance("tiny", "tiny-chain")
+CHAIN = Instance("chain", "golden-4")
+
+OWN = """
+title = "own"
+seeds = [0, 1]
+
+[limits]
+time_limit = "5s"
+
+[[instances]]
+label = "tiny"
+source = "tiny-chain"
+
+[[settings]]
+label = "two"
+devices = 2
+memory = "none"
+
+[[methods]]
+method = "greedy"
+
+[[methods]]
+label = "exact"
+method = "ip-tarnawski"
+options = { non_contiguous = true }
+time_limit = "1min"
+seeds = [3]
+
+[quick]
+time_limit = "1s"
+methods = ["greedy"]
+"""
+
+
+def written(folder: Path, text: str = OWN) -> str:
+    path = folder / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_runs_are_all_methods_with_their_seeds_and_limits(tmp_path: Path) -> None:
+    runs = expand(load_suite(written(tmp_path))).runs
+    assert [(run.method, run.setting, run.seed, run.limits["time_limit_s"]) for run in runs] == [
+        ("greedy", "two", 0, 5.0),
+        ("greedy", "two", 1, 5.0),
+        ("exact", "two", 3, 60.0),
+    ]
+    assert runs[2].formulation == "ip-tarnawski"
+    assert runs[2].options == {"non_contiguous": True}
+
+
+def test_an_allocation_beside_the_suite_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "given.json").write_text("[0, 1, 1, 0]", encoding="utf-8")
+    text = '[[instances]]\nlabel = "chain"\nsource = "golden-4"\n[[methods]]\nmethod = "exact-beaumont"\n'
+    for given in ('"given.json"', '"0,1,1,0"', "[0, 1, 1, 0]"):
+        suite = load_suite(written(tmp_path, text + f"options = {{ allocation = {given} }}\n"))
+        (run,) = expand(suite).runs
+        assert run.options == {"allocation": [0, 1, 1, 0]}
+
+
+def test_a_setting_overrides_the_cluster(tmp_path: Path) -> None:
+    problems = expand(load_suite(written(tmp_path))).problems
+    (problem,) = problems.values()
+    assert (problem.accelerators, problem.memory_bytes) == (2, None)
+
+
+def test_a_setting_takes_levels_and_exact_batches_of_stagings(tmp_path: Path) -> None:
+    text = OWN.replace("tiny-chain", "tiny-stages").replace("ip-tarnawski", "mip-piper").replace("greedy", "dp-piper")
+    text = text.replace("options = { non_contiguous = true }", "")
+    text = text.replace("devices = 2", 'levels = "2x3GB/s,2x1GB/s"\nexact_batches = true\nbatch = 2')
+    (problem,) = expand(load_suite(written(tmp_path, text))).problems.values()
+    assert [(level.devices, level.bandwidth) for level in problem.levels] == [(2, 3e9), (2, 1e9)]
+    assert problem.exact_batches
+
+
+def test_quick_takes_the_part_that_the_suite_names(tmp_path: Path) -> None:
+    runs = expand(load_suite(written(tmp_path), quick=True)).runs
+    assert {(run.method, run.limits["time_limit_s"]) for run in runs} == {("greedy", 1.0)}
+
+
+def test_methods_meet_only_instances_of_their_kind() -> None:
+    suite = Suite("both", (TINY, CHAIN), (competitor("greedy"), competitor("contiguous")))
+    assert {(run.instance, run.method) for run in expand(suite).runs} == {("tiny", "greedy"), ("chain", "contiguous")}
+
+
+def test_keys_differ_between_runs_and_repeat_between_calls() -> None:
+    suite = Suite("s", (TINY,), (competitor("greedy"), competitor("lns")), seeds=(0, 1))
+    keys = [run.key for run in expand(suite).runs]
+    assert len(set(keys)) == 4
+    assert keys == [run.key for run in expand(suite).runs]
+
+
+def test_a_method_is_written_with_solver_and_options() -> None:
+    method = competitor("ip-tarnawski@highs:non-contiguous=true,variant=plain")
+    assert (method.formulation, method.solver) == ("ip-tarnawski", "highs")
+    assert method.options == {"non_contiguous": True, "variant": "plain"}
+
+
+def test_an_exact_method_that_is_more_than_a_model_is_a_planner() -> None:
+    assert competitor("exact-beaumont").planner == "exact-beaumont"
+
+
+def test_published_inputs_are_left_out_or_replaced_and_printed_values_with_them() -> None:
+    suite = load_suite("tarnawski-table1")
+    found = expand(suite)
+    assert "BERT-3 operators, inference" in found.left_out
+    assert "BERT-24 layers, inference" in found.stand_ins
+    assert not found.published
+
+
+@pytest.mark.workloads
+def test_published_inputs_are_taken_where_they_are(workloads: Path) -> None:
+    found = expand(load_suite("tarnawski-table1", quick=True), workloads)
+    assert not found.stand_ins
+    assert {entry.value for entry in found.published if entry.instance == "BERT-24 layers, inference"} == {17.79, 17.71}
+
+
+@pytest.mark.parametrize("name", sorted(packaged_suites()))
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_packaged_suite_has_a_title_and_runs(name: str, quick: bool) -> None:
+    assert packaged_suites()[name]
+    assert expand(load_suite(name, quick)).runs
+
+
+@pytest.mark.parametrize(
+    ("suite", "words"),
+    [
+        (Suite("s", (TINY, TINY), (competitor("greedy"),)), "Two instances are called 'tiny'"),
+        (Suite("s", (TINY,), (competitor("greedy"),) * 2), "Two methods are called 'greedy'"),
+        (Suite("s", (TINY,), (competitor("greedy"),), (Setting("a"), Setting("a"))), "Two settings are called 'a'"),
+        (Suite("s", (TINY,), (competitor("greedy"), competitor("contiguous"))), "none is among the instances"),
+        (
+            Suite("s", (TINY,), (competitor("greedy"), competitor("latency-greedy"))),
+            "judged by max-load and latency-greedy by latency",
+        ),
+        (Suite("s", (TINY, CHAIN), (competitor("greedy"),)), "No method of the comparison plans chain"),
+        (Suite("s", (Instance("x", "nowhere"),), (competitor("greedy"),)), "no packaged instance 'nowhere'"),
+        (Suite("s", (Instance("x", None, "a.json"),), (competitor("greedy"),)), "--workloads"),
+        (Suite("s", (TINY,), (Competitor("x", planner="nobody"),)), "no formulation or planner 'nobody'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
+    with pytest.raises(PipeplanError, match=words):
+        expand(suite)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('label = "tiny"', 'lable = "tiny"', r"instances\[0\].lable is an unknown key"),
+        ('method = "greedy"', 'method = "greedi"', r"methods\[0\] cannot be used: There is no formulation or planner"),
+        ("non_contiguous = true", "noncontiguous = true", r"There is no option --noncontiguous"),
+        ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
+        ("devices = 2", 'devices = "two"', r"settings\[0\].devices is"),
+        ("devices = 2", 'levels = "two"', r"settings\[0\].levels cannot be read"),
+        ("seeds = [0, 1]", "seeds = []", "seeds is"),
+        ('methods = ["greedy"]', 'methods = ["other"]', r"quick.methods names 'other'"),
+        ('title = "own"', "title", "is no TOML"),
+    ],
+)
+def test_a_fault_in_a_file_is_named_with_its_place(tmp_path: Path, old: str, new: str, words: str) -> None:
+    path = written(tmp_path, OWN.replace(old, new, 1))
+    with pytest.raises(PipeplanError, match=words) as caught:
+        load_suite(path, quick=True)
+    assert path in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["greedy:x", "nobody", "greedy:speed=2"])
+def test_faults_in_a_method_on_the_command_line(text: str) -> None:
+    with pytest.raises(PipeplanError):
+        competitor(text)
+
+
+def test_an_unknown_suite_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(PipeplanError, match="tarnawski-table1"):
+        load_suite("no-such-suite")

@@ -1,0 +1,95 @@
+"""Tables of made-up runs: what failed is counted and never averaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.suite import Published
+from pipeplan.studies.compare.table import faults, plain_rows, profile, ratios, summary, tidy, values
+
+
+def run(instance: str, method: str, seed: int = 0) -> Run:
+    return Run(instance, "", method, "placement", f"hash of {instance}", planner=method, limits={"seed": seed})
+
+
+def record(of: Run, value: float | None, stop: str = "completed", status: Status = Status.DONE) -> Record:
+    result: dict[str, Any] | None = None
+    if status == Status.DONE:
+        result = {"verified": value is not None, "objective": value, "stop": stop, "found": "feasible"}
+    return Record(of, status, result, wall_s=1.0)
+
+
+def frame(*records: Record, published: tuple[Published, ...] = ()) -> Any:
+    return tidy([r.run for r in records], {r.run.key: r for r in records}, published)
+
+
+TWO_METHODS = (
+    record(run("one", "a"), 10.0, "proven"),
+    record(run("one", "b"), 12.0),
+    record(run("two", "a"), None, "time"),
+    record(run("two", "b"), 5.0),
+    record(run("three", "a"), None, status=Status.CRASHED),
+    record(run("three", "b"), 8.0),
+)
+
+
+def test_ratios_are_to_the_best_of_the_case_and_absent_where_there_is_no_plan() -> None:
+    table = ratios(frame(*TWO_METHODS))
+    assert list(table["b"]) == [pytest.approx(1.2), 1.0, 1.0]
+    assert table["a"].isna().tolist() == [False, True, True]
+
+
+def test_the_summary_counts_failures_beside_the_mean() -> None:
+    a, b = plain_rows(summary(frame(*TWO_METHODS)))
+    assert (a["runs"], a["verified"], a["proven"], a["cases"], a["cases_with_value"]) == (3, 1, 1, 3, 1)
+    assert (a["mean_ratio_to_best"], a["worst_ratio_to_best"]) == (1.0, 1.0)
+    assert b["mean_ratio_to_best"] == pytest.approx(1.2 ** (1 / 3))
+    assert b["best_in_cases"] == 2
+
+
+def test_in_a_profile_a_failure_lies_within_no_ratio() -> None:
+    shares = profile(frame(*TWO_METHODS), taus=(1.0, 1.1, 1.2, 100.0))
+    assert list(shares["a"]) == [pytest.approx(1 / 3)] * 4
+    assert list(shares["b"]) == [pytest.approx(2 / 3), pytest.approx(2 / 3), 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("found", "median"),
+    [((3.0, 1.0, 2.0), 2.0), ((3.0, None, 2.0), 3.0), ((3.0, None, None), None), ((1.0, 2.0), 1.0), ((None,), None)],
+)
+def test_the_median_over_seeds_takes_a_failure_for_worse_than_any_value(
+    found: tuple[float | None, ...], median: float | None
+) -> None:
+    records = [record(run("one", "a", seed), value) for seed, value in enumerate(found)]
+    (row,) = plain_rows(values(frame(*records)))
+    assert row["a"] == median
+
+
+def test_rows_stand_in_the_order_of_the_runs_and_unfinished_ones_are_left_out() -> None:
+    first, second, third = (record(run(name, "a"), 1.0) for name in ("z", "y", "x"))
+    table = tidy([first.run, second.run, third.run], {r.run.key: r for r in (third, first)})
+    assert list(table["instance"]) == ["z", "x"]
+
+
+def test_a_value_without_the_referees_word_is_none() -> None:
+    rejected = Record(run("one", "a"), Status.DONE, {"verified": False, "objective": 1.0, "found": "rejected"})
+    (row,) = plain_rows(frame(rejected))
+    assert row["value"] is None
+
+
+def test_printed_values_stand_beside_ours() -> None:
+    printed = Published("one", "a", 9.5, "somebody, Table 1")
+    (row,) = plain_rows(frame(record(run("one", "a"), 10.0), published=(printed,)))
+    assert (row["published"], row["published_source"]) == (9.5, "somebody, Table 1")
+
+
+def test_failures_are_told_once_with_their_reason() -> None:
+    crashed = [Record(run(name, "a"), Status.CRASHED, message="killed") for name in ("one", "two")]
+    assert faults(frame(*crashed, record(run("one", "b"), 1.0))) == [("a", "crashed", "killed")]
+
+
+def test_no_runs_make_an_empty_table() -> None:
+    assert frame().empty

@@ -1,0 +1,304 @@
+"""Period against memory: curves that never grow, proofs that are shared, journals that go on where they were cut."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.result import Stop
+from pipeplan.planners.options import Progress, SolveOptions
+from pipeplan.show.pictures.pareto import draw_pareto
+from pipeplan.studies.pareto import sweep as module
+from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
+from pipeplan.studies.pareto.curves import curves
+from pipeplan.studies.pareto.export import write_csv
+from pipeplan.studies.pareto.journal import Journal, open_journal
+from pipeplan.studies.pareto.records import DEFAULT_METHODS, EXACT_METHODS, Candidate, Pareto, Point, Settings
+from pipeplan.studies.pareto.sweep import halving, sweep
+
+EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
+QUICK = SolveOptions(time_limit_s=20)
+
+
+def settings(levels: int = 4, methods: tuple[str, ...] = DEFAULT_METHODS) -> Settings:
+    return Settings(methods=methods, levels=levels, limits=QUICK)
+
+
+@pytest.fixture(scope="module")
+def chain() -> ChainProblem:
+    return golden.golden_chains()[3].problem
+
+
+@pytest.fixture(scope="module")
+def swept(chain: ChainProblem) -> Pareto:
+    return sweep(chain, settings())
+
+
+# ---- the curves ---------------------------------------------------------------------------------------------
+
+
+def test_the_ends_are_the_smallest_memory_and_the_optimum_without_a_limit(swept: Pareto) -> None:
+    """The answers of this chain are known: 9 without a limit, 13 with 34 bytes."""
+    frame = swept.frame
+    assert frame is not None
+    assert (frame.levels[0], frame.levels[-1]) == (frame.smallest_bytes, frame.unlimited_bytes)
+    assert frame.smallest_proven
+    assert (frame.unlimited_period, frame.unlimited_bound) == (9, 9)
+    assert [p.period for p in swept.of(EXACT)][-1] == 9
+    assert [p.period for p in swept.of(EXACT) if p.memory_bytes <= 34][-1] == 13
+    assert all(point.certified for point in swept.of(EXACT))
+
+
+def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: Pareto) -> None:
+    assert swept.frame is not None
+    less = sweep(chain, Settings(memory_bytes=(swept.frame.smallest_bytes - 1,), limits=QUICK))
+    assert {point.stop for point in less.points if point.method in EXACT_METHODS} == {Stop.INFEASIBLE}
+    assert all(point.plan is None for point in less.points)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any(seed: int) -> None:
+    problem = recipe.resnet_like(5, 2, seed=seed)
+    answer = sweep(problem, settings(levels=5))
+    assert answer.complete
+    for method in DEFAULT_METHODS:
+        points = answer.of(method)
+        assert [p.memory_bytes for p in points] == sorted(p.memory_bytes for p in points)
+        for before, after in pairwise(points):
+            assert before.period is None or (after.period is not None and after.period <= before.period)
+    exact = {point.memory_bytes: point for point in answer.of(EXACT)}
+    for point in answer.points:
+        mine = exact[point.memory_bytes].period
+        assert mine is not None
+        if point.period is not None and (point.method == PIPEDREAM or point.batches_per_period == 1):
+            assert mine <= point.period
+
+
+def test_every_plan_fits_its_memory_and_has_the_numbers_that_are_told(swept: Pareto) -> None:
+    plans = 0
+    for point in swept.points:
+        if point.plan is None:
+            continue
+        problem = swept.problem.replace(memory_bytes=point.memory_bytes)
+        assert verify_pattern(problem, point.plan) == ()
+        value = evaluate_pattern(problem, point.plan)
+        assert (value.period_per_batch, value.peak_bytes) == (point.period, point.peak_bytes)
+        plans += 1
+    assert plans > len(swept.points) / 2
+
+
+def test_all_exact_methods_agree() -> None:
+    problem = theory.figure_5().problem
+    answer = sweep(problem, Settings(EXACT_METHODS, memory_bytes=(6, 7, 8), limits=QUICK))
+    periods = {method: [point.period for point in answer.of(method)] for method in EXACT_METHODS}
+    assert set(map(tuple, periods.values())) == {(5, 5, 4)}
+    assert all(point.certified for point in answer.points)
+
+
+# ---- what is known at one memory serves others ---------------------------------------------------------------
+
+
+def known(chain: ChainProblem, pareto: Pareto, memory: float) -> Candidate:
+    point = next(p for p in pareto.of(EXACT) if p.memory_bytes == memory)
+    assert point.plan is not None
+    found = measured(chain, point.plan, EXACT)
+    assert found is not None
+    return found
+
+
+def test_plans_hold_at_larger_memories_and_bounds_at_smaller_ones(chain: ChainProblem, swept: Pareto) -> None:
+    frame = swept.frame
+    assert frame is not None
+    low, middle, high, top = frame.levels
+    plan = known(chain, swept, low)
+    raw = [
+        Point(EXACT, low, Stop.TIME, bound=9.0).with_plan(plan, 1.0),
+        Point(EXACT, middle, Stop.TIME, bound=13.0),
+        Point(EXACT, high, Stop.TIME),
+        Point(EXACT, top, Stop.TIME),
+    ]
+    points = curves(raw, frame, (), (EXACT,))
+    assert [p.period for p in points] == [13, 13, 13, 13]
+    assert [p.bound for p in points] == [13, 13, 9, 9]
+    assert [p.certified for p in points] == [True, True, False, False]
+
+
+def test_pipedreams_plans_of_several_batches_are_taken_with_the_bound_for_them(
+    chain: ChainProblem, swept: Pareto
+) -> None:
+    """A bound on patterns of one batch says nothing about them: only the bound of the loads does."""
+    frame = swept.frame
+    assert frame is not None
+    plan = known(chain, swept, frame.levels[0])
+    several = replace(plan.plan, period=22, starts=plan.plan.starts * 2, transfers=plan.plan.transfers * 2)
+    rival = Candidate(several, 11.0, plan.peak_bytes, PIPEDREAM)
+    raw = [Point(EXACT, frame.levels[0], Stop.PROVEN, bound=13.0).with_plan(plan, 1.0)]
+    (point,) = curves(raw, frame, (rival,), (EXACT,))
+    assert (point.period, point.bound, point.source, point.batches_per_period) == (11, 9, PIPEDREAM, 2)
+    assert not point.certified
+
+
+def test_pipedreams_set_is_measured_once_and_beats_itself_nowhere() -> None:
+    problem = recipe.resnet_like(6, 3, seed=2)
+    candidates = pipedream_front(problem)
+    assert len(candidates) > 1
+    for before, after in pairwise(candidates):
+        assert before.peak_bytes < after.peak_bytes
+        assert before.period > after.period
+    assert front([*candidates, *candidates]) == candidates
+    assert best_within(candidates, candidates[0].peak_bytes / 2) is None
+    assert best_within(candidates, candidates[0].peak_bytes) == candidates[0]
+
+
+def test_both_ends_are_settled_first_then_always_a_middle() -> None:
+    assert halving([1, 2, 3, 4, 5]) == [1, 5, 3, 2, 4]
+    assert halving([1, 2]) == [1, 2]
+    assert halving([1]) == [1]
+
+
+# ---- the journal ----------------------------------------------------------------------------------------------
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Which methods are asked from now on."""
+    asked: list[str | None] = []
+    solve = module.solve
+
+    def count(*arguments: object, **wishes: object) -> object:
+        asked.append(str(wishes["planner"] or wishes["formulation"]))
+        return solve(*arguments, **wishes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "solve", count)
+    return asked
+
+
+def test_a_finished_sweep_is_not_repeated(
+    chain: ChainProblem, swept: Pareto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "points.jsonl"
+    first = sweep(chain, settings(), open_journal(path, chain, settings()))
+    before = path.read_bytes()
+    asked = counted(monkeypatch)
+    again = sweep(chain, settings(), open_journal(path, chain, settings()))
+    assert asked == []
+    assert path.read_bytes() == before
+    assert [p.facts() for p in again.points] == [
+        {**p.facts(), "seconds": a.facts()["seconds"]} for p, a in zip(first.points, again.points, strict=True)
+    ]
+    assert [p.period for p in first.points] == [p.period for p in swept.points]
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2, 3, 7])
+def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
+    chain: ChainProblem, swept: Pareto, tmp_path: Path, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "points.jsonl"
+    methods = ("contiguous", "gpipe")
+    wishes = settings(levels=3, methods=methods)
+    whole = sweep(chain, wishes, open_journal(path, chain, wishes))
+    text = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(text[:lines]) + text[lines][: len(text[lines]) // 2])
+    asked = counted(monkeypatch)
+    again = sweep(chain, wishes, open_journal(path, chain, wishes))
+    assert len(asked) == min(6, 9 - lines)  # after a head and two preparations there is one line for each point
+    assert [(p.method, p.memory_bytes, p.period) for p in again.points] == [
+        (p.method, p.memory_bytes, p.period) for p in whole.points
+    ]
+    assert all(json.loads(line) for line in path.read_text().splitlines())
+    assert len(path.read_text().splitlines()) == 9
+
+
+def test_the_journal_of_another_sweep_is_refused(chain: ChainProblem, tmp_path: Path) -> None:
+    path = tmp_path / "points.jsonl"
+    open_journal(path, chain, settings())
+    open_journal(path, chain.replace(memory_bytes=99, name="other"), settings())  # what the levels replace
+    with pytest.raises(InputError, match="problem is another one"):
+        open_journal(path, chain.replace(gpus=3), settings())
+    with pytest.raises(InputError, match=r"settings\.levels is 4 there and 5 now"):
+        open_journal(path, chain, settings(levels=5))
+    path.write_text("notes that are not ours\n")
+    with pytest.raises(InputError, match="line 1 is not JSON"):
+        open_journal(path, chain, settings())
+    path.write_text("half a line that is not ours")
+    with pytest.raises(InputError, match="not a sweep"):
+        open_journal(path, chain, settings())
+    assert open_journal(path, chain, settings(), resume=False).lines == []
+
+
+def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_path: Path) -> None:
+    """Periods are computed again, and a plan that breaks a rule is refused."""
+    path, wishes = tmp_path / "points.jsonl", settings(levels=2, methods=("contiguous",))
+    whole = sweep(chain, wishes, open_journal(path, chain, wishes))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    honest = lines[-1]
+    lines[-1] = {**honest, "period": 1}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = sweep(chain, wishes, open_journal(path, chain, wishes))
+    assert [p.period for p in again.points] == [p.period for p in whole.points]
+    lines[-1] = {**honest, "plan": {**honest["plan"], "period": 1}}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match="does not stand before the referee"):
+        sweep(chain, wishes, open_journal(path, chain, wishes))
+
+
+def test_an_interrupt_keeps_what_is_done(chain: ChainProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, wishes = tmp_path / "points.jsonl", settings(levels=3, methods=("contiguous", "gpipe"))
+    solve, calls = module.solve, []
+
+    def interrupted(*arguments: object, **facts: object) -> object:
+        calls.append(facts)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(*arguments, **facts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "solve", interrupted)
+    cut = sweep(chain, wishes, open_journal(path, chain, wishes))
+    assert not cut.complete
+    assert len(cut.points) == 2
+    monkeypatch.setattr(module, "solve", solve)
+    assert sweep(chain, wishes, open_journal(path, chain, wishes)).complete
+
+
+# ---- refusals, progress, files ---------------------------------------------------------------------------------
+
+
+def test_wishes_that_make_no_sense_are_refused(chain: ChainProblem) -> None:
+    with pytest.raises(UsageError, match="no method 'dp'; choose from exact-beaumont"):
+        sweep(chain, Settings(methods=("dp",)))
+    with pytest.raises(UsageError, match="no method to compare"):
+        sweep(chain, Settings(methods=()))
+    with pytest.raises(InputError, match="levels is 1"):
+        sweep(chain, Settings(levels=1))
+    with pytest.raises(InputError, match='memory_mode is "strict"'):
+        sweep(chain.replace(memory_mode="strict"))
+
+
+def test_progress_names_the_point_under_way(chain: ChainProblem) -> None:
+    records: list[Progress] = []
+    sweep(chain, settings(levels=2, methods=("contiguous",)), Journal(), records.append)
+    assert {record.source for record in records} >= {"contiguous at 29 B (1 of 2)", "contiguous at 41 B (2 of 2)"}
+
+
+def test_points_become_csv_and_pictures(swept: Pareto, tmp_path: Path) -> None:
+    write_csv(swept, tmp_path / "points.csv")
+    with (tmp_path / "points.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(swept.points)
+    assert (rows[0]["method"], float(rows[0]["period"]), rows[0]["certified"]) == (EXACT, 13, "yes")
+    absent = [row for row in rows if not row["period"]]
+    assert {row["found"] for row in absent} == {"nothing"}
+    draw_pareto(swept, tmp_path / "curves.svg")
+    picture = (tmp_path / "curves.svg").read_text()
+    for words in (*DEFAULT_METHODS, "optimum without a limit", "golden-4, 2 GPUs", "memory of a GPU (B)"):
+        assert words in picture
+    draw_pareto(swept, tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text() == picture

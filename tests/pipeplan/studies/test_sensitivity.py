@@ -1,0 +1,176 @@
+"""What a slightly better cluster is worth: problems of every kind, their variants, and the same method for all."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from random_stagings import random_staging
+from staging_brute_force import best_stages
+
+import pipeplan
+from pipeplan.instances.catalogue import load_packaged_staging
+from pipeplan.instances.chain.catalogue import load_packaged_chain
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.placement.cluster import AcceleratorType, Level
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.staging.problem import DeviceType, StagingProblem
+from pipeplan.instances.variants import variants
+from pipeplan.studies import sensitivity as module
+from pipeplan.studies.sensitivity import Worth, sensitivity
+
+
+def changes(problem: Any, **steps: float) -> dict[str, Any]:
+    return {variant.change: variant.problem for variant in variants(problem, **steps)}
+
+
+# ---- variants ------------------------------------------------------------------------------------------
+
+
+def test_a_flat_staging() -> None:
+    problem = load_packaged_staging("tiny-stages")
+    found = changes(problem, memory_bytes=2e9, bandwidth_share=0.5)
+    assert found == {
+        "one more device": problem.replace(devices=5),
+        "2 GB more memory": problem.replace(memory_bytes=35.0 + 2e9),
+        "50 % more bandwidth": problem.replace(bandwidth=6.0),
+    }
+
+
+def test_levels_grow_one_by_one() -> None:
+    problem = load_packaged_staging("tiny-levels")
+    found = changes(problem)
+    inner, outer = found["one more device on level 1"], found["one more device on level 2"]
+    assert [level.devices for level in inner.levels] == [3, 2]
+    assert [level.devices for level in outer.levels] == [2, 3]
+    assert inner.devices == outer.devices == 6
+    faster = found["10 % more bandwidth on level 2"]
+    assert [level.bandwidth for level in faster.levels] == [10.0, 1.1]
+
+
+def test_each_type_of_device_grows() -> None:
+    kinds = (DeviceType("big", 1, 1.0, 40.0), DeviceType("small", 2, 0.5))
+    problem = load_packaged_staging("tiny-stages").replace(devices=3, memory_bytes=None, device_types=kinds)
+    found = changes(problem)
+    assert list(found) == ["one more big", "one more small", "1 GB more memory in big", "10 % more bandwidth"]
+    assert [kind.devices for kind in found["one more small"].device_types] == [1, 3]
+    assert found["1 GB more memory in big"].device_types[0].memory_bytes == 40.0 + 1e9
+
+
+def test_links_of_placements_are_times() -> None:
+    problem = pipeplan.load_packaged("tiny-chain")
+    found = changes(problem)
+    assert list(found) == ["one more accelerator", "1 GB more memory", "10 % more bandwidth"]
+    assert [node.transfer_time for node in found["10 % more bandwidth"].nodes] == pytest.approx(
+        [node.transfer_time / 1.1 for node in problem.nodes]
+    )
+
+
+def test_placements_with_levels_and_types() -> None:
+    nested = pipeplan.load_packaged("tiny-chain").replace(accelerators=4, levels=(Level(2, 1.0, 8.0), Level(2)))
+    found = changes(nested)
+    assert found["one more device on level 2"].accelerators == 6
+    assert found["10 % more bandwidth"].levels[0].sync_bandwidth == pytest.approx(8.8)
+    assert found["10 % more bandwidth"].levels[1].sync_bandwidth is None
+    typed = pipeplan.load_packaged("tiny-chain").replace(other_types=(AcceleratorType("slow", 2, 10.0),))
+    assert changes(typed)["one more slow"].other_types[0].count == 3
+    assert changes(typed)["1 GB more memory in slow"].other_types[0].memory_bytes == 10.0 + 1e9
+
+
+def test_chains_have_a_bandwidth_or_times() -> None:
+    chain = load_packaged_chain("golden-4").replace(bandwidth=2.0, transfer_times=None)
+    found = changes(chain)
+    assert found["one more GPU"].gpus == chain.gpus + 1
+    assert found["10 % more bandwidth"].bandwidth == pytest.approx(2.2)
+    timed = chain.replace(bandwidth=None, transfer_times=(1.0,) * (chain.tasks - 1))
+    assert changes(timed)["10 % more bandwidth"].transfer_times == pytest.approx((1 / 1.1,) * (chain.tasks - 1))
+
+
+def test_what_is_not_limited_has_no_variant() -> None:
+    assert "1 GB more memory" not in changes(load_packaged_staging("tiny-stages").replace(memory_bytes=None))
+    free = load_packaged_chain("golden-4").replace(bandwidth=None, transfer_times=None, memory_bytes=None)
+    assert list(changes(free)) == ["one more GPU"]
+
+
+@pytest.mark.parametrize("step", [{"memory_bytes": 0.0}, {"bandwidth_share": 0.0}, {"bandwidth_share": -0.5}])
+def test_steps_go_up(step: dict[str, float]) -> None:
+    with pytest.raises(InputError, match=next(iter(step))):
+        variants(load_packaged_staging("tiny-stages"), **step)
+
+
+# ---- solved anew ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("flush", [False, True])
+def test_every_value_is_that_of_all_plans(seed: int, flush: bool) -> None:
+    problem = random_staging(seed, layers=(2, 3), exact_batches=False)
+    step = random.Random(seed).choice((2.0, 5.0, 10.0))
+    options = {"objective": "flush"} if flush else {}
+    found = sensitivity(problem, options=options, memory_bytes=step)
+    assert len(found.changes) == (2 if problem.memory_bytes is None else 3)
+    for worth, variant in zip(found.changes, variants(problem, step), strict=True):
+        assert isinstance(variant.problem, StagingProblem)
+        expected = best_stages(variant.problem, flush=flush)
+        assert worth.change == variant.change
+        assert worth.result.objective == (None if expected is None else pytest.approx(expected[0], rel=1e-9))
+
+
+def kinds_of_problems() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """One of each, with a method that proves it at once."""
+    return {
+        "placement": (pipeplan.load_packaged("tiny-chain"), {"planner": "dp"}),
+        "chain": (load_packaged_chain("golden-4"), {}),
+        "staging": (load_packaged_staging("tiny-stages"), {}),
+        "levels": (load_packaged_staging("tiny-levels"), {"options": {"hierarchy": "precise"}}),
+        "mip": (load_packaged_staging("tiny-stages"), {"formulation": "mip-piper", "solver": "highs"}),
+    }
+
+
+@pytest.mark.parametrize("kind", kinds_of_problems())
+def test_nothing_is_worth_less_than_nothing(kind: str) -> None:
+    """All proven: a better cluster is never worse, and something is worth something."""
+    problem, method = kinds_of_problems()[kind]
+    found = sensitivity(problem, **method)
+    ratios = [worth.ratio for worth in found.changes if worth.ratio is not None]
+    assert found.base.stop == pipeplan.Stop.PROVEN
+    assert all(worth.result.stop == pipeplan.Stop.PROVEN for worth in found.changes)
+    assert len(ratios) == len(found.changes) >= 2
+    assert max(ratios) <= 1 + 1e-6
+    assert min(ratios) < 0.97
+
+
+def test_tiny_stages_by_hand() -> None:
+    """With memory for all, nobody recomputes: 4 + 2 x 2 / 4 = 5. Faster links: 5 + 1 / 1.1."""
+    found = {worth.change: worth for worth in sensitivity(load_packaged_staging("tiny-stages")).changes}
+    assert found["1 GB more memory"].result.objective == pytest.approx(5.0)
+    assert found["1 GB more memory"].ratio == pytest.approx(5 / 6)
+    assert found["10 % more bandwidth"].result.objective == pytest.approx(5 + 1 / 1.1)
+
+
+def test_a_change_can_make_a_plan_possible() -> None:
+    problem = load_packaged_staging("tiny-stages").replace(memory_bytes=5.0)
+    found = {worth.change: worth for worth in sensitivity(problem).changes}
+    assert found["one more device"].result.stop == pipeplan.Stop.INFEASIBLE
+    more = found["1 GB more memory"]
+    assert (more.result.objective, more.ratio) == (pytest.approx(5.0), None)
+
+
+def test_facts_as_json() -> None:
+    data = sensitivity(load_packaged_staging("tiny-stages")).to_json()
+    assert (data["schema"], data["planner"], data["objective"]) == ("pipeplan.sensitivity/1", "dp-piper", 6.0)
+    assert {row["change"] for row in data["changes"]} == {"one more device", "1 GB more memory", "10 % more bandwidth"}
+    assert all(row["stop"] == "proven" and row["verified"] for row in data["changes"])
+
+
+def test_an_interrupt_leaves_out_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["proven", "interrupted"])
+
+    def solve(problem: PlacementProblem, **how: Any) -> pipeplan.Result:
+        return pipeplan.Result(problem={}, stop=pipeplan.Stop(next(answers)), found=pipeplan.Found.NOTHING)
+
+    monkeypatch.setattr(module, "solve", solve)
+    found = sensitivity(load_packaged_staging("tiny-stages"))
+    assert found.interrupted
+    assert [isinstance(worth, Worth) for worth in found.changes] == [True]

@@ -1,0 +1,170 @@
+"""What float solvers call proven: on numbers of any magnitude it is what enumeration finds, or it is not proven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.placement.files import placement_from_json
+from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.result import Found, Stop
+from pipeplan.planners.backends import BACKENDS
+from pipeplan.planners.backends.trust import cutoff_for, evidence, is_exact, safe_bound, second_opinions
+from pipeplan.planners.exact import planner as exact
+from pipeplan.planners.exact.attempt import Attempt
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
+
+
+def placement(nodes: list[dict[str, Any]], edges: list[list[int]], **cluster: Any) -> PlacementProblem:
+    data = {"schema": "pipeplan.placement/1", "name": "p", "time_unit": "s", "nodes": nodes, "edges": edges, **cluster}
+    return placement_from_json(data)
+
+
+def node(number: int, accelerator: float, cpu: float, **more: Any) -> dict[str, Any]:
+    return {"id": number, "accelerator_time": accelerator, "cpu_time": cpu, **more}
+
+
+def loses_solutions_in_presolve() -> PlacementProblem:
+    """HiGHS 1.15 called 560000 optimal: presolve by enumeration."""
+    nodes = [
+        node(0, 70000.0, 350000.0),
+        node(1, 70000.0, 350000.0, size_bytes=0.1, transfer_time=230000.0),
+        node(2, 70000.0, 20000.0, size_bytes=1.1),
+        node(3, 230000.0, 230000.0, size_bytes=0.3, transfer_time=30000.0),
+        node(4, 30000.0, 150000.0, size_bytes=0.7, transfer_time=110000.0),
+        node(5, 10000.0, 110000.0, transfer_time=70000.0),
+    ]
+    edges = [[3, 0], [4, 0], [1, 4], [1, 3], [5, 3], [5, 1], [5, 0]]
+    return placement(nodes, edges, accelerators=3, cpus=1, memory_bytes=1.0)
+
+
+def microseconds_in_seconds() -> PlacementProblem:
+    nodes = [
+        node(0, 3e-07, 2e-07, transfer_time=3e-07),
+        node(1, 3e-07, 2e-07, supported=False),
+        node(2, 2.3e-06, 6e-07, size_bytes=1.1),
+        node(3, 3e-07, 7e-07, size_bytes=4),
+        node(4, 2.3e-06, 1.4e-06, transfer_time=2e-07),
+    ]
+    return placement(nodes, [[0, 2], [4, 0]], accelerators=2, cpus=1, memory_bytes=4.0)
+
+
+def billions() -> PlacementProblem:
+    nodes = [
+        node(0, 5e9, 1e9, size_bytes=2, transfer_time=6e9),
+        node(1, 0.0, 1e10, color=103),
+        node(2, 6e9, 5e9),
+        node(3, 6e9, 3e9, size_bytes=3),
+        node(4, 3e9, 6e9, color=103),
+    ]
+    return placement(nodes, [[0, 1]], accelerators=3, cpus=1, memory_bytes=5.0)
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat"])
+@pytest.mark.parametrize("warm_start", ["auto", "none"])
+@pytest.mark.parametrize(
+    ("problem", "options", "optimum"),
+    [
+        (loses_solutions_in_presolve(), {"variant": "plain"}, 380000.0),
+        (microseconds_in_seconds(), {"non_contiguous": True}, 2.2e-6),
+        (billions(), {}, 8e9),
+    ],
+    ids=["presolve", "microseconds", "billions"],
+)
+def test_false_optima_of_the_past(
+    problem: PlacementProblem, options: dict[str, Any], optimum: float, solver: str, warm_start: Any
+) -> None:
+    result = solve(problem, formulation="ip-tarnawski", solver=solver, options=options, warm_start=warm_start)
+    assert (result.stop, result.found) == (Stop.PROVEN, Found.OPTIMAL), result.messages
+    assert result.objective == pytest.approx(optimum, rel=1e-6)
+    assert result.proof is not None
+    assert result.proof.checks
+
+
+def test_a_float_solvers_proof_names_the_second_opinion() -> None:
+    result = solve(billions(), formulation="ip-tarnawski", solver="highs", options={"non_contiguous": True})
+    assert result.proof is not None
+    said = " ".join(result.proof.checks)
+    assert "HiGHS" in said
+    assert "CP-SAT" in said or "group" in said
+
+
+def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS is made to refute everything: the second opinion finds the plan, and HiGHS is not asked again."""
+    honest = exact.Race.attempt
+
+    def lying(race: Any, threads_of: Any, cutoff: Any, *rest: Any) -> Attempt:
+        if "highs" not in threads_of:
+            return honest(race, threads_of, cutoff, *rest)
+        return Attempt(cutoff, refuted="highs says so", stop=Stop.INFEASIBLE, decided_by="highs")
+
+    monkeypatch.setattr(exact.Race, "attempt", lying)
+    result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
+    assert result.objective == pytest.approx(8e9)
+    assert result.found == Found.OPTIMAL
+    assert any("highs is left out" in message for message in result.messages)
+
+
+def test_without_an_answer_in_time_the_margins_stand_alone_and_the_proof_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = exact.Race.attempt
+
+    def alone(race: Any, threads_of: Any, *rest: Any) -> Attempt:
+        if "highs" not in threads_of:
+            raise UsageError("this solver cannot take the model")
+        return honest(race, threads_of, *rest)
+
+    monkeypatch.setattr(exact.Race, "attempt", alone)
+    result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
+    assert result.found == Found.OPTIMAL
+    assert result.proof is not None
+    assert any("no second opinion" in check for check in result.proof.checks)
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "highs"])
+def test_a_proof_that_there_is_no_plan_names_who_found_that(solver: str) -> None:
+    """Colour classes that fit alone and not together, on one accelerator without a CPU to turn to."""
+    nodes = [node(0, 1.0, 1.0, size_bytes=2), node(1, 1.0, 1.0, size_bytes=2, transfer_time=1.0), node(2, 1.0, 1.0)]
+    problem = placement(nodes, [[0, 1], [1, 2]], accelerators=1, cpus=0, memory_bytes=3)
+    for variant in ("strong", "plain"):
+        result = solve(problem, formulation="ip-tarnawski", solver=solver, options={"variant": variant})
+        assert (result.stop, result.bound) == (Stop.INFEASIBLE, None)
+        assert result.proof is not None
+        assert any("no plan at all" in check or "before any solver" in check for check in result.proof.checks)
+
+
+def test_every_backend_has_a_rule() -> None:
+    """Whole numbers are taken as they are; floats get room around the cut-off, and their bounds count for less."""
+    assert [name for name in BACKENDS if is_exact(name)] == ["cp-sat"]
+    assert cutoff_for("cp-sat", 10.0) == 10.0
+    assert safe_bound("cp-sat", 10.0) == 10.0
+    for name in BACKENDS:
+        if is_exact(name):
+            continue
+        room = cutoff_for(name, 10.0)
+        assert room is not None
+        assert room > 10.0
+        assert safe_bound(name, 10.0) < 10.0
+        assert safe_bound(name, -10.0) < -10.0
+        assert name not in second_opinions(name)
+        assert second_opinions(name)[0] == "cp-sat"
+        assert "margins" in evidence(name, "refuted everything")
+
+
+def test_limits_of_the_backends_own_clock_are_limits() -> None:
+    """The solver's clock may ring before ours: that is a limit that was hit, not an error."""
+    problem = billions()
+    for seconds in (0.0, 0.02, 0.05, 0.1):
+        for solver in ("highs", "cp-sat", "scip"):
+            result = solve(
+                problem,
+                formulation="ip-tarnawski",
+                solver=solver,
+                warm_start="none",
+                limits=SolveOptions(time_limit_s=seconds),
+            )
+            assert result.stop != Stop.ERROR, result.messages

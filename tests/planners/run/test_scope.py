@@ -1,0 +1,413 @@
+"""Every proof says for which plans it holds, and no plan from elsewhere is any part of it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from random_graph_pipelines import random_graph_pipeline
+from random_placements import random_placement
+from random_stagings import random_staging
+
+from pipeplan.formulations.family import PLACEMENTS
+from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
+from pipeplan.instances.chain.referee.verify import verify_pattern
+from pipeplan.instances.chain.theory import figure_5
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
+from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.result import Found, Proof, Result, Stop, Warmth
+from pipeplan.instances.results import result_from_json
+from pipeplan.planners.registry import PLANNERS
+from pipeplan.planners.run import choose as choice
+from pipeplan.planners.run import solve as solving
+from pipeplan.planners.run.choose import choose
+from pipeplan.planners.run.judge import NO_FAMILY, RECOMPUTED
+from pipeplan.planners.run.solve import solve
+
+ONE_BATCH, TWO_BATCHES = "patterns of one batch per period", "patterns of 2 batches per period"
+
+CHAIN = ChainProblem(
+    forward=(2, 2),
+    backward=(2, 2),
+    activations=(2, 1, 1, 0, 2),
+    weights=(1, 2),
+    gpus=2,
+    memory_bytes=6.0,
+    transfer_times=(1, 0, 1),
+    duplex="half",
+    weight_copies=1,
+    memory_mode="inputs",
+    name="6 with one batch per period, 5 with two",
+)
+
+
+@pytest.fixture(scope="module")
+def flushed() -> PatternPlan:
+    """The best of a few synchronous schedules: several batches per period, better than any pattern of one batch."""
+    found = solve(CHAIN, planner="sync-1f1b")
+    assert isinstance(found.plan, PatternPlan)
+    assert found.objective == 5.5
+    assert found.plan.batches_per_period > 2
+    return found.plan
+
+
+# ---- chains --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
+def test_a_start_of_more_batches_is_kept_and_proves_nothing(method: str, flushed: PatternPlan) -> None:
+    result = solve(CHAIN, formulation=method, warm_start=flushed)
+    assert (result.stop, result.found, result.objective, result.verified) == (Stop.COMPLETED, Found.FEASIBLE, 5.5, True)
+    assert (result.bound, result.gap, result.scope, result.proof) == (None, None, None, None)
+    assert (result.warm_start.outcome, result.warm_start.value) == (Warmth.OUTSIDE, 5.5)
+    (message,) = [text for text in result.messages if "nothing is proven" in text]
+    for words in ("5.5", f"has {flushed.batches_per_period} batches per period", ONE_BATCH, "optimum of these is 6"):
+        assert words in message
+    assert f"--formulation cp-beaumont --batches-per-period {flushed.batches_per_period} asks" in message
+
+
+@pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
+def test_without_such_a_start_the_optimum_names_its_patterns_and_who_asks_for_more(method: str) -> None:
+    result = solve(CHAIN, formulation=method)
+    assert (result.stop, result.objective, result.scope) == (Stop.PROVEN, 6, ONE_BATCH)
+    assert result.wider == "--formulation cp-beaumont --batches-per-period 2"
+    assert result.proof is not None
+    assert result.proof.scope == ONE_BATCH
+
+
+def test_two_batches_are_better_and_two_times_one_is_two(flushed: PatternPlan) -> None:
+    """A pattern of one batch, run twice, is one of two: such a start is part of the proof."""
+    one = solve(CHAIN, formulation="exact-beaumont")
+    two = solve(CHAIN, formulation="cp-beaumont", options={"batches_per_period": 2}, warm_start=one.plan)
+    assert (two.stop, two.objective, two.scope) == (Stop.PROVEN, 5, TWO_BATCHES)
+    assert two.warm_start.outcome == Warmth.ACCEPTED
+    # The optimum of two batches beats the start of more: there is nothing to say of the start.
+    better = solve(CHAIN, formulation="cp-beaumont", options={"batches_per_period": 2}, warm_start=flushed)
+    assert (better.stop, better.objective, better.warm_start.outcome) == (Stop.PROVEN, 5, Warmth.OUTSIDE)
+    assert not better.messages
+
+
+def test_where_no_single_batch_fits_the_start_is_all_there_is(flushed: PatternPlan) -> None:
+    """Nobody concludes from a plan of many batches that the method's own "infeasible" is wrong, nor the reverse."""
+    tight = CHAIN.replace(memory_bytes=5.0)
+    plan = solve(tight, planner="sync-1f1b").plan
+    alone = solve(tight, formulation="exact-beaumont")
+    result = solve(tight, formulation="exact-beaumont", warm_start=plan)
+    assert isinstance(plan, PatternPlan)
+    value = evaluate_pattern(tight, plan).period_per_batch
+    assert not verify_pattern(tight, plan)
+    assert result.objective == min(value, alone.objective or value)
+    assert result.stop == (Stop.PROVEN if alone.objective is not None and alone.objective <= value else Stop.COMPLETED)
+
+
+def test_without_a_memory_limit_no_number_of_batches_helps(flushed: PatternPlan) -> None:
+    free = CHAIN.replace(memory_bytes=None)
+    result = solve(free, formulation="ilp-beaumont", warm_start=flushed)
+    assert (result.stop, result.scope, result.wider) == (Stop.PROVEN, "all periodic patterns", None)
+    assert result.warm_start.outcome == Warmth.ACCEPTED
+
+
+def test_a_given_allocation_is_named() -> None:
+    result = solve(CHAIN, formulation="cp-beaumont", options={"allocation": "0,0"})
+    assert result.scope == f"{ONE_BATCH} of the given allocation"
+    assert result.wider is not None
+    assert "no --allocation" in result.wider
+
+
+def test_the_printed_program_proves_nothing_about_the_problem() -> None:
+    family = choose(CHAIN, "ilp-beaumont", None, "auto", {"variant": "printed"}).family(CHAIN)
+    assert family is not None
+    assert "not those of the problem" in family.scope
+
+
+# ---- graph pipelines -----------------------------------------------------------------------------------
+
+
+def _row(count: int, devices: int, mini_batch: int = 4) -> GraphPipelineProblem:
+    """Operators in a row that are much faster per sample for two samples than for one."""
+    curve = TimeCurve((1.0, 2.0, 4.0), (1.0, 1.2, 1.6))
+    operators = tuple(Operator(v, curve, curve, 1.0, 1.0, 0.0) for v in range(count))
+    edges = tuple((v, v + 1) for v in range(count - 1))
+    return GraphPipelineProblem(operators, edges, devices=devices, mini_batch=mini_batch, memory_bytes=None, name="row")
+
+
+ROW = _row(3, 3)
+
+
+def _plan(problem: GraphPipelineProblem, *sizes: int) -> StageGraphPlan:
+    """One operator a stage, each with its own micro-batch and as many samples in flight as there are."""
+    stages = [GraphStage((v,), 1, size, 1, problem.mini_batch) for v, size in enumerate(sizes)]
+    return StageGraphPlan(tuple(stages), tuple((v, v + 1) for v in range(len(sizes) - 1)))
+
+
+def test_a_start_of_another_micro_batch_is_kept_and_proves_nothing() -> None:
+    start = _plan(ROW, 4, 4, 4)
+    result = solve(ROW, formulation="cp-graphpipe", options={"micro_batch": 1}, warm_start=start)
+    alone = solve(ROW, formulation="cp-graphpipe", options={"micro_batch": 1})
+    assert alone.stop == Stop.PROVEN
+    assert alone.scope == "stage graphs of stages of the decomposition, micro-batches of 1 sample"
+    assert alone.wider is not None
+    assert "without --micro-batch" in alone.wider
+    assert (result.stop, result.found, result.bound) == (Stop.COMPLETED, Found.FEASIBLE, None)
+    assert result.objective is not None
+    assert alone.objective is not None
+    assert result.objective < alone.objective
+    (message,) = result.messages
+    assert repr(alone.objective) in message
+    assert "--micro-batch 4 asks for such plans" in message
+
+
+@pytest.mark.parametrize(
+    ("start", "options", "why"),
+    [
+        (_plan(ROW, 4, 2, 4), {}, "micro-batches of several sizes"),
+        (_plan(ROW, 4, 2, 4), {"mixed_micro_batches": True}, None),
+        (_plan(ROW, 4, 4, 4), {"micro_batch": 4}, None),
+        (_plan(ROW, 4, 4, 4), {}, None),
+        (_plan(ROW, 4, 4, 4), {"degrees": "none"}, None),
+        (_plan(ROW, 4, 4, 4), {"micro_batch": 2}, "micro-batches of 4 samples"),
+    ],
+)
+def test_which_stage_graphs_are_outside(start: StageGraphPlan, options: dict[str, Any], why: str | None) -> None:
+    family = choose(ROW, "cp-graphpipe", None, "auto", options).family(ROW)
+    assert family is not None
+    reason = family.outside(start)
+    assert (None if reason is None else reason.why) == why
+
+
+def test_stages_degrees_and_groups_that_the_options_leave_out_are_outside() -> None:
+    problem = _row(2, 3, mini_batch=6).replace(memory_bytes=1000.0)
+    edges = problem.replace(edges=())  # two branches side by side
+    three = StageGraphPlan((GraphStage((0, 1), 3, 3, 1, 6),), ())
+    asked = {"micro_batch": 3, "degrees": "pow2"}
+    assert _why(problem, three, asked) == "a stage on 3 devices"
+    assert _why(problem, three, {"micro_batch": 3}) is None
+    assert _why(problem, three, {}) == "micro-batches of 3 samples"
+    assert _why(edges, three, {"micro_batch": 3}) is None
+    many = _row(2, 2, mini_batch=8).replace(memory_bytes=1000.0)
+    grouped = StageGraphPlan((GraphStage((0,), 1, 1, 4, 8), GraphStage((1,), 1, 8, 1, 8)), ((0, 1),))
+    assert _why(many, grouped, {"mixed_micro_batches": True}) == "k = 4"
+    assert _why(many, grouped, {"mixed_micro_batches": True, "k": 4}) is None
+    uniform = replace(grouped, stages=tuple(replace(stage, micro_batch=8, k=4) for stage in grouped.stages))
+    assert _why(many, uniform, {}) is None, "with one size k = 1 is as good as any k"
+
+
+def test_a_stage_across_branches_is_none_of_the_decomposition() -> None:
+    """0 -> {1 -> 2, 3 -> 4} -> 5: the middle of one branch with the start of the other."""
+    curve = TimeCurve((1.0,), (1.0,))
+    arcs = ((0, 1), (1, 2), (0, 3), (3, 4), (2, 5), (4, 5))
+    operators = tuple(Operator(v, curve, curve, 1.0, 1.0, 0.0) for v in range(6))
+    problem = GraphPipelineProblem(operators, arcs, devices=4, mini_batch=1, memory_bytes=None)
+    stages = tuple(GraphStage(nodes, 1, 1, 1, 1) for nodes in ((0,), (1, 3), (2, 4), (5,)))
+    plan = StageGraphPlan(stages, ((0, 1), (1, 2), (2, 3)))
+    assert _why(problem, plan, {}) == "a stage that is none of the decomposition"
+    assert _why(problem, plan, {"family": "convex"}) is None
+
+
+def _why(problem: GraphPipelineProblem, plan: StageGraphPlan, options: dict[str, Any]) -> str | None:
+    family = choose(problem, "cp-graphpipe", None, "auto", options).family(problem)
+    assert family is not None
+    reason = family.outside(plan)
+    return None if reason is None else reason.why
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"mixed_micro_batches": True, "k": 2}, {"degrees": "pow2"}, {"micro_batch": 2}]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_quick_start_of_the_exact_model_is_one_of_its_plans(seed: int, options: dict[str, Any]) -> None:
+    problem = random_graph_pipeline(random.Random(seed), most_operators=5, mini_batch=4)
+    result = solve(problem, formulation="cp-graphpipe", options=options)
+    assert result.warm_start.outcome in (Warmth.ACCEPTED, Warmth.NONE)
+
+
+# ---- placements and stagings ---------------------------------------------------------------------------
+
+ALL, EACH, ROWS = (PLACEMENTS[name] for name in ("none", "device", "chain"))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "scope", "wider"),
+    [
+        ({"formulation": "ip-tarnawski"}, ROWS, "--non-contiguous"),
+        ({"formulation": "ip-tarnawski", "options": {"variant": "plain"}}, EACH, "--non-contiguous"),
+        ({"formulation": "ip-tarnawski", "options": {"non_contiguous": True}}, ALL, None),
+        ({"planner": "dp"}, ROWS, "--formulation ip-tarnawski --non-contiguous"),
+        ({"planner": "brute-force"}, ROWS, "--non-contiguous"),
+        ({"planner": "brute-force", "options": {"non_contiguous": True}}, ALL, None),
+        ({"planner": "brute-force", "options": {"device_contiguity": True}}, EACH, "--non-contiguous"),
+        ({"planner": "greedy"}, ALL, None),
+        (
+            {"formulation": "ip-tarnawski-latency", "options": {"subgraphs_per_device": 2}},
+            "placements of at most 2 pieces per accelerator",
+            "--subgraphs-per-device 4",
+        ),
+    ],
+)
+def test_the_scope_of_placements(wishes: dict[str, Any], scope: str, wider: str | None) -> None:
+    problem = load_any_packaged("tiny-chain")
+    result = solve(problem, **wishes)
+    assert (result.scope, result.wider) == (scope, wider)
+    if result.stop == Stop.PROVEN:
+        assert result.proof is not None
+        assert (result.proof.scope, result.proof.checks[-1]) == (scope, RECOMPUTED)
+        assert result.proof.method == (wishes.get("formulation") or wishes["planner"])
+    else:
+        assert result.proof is None
+    assert result_from_json(result.to_json()) == result
+
+
+def test_a_start_that_is_not_contiguous_is_refused_where_contiguity_is_a_rule() -> None:
+    nodes = tuple(Node(i, accelerator_time=float(i), cpu_time=10.0) for i in (1, 2, 3))
+    problem = PlacementProblem(nodes, ((1, 2), (2, 3)), 2, 0)
+    around = PlacementPlan.from_assignment(problem, {1: 0, 2: 1, 3: 0})
+    for wishes in ({"formulation": "ip-tarnawski"}, {"planner": "dp"}):
+        result = solve(problem, warm_start=around, **wishes)  # type: ignore[arg-type]
+        assert (result.warm_start.outcome, result.stop) == (Warmth.REJECTED, Stop.PROVEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "wishes", "words"),
+    [
+        ("tiny-stages", {"planner": "dp-piper"}, "weights synchronised as published"),
+        ("tiny-stages", {"formulation": "mip-piper", "options": {"semantics": "reference"}}, "once per batch"),
+        ("tiny-levels", {"planner": "dp-piper"}, "memory counted on all levels"),
+    ],
+)
+def test_the_scope_of_stagings(name: str, wishes: dict[str, Any], words: str) -> None:
+    result = solve(load_any_packaged(name), **wishes)
+    assert result.scope is not None
+    assert "stages that are differences of downsets" in result.scope or "stages within stages" in result.scope
+    assert words in result.scope
+    assert result.proof is not None
+    assert result.proof.scope == result.scope
+
+
+# ---- every method --------------------------------------------------------------------------------------
+
+SMALL = {
+    "placement": random_placement(5),
+    "chain": figure_5().problem,
+    "staging": random_staging(0),
+    "graph-pipeline": ROW,
+}
+
+
+@pytest.mark.parametrize("entry", [*FORMULATIONS.values(), *PLANNERS.values()], ids=lambda entry: entry.name)
+def test_every_bound_and_every_proof_has_a_scope(entry: Any) -> None:
+    if entry.name in ("exact", "expert", "latency-expert"):
+        pytest.skip("needs a formulation, or a split from a file")
+    kind = {"formulation": entry.name} if entry.name in FORMULATIONS else {"planner": entry.name}
+    result = solve(SMALL[entry.problem_kind], **kind)
+    assert NO_FAMILY not in result.messages
+    assert (result.scope is not None) == (result.bound is not None or result.stop == Stop.INFEASIBLE)
+    assert (result.proof is not None) == (result.stop in (Stop.PROVEN, Stop.INFEASIBLE))
+    if result.proof is not None:
+        assert result.proof.checks
+    if entry.exact:
+        assert result.scope is not None
+
+
+def test_a_bound_of_who_knows_what_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method that does not say for which plans its bound holds proves nothing."""
+    problem = SMALL["placement"]
+    nameless = replace(PLANNERS["dp"], scope=None)
+    monkeypatch.setattr(choice, "PLANNERS", {**PLANNERS, "dp": nameless})
+    result = solve(problem, planner="dp")
+    assert (result.bound, result.scope, result.proof) == (None, None, None)
+    assert result.found == Found.FEASIBLE
+    assert NO_FAMILY in result.messages
+
+
+def test_the_evidence_of_an_infeasible_problem_is_named() -> None:
+    result = solve(SMALL["chain"].replace(memory_bytes=1.0), planner="exact-beaumont")
+    assert result.stop == Stop.INFEASIBLE
+    assert result.scope == ONE_BATCH
+    assert result.proof is not None
+    told = result.to_json()["proof"]
+    assert told["by"]["method"] == "exact-beaumont"
+    assert told["by"]["backend"] == "cp-sat"
+    assert told["scope"] == ONE_BATCH
+
+
+def test_what_a_method_checked_is_told_with_its_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*facts: Any) -> Any:
+        start, outcome = before(*facts)
+        backend = {"name": "abacus", "version": "7"}
+        return start, replace(outcome, backend=backend, checks=("the beads were counted",))
+
+    before = solving._run
+    monkeypatch.setattr(solving, "_run", run)
+    result = solve(SMALL["placement"], planner="dp")
+    assert result.proof == Proof("dp", "abacus", "7", ROWS, ("the beads were counted", RECOMPUTED))
+
+
+def test_proofs_that_contradict_each_other_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solving, "check", lambda *facts: {"contradiction": "the sum does not add up"})
+    result = solve(SMALL["placement"], planner="dp", cross_check=True)
+    assert (result.stop, result.found, result.bound, result.proof) == (Stop.ERROR, Found.FEASIBLE, None, None)
+
+
+def test_results_of_before_have_neither_scope_nor_proof() -> None:
+    told = solve(SMALL["placement"], planner="dp").to_json()
+    for key in ("scope", "wider", "proof"):
+        del told[key]
+    old = result_from_json(told)
+    assert isinstance(old, Result)
+    assert (old.scope, old.proof, old.stop) == (None, None, Stop.PROVEN)
+
+
+# ---- any start, any problem ----------------------------------------------------------------------------
+
+
+def _with_and_without(problem: Any, start: Any, **wishes: Any) -> None:
+    """A start changes no proof: the method's own optimum stands, or a better plan from elsewhere without a proof."""
+    alone, started = solve(problem, warm_start="none", **wishes), solve(problem, warm_start=start, **wishes)
+    assert alone.stop in (Stop.PROVEN, Stop.INFEASIBLE)
+    if started.stop == Stop.PROVEN:
+        assert started.objective == pytest.approx(alone.objective, rel=2e-6)
+    else:
+        assert (started.stop, started.bound, started.proof) == (Stop.COMPLETED, None, None)
+        assert started.warm_start.outcome == Warmth.OUTSIDE
+        assert started.objective is not None
+        assert alone.objective is None or started.objective < alone.objective
+
+
+@pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_start_changes_what_is_proven_of_chains(seed: int, method: str) -> None:
+    """Synchronous schedules of several batches, with memory for little more than one batch at a time."""
+    rng = random.Random(seed)
+    forward, backward = ([rng.randint(1, 4) for _ in range(3)] for _ in range(2))
+    problem = CHAIN.replace(
+        forward=tuple(forward),
+        backward=tuple(backward),
+        activations=tuple(rng.randint(0, 3) for _ in range(7)),
+        weights=(1, 0, 2),
+        transfer_times=tuple(rng.randint(0, 2) for _ in range(5)),
+        memory_bytes=float(rng.randint(8, 14)),
+    )
+    start = solve(problem, planner="sync-1f1b").plan
+    assert start is not None
+    _with_and_without(problem, start, formulation=method)
+
+
+@pytest.mark.parametrize("options", [{"micro_batch": 1}, {"degrees": "none"}, {"family": "series-parallel"}, {}])
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_no_start_changes_what_is_proven_of_stage_graphs(seed: int, options: dict[str, Any]) -> None:
+    """From the widest question to narrower ones: any convex stages, mixed micro-batches."""
+    problem = random_graph_pipeline(
+        random.Random(seed), most_operators=5, most_devices=3, mini_batch=4, series_parallel=False
+    )
+    wide = {"family": "convex", "mixed_micro_batches": True}
+    start = solve(problem, formulation="cp-graphpipe", options=wide).plan
+    assert start is not None
+    _with_and_without(problem, start, formulation="cp-graphpipe", options=options)

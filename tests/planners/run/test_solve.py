@@ -1,0 +1,349 @@
+"""`solve`: whatever a method does, what is reported has passed the referee and does not contradict itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeplan.formulations.contract import OptionSpec, Plan
+from pipeplan.formulations.registry import NON_CONTIGUOUS, OBJECTIVE, Entry
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.placement.plan import PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.result import Found, Result, Stop, WarmStart, Warmth
+from pipeplan.planners.contract import Outcome, Request
+from pipeplan.planners.options import Progress, SolveOptions
+from pipeplan.planners.registry import PLANNERS
+from pipeplan.planners.run import choose as choice
+from pipeplan.planners.run import solve
+from pipeplan.planners.run import warm_start as start
+
+PROBLEM = PlacementProblem(
+    nodes=tuple(Node(i, accelerator_time=float(i), cpu_time=10.0 * i) for i in (1, 2, 3)),
+    edges=((1, 2), (2, 3)),
+    accelerators=2,
+    cpus=0,
+    name="three in a row",
+)
+
+
+def split(*devices: int) -> PlacementPlan:
+    return PlacementPlan.from_assignment(PROBLEM, dict(zip((1, 2, 3), devices, strict=True)))
+
+
+GOOD = split(0, 0, 1)  # loads 3 and 3: the optimum
+POOR = split(0, 1, 1)  # loads 1 and 5
+BROKEN = split(0, 1, 0)  # not a chain of stages
+INCOMPLETE = PlacementPlan(GOOD.devices[:1])
+
+
+class Fake:
+    """A planner that does what the test says; as a formulation it asks for a chain of stages."""
+
+    def __init__(self, act: Callable[[Request], Outcome]) -> None:
+        self.plan = act
+
+    def contiguity(self, options: object) -> str:
+        return "chain"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Solve with a planner named `fake` that behaves as told."""
+
+    def run(act: Callable[[Request], Outcome], **wishes: Any) -> Result:
+        scope = "pipeplan.planners.scopes:placements"
+        entry = Entry("fake", "for tests", "placement", "nowhere:NOTHING", (NON_CONTIGUOUS, OBJECTIVE), scope=scope)
+        monkeypatch.setattr(Entry, "load", lambda self: Fake(act))
+        monkeypatch.setattr(choice, "PLANNERS", {**PLANNERS, "fake": entry})
+        return solve.solve(PROBLEM, **{"planner": "fake", **wishes})
+
+    return run
+
+
+def answer(stop: Stop = Stop.COMPLETED, **facts: Any) -> Callable[[Request], Outcome]:
+    return lambda request: Outcome(stop, **facts)
+
+
+# ---- what is reported ----------------------------------------------------------------------------------
+
+
+def test_a_plan_is_recomputed_and_a_wrong_claim_is_said(run: Callable[..., Result]) -> None:
+    result = run(answer(plan=POOR, claimed=4.0))
+    assert (result.found, result.objective, result.claimed, result.verified) == (Found.FEASIBLE, 5.0, 4.0, True)
+    assert result.messages == ("the method claimed 4.0, the referee computes 5.0",)
+
+
+def test_proven_and_optimal_where_the_bound_meets_the_objective(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.0))
+    assert (result.stop, result.found, result.gap, result.messages) == (Stop.PROVEN, Found.OPTIMAL, 0.0, ())
+
+
+@pytest.mark.parametrize("stop", [Stop.TIME, Stop.GAP, Stop.INTERRUPTED])
+def test_a_bound_that_meets_the_objective_is_a_proof_whatever_the_method_says(
+    run: Callable[..., Result], stop: Stop
+) -> None:
+    assert run(answer(stop, plan=GOOD, bound=3.0 - 1e-7)).stop == Stop.PROVEN
+
+
+def test_proven_without_a_bound_is_not_believed(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.PROVEN, plan=POOR, claimed=5.0))
+    assert (result.stop, result.found, result.bound) == (Stop.ERROR, Found.FEASIBLE, None)
+    assert "do not meet" in result.messages[0]
+
+
+def test_proven_within_the_gap_that_was_asked_for_is_a_gap(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.PROVEN, plan=POOR, bound=4.9), limits=SolveOptions(rel_gap=0.05))
+    assert (result.stop, result.found) == (Stop.GAP, Found.FEASIBLE)
+    assert result.gap == pytest.approx(0.02)
+
+
+def test_a_bound_above_the_objective_is_an_error_and_is_dropped(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.5))
+    assert (result.stop, result.found, result.bound, result.verified) == (Stop.ERROR, Found.FEASIBLE, None, True)
+    assert "3.5" in result.messages[0]
+
+
+def test_a_bound_that_is_off_by_rounding_is_lowered(run: Callable[..., Result]) -> None:
+    assert run(answer(Stop.PROVEN, plan=GOOD, bound=3.0 + 1e-12)).bound == 3.0
+
+
+@pytest.mark.parametrize("bound", [math.nan, math.inf, -math.inf])
+def test_a_bound_that_is_no_number_is_dropped(run: Callable[..., Result], bound: float) -> None:
+    result = run(answer(plan=GOOD, bound=bound))
+    assert (result.bound, result.gap) == (None, None)
+    assert "not a finite number" in result.messages[0]
+
+
+def test_infeasible_in_the_face_of_a_plan_is_an_error(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        request.board.post(POOR, 5.0)
+        return Outcome(Stop.INFEASIBLE)
+
+    result = run(act)
+    assert (result.stop, result.found, result.objective) == (Stop.ERROR, Found.FEASIBLE, 5.0)
+
+
+def test_infeasible_without_a_plan_stands(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.INFEASIBLE))
+    assert (result.stop, result.found, result.objective, result.gap) == (Stop.INFEASIBLE, Found.NOTHING, None, None)
+
+
+def test_proven_without_a_plan_is_an_error(run: Callable[..., Result]) -> None:
+    assert run(answer(Stop.PROVEN)).stop == Stop.ERROR
+
+
+# ---- rejected plans ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [BROKEN, INCOMPLETE, {"devices": []}])
+def test_a_rejected_plan_is_reported_as_such(run: Callable[..., Result], bad: Any) -> None:
+    result = run(answer(Stop.PROVEN, plan=bad, claimed=1.0, bound=1.0))
+    assert (result.stop, result.found, result.verified) == (Stop.ERROR, Found.REJECTED, False)
+    assert (result.objective, result.bound) == (None, None)
+    assert result.violations
+
+
+def test_a_rejected_plan_gives_way_to_a_verified_one(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        request.board.post(POOR, 5.0)
+        return Outcome(Stop.PROVEN, plan=BROKEN, claimed=1.0, bound=1.0)
+
+    result = run(act)
+    assert (result.plan, result.stop, result.found, result.bound) == (POOR, Stop.ERROR, Found.FEASIBLE, None)
+    assert "rejected" in result.messages[0]
+
+
+def test_the_options_decide_the_rules(run: Callable[..., Result]) -> None:
+    """Nodes 1 and 3 on one device are no chain of stages, and they need not be one."""
+    result = run(answer(plan=BROKEN), options={"non_contiguous": True})
+    assert (result.found, result.objective) == (Found.FEASIBLE, 4.0)
+    assert result.options["contiguity"] == "none"
+
+
+# ---- faults --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [ValueError("rubbish"), AssertionError(), ZeroDivisionError("0/0")])
+def test_a_method_that_fails_costs_itself_only(run: Callable[..., Result], fault: Exception) -> None:
+    def act(request: Request) -> Outcome:
+        request.board.post(POOR, 5.0, bound=2.0)
+        raise fault
+
+    result = run(act)
+    assert (result.stop, result.found, result.plan, result.bound) == (Stop.ERROR, Found.FEASIBLE, POOR, 2.0)
+    assert type(fault).__name__ in result.messages[0]
+
+
+def test_an_interrupt_keeps_the_best_plan_and_its_gap(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        request.board.post(POOR, 5.0)
+        request.board.post(GOOD, 3.0)
+        request.board.post(POOR, 5.0, bound=2.0)
+        raise KeyboardInterrupt
+
+    result = run(act)
+    assert (result.stop, result.plan, result.objective, result.bound) == (Stop.INTERRUPTED, GOOD, 3.0, 2.0)
+
+
+def test_an_interrupt_while_the_referee_works_loses_nothing(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, calls = solve.judge, []
+
+    def interrupted_once(*facts: Any) -> Any:
+        calls.append(facts)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return judge(*facts)
+
+    monkeypatch.setattr(solve, "judge", interrupted_once)
+    assert run(answer(plan=GOOD)).objective == 3.0
+
+
+def test_running_out_of_memory_is_a_stop(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        raise MemoryError
+
+    assert run(act).stop == Stop.MEMORY
+
+
+def test_what_the_user_can_mend_is_left_to_the_user(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        raise InputError("split", "is missing", "give a file")
+
+    with pytest.raises(InputError, match="split is missing"):
+        run(act)
+
+
+# ---- warm starts ---------------------------------------------------------------------------------------
+
+
+def test_a_users_plan_is_handed_on_and_counts_as_an_incumbent(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        assert request.warm_start == POOR
+        return Outcome(Stop.TIME, warm_start=WarmStart(Warmth.ACCEPTED))
+
+    result = run(act, planner="exact", warm_start=POOR)
+    assert result.warm_start == WarmStart(Warmth.ACCEPTED, "user", 5.0)
+    assert (result.found, result.objective) == (Found.FEASIBLE, 5.0)
+
+
+def test_a_warm_start_that_breaks_a_rule_is_not_handed_on(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        assert request.warm_start is None
+        return Outcome(Stop.PROVEN, GOOD, 3.0, 3.0)
+
+    result = run(act, planner="exact", warm_start=BROKEN)
+    assert result.warm_start.outcome == Warmth.REJECTED
+    assert result.messages[0].startswith("the warm start was not used")
+    assert result.found == Found.OPTIMAL
+
+
+def test_quick_planners_that_fail_cost_the_start_only(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act(request: Request) -> Outcome:
+        if "formulation" not in request.options:
+            raise RuntimeError("no luck")
+        return Outcome(Stop.PROVEN, GOOD, 3.0, 3.0)
+
+    result = run(act, planner=None)
+    assert result.found == Found.OPTIMAL
+    assert len(result.messages) == len(start.QUICK_PLANNERS["placement"])
+
+
+def test_no_warm_start_where_none_is_wanted(run: Callable[..., Result]) -> None:
+    def act(request: Request) -> Outcome:
+        assert "formulation" in request.options, "a quick planner was run"
+        assert request.warm_start is None
+        return Outcome(Stop.TIME)
+
+    assert run(act, planner="exact", warm_start="none").found == Found.NOTHING
+
+
+# ---- names and options ---------------------------------------------------------------------------------
+
+
+def test_neither_name_given_means_the_best_exact_method_which_is_named(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.PROVEN, plan=GOOD, bound=3.0), planner=None, warm_start="none")
+    assert (result.planner, result.formulation) == ("exact", "ip-tarnawski")
+    assert result.options["variant"] == "strong"
+
+
+@pytest.mark.parametrize(
+    ("wishes", "sentence"),
+    [
+        ({"planner": "nobody"}, "There is no planner named 'nobody'; choose one of exact,"),
+        ({"formulation": "nothing"}, "There is no formulation named 'nothing'; choose one of ip-tarnawski"),
+        ({"planner": "greedy", "formulation": "ip-tarnawski"}, "uses no formulation"),
+        ({"planner": "greedy", "solver": "highs"}, "uses no solver"),
+        ({"planner": "greedy", "options": {"variant": "plain"}}, "it belongs to ip-tarnawski"),
+        ({"formulation": "ip-tarnawski", "options": {"colour": "red"}}, "There is no option --colour"),
+        ({"solver": "abacus"}, "abacus"),
+        ({"planner": "greedy", "warm_start": GOOD}, "starts from nothing; .* one of exact, dp, lns"),
+        ({"limits": SolveOptions(native={"x": 1})}, "--native"),
+    ],
+)
+def test_combinations_that_make_no_sense_are_refused(wishes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        solve.solve(PROBLEM, **wishes)
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "wrong"),
+    [
+        (OptionSpec("x", "flag", False, ""), True, "yes"),
+        (OptionSpec("x", "choice", "a", "", ("a", "b")), "b", "c"),
+        (OptionSpec("x", "int", 1, ""), 2, 2.5),
+        (OptionSpec("x", "float", 1.0, ""), 2, math.nan),
+        (OptionSpec("x", "text", "a", ""), "b", ""),
+        (OptionSpec("x", "path", None, ""), None, ""),
+    ],
+)
+def test_options_have_types(spec: OptionSpec, value: Any, wrong: Any) -> None:
+    assert choice.check_value(spec, value) == value
+    with pytest.raises(InputError, match="option x is"):
+        choice.check_value(spec, wrong)
+
+
+def test_everything_that_can_change_the_answer_is_echoed(run: Callable[..., Result]) -> None:
+    limits = SolveOptions(time_limit_s=9.0, rel_gap=0.5, seed=7)
+    echo = run(answer(plan=GOOD), limits=limits).options
+    assert (echo["time_limit_s"], echo["rel_gap"], echo["seed"], echo["objective"]) == (9.0, 0.5, 7, "max-load")
+    assert (echo["contiguity"], echo["proven_tolerance"]) == ("chain", 1e-6)
+
+
+def test_own_options_never_hide_a_common_one() -> None:
+    common = set(SolveOptions().to_json()) | {"formulation", "planner", "solver", "contiguity", "warm_start"}
+    for entry in PLANNERS.values():
+        assert not common & {spec.name for spec in entry.options}
+
+
+def test_progress_reaches_whoever_watches(run: Callable[..., Result]) -> None:
+    seen: list[Progress] = []
+
+    def act(request: Request) -> Outcome:
+        request.board.post(POOR, 5.0, bound=1.0, source="fake")
+        return Outcome(Stop.COMPLETED, POOR)
+
+    run(act, on_progress=seen.append)
+    assert [(p.incumbent, p.bound, p.gap, p.source) for p in seen] == [(5.0, 1.0, 0.8, "fake")]
+
+
+def test_seconds_add_up(run: Callable[..., Result]) -> None:
+    seconds = run(answer(plan=GOOD, seconds={"build": 0.0})).seconds
+    assert 0 <= seconds["build"] + seconds["solve"] <= seconds["total"]
+
+
+def test_the_result_names_its_problem(run: Callable[..., Result]) -> None:
+    facts = run(answer(plan=GOOD)).to_json()["problem"]
+    assert facts["hash"] == PROBLEM.hash
+    assert (facts["kind"], facts["nodes"], facts["edges"], facts["accelerators"]) == ("placement", 3, 2, 2)
+
+
+def test_plans_have_one_type() -> None:
+    assert isinstance(GOOD, Plan)

@@ -1,0 +1,88 @@
+"""Without a plan the result says why: how much memory would do, who lacks it for what, and what would need less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.result import Found, Result, Stop
+from pipeplan.planners.beaumont.smallest_memory import smallest_memory
+from pipeplan.planners.beaumont.too_little_memory import amount, binding, explain
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
+
+TIGHT = golden.golden_chains()[3].problem.replace(memory_bytes=8)
+EXACT: tuple[dict[str, Any], ...] = (
+    {"formulation": "ilp-beaumont"},
+    {"formulation": "cp-beaumont"},
+    {"planner": "exact-beaumont"},
+)
+LIMITS = SolveOptions(threads=1)
+
+
+def run(problem: ChainProblem, **method: Any) -> Result:
+    return solve(problem, limits=LIMITS, **method)
+
+
+@pytest.mark.parametrize("method", EXACT, ids=lambda method: "-".join(method.values()))
+def test_every_exact_method_says_what_would_be_enough(method: dict[str, Any]) -> None:
+    result = run(TIGHT, **method)
+    assert (result.stop, result.found) == (Stop.INFEASIBLE, Found.NOTHING)
+    needed = smallest_memory(TIGHT, LIMITS)
+    text = " ".join(result.messages)
+    assert (
+        f"no pattern fits 8 B of memory per GPU: one batch at a time on the best allocation takes {amount(29)}" in text
+    )
+    assert f"gpu{needed.gpu} with layers" in text
+    assert "--memory 29" in text
+    assert "not modelled" in text
+    assert run(TIGHT.replace(memory_bytes=needed.memory_bytes), **method).verified
+
+
+@pytest.mark.parametrize("planner", ["contiguous", "gpipe", "sync-1f1b"])
+def test_baselines_say_it_too(planner: str) -> None:
+    assert any(message.startswith("no pattern fits 8 B") for message in run(TIGHT, planner=planner).messages)
+
+
+def test_a_baseline_that_fails_where_patterns_exist_names_who_finds_them() -> None:
+    problem = theory.lemma_2().problem
+    messages = run(problem, planner="contiguous").messages
+    assert any("--planner exact-beaumont finds them" in message for message in messages)
+    assert run(problem, planner="exact-beaumont").verified
+
+
+def test_nothing_is_explained_where_there_is_a_plan_or_no_limit() -> None:
+    assert not any("memory per GPU" in message for message in run(theory.three_chain().problem).messages)
+    assert explain(TIGHT.replace(memory_bytes=None), {}, LIMITS, True) == ()
+
+
+def test_remedies_are_computed() -> None:
+    """Twice the GPUs are enough here, and so are single copies of the weights: both are solved for."""
+    problem = ChainProblem((1,) * 4, (1,) * 4, (0,) * 5, (2,) * 4, gpus=2, memory_bytes=6, name="heavy")
+    remedies = explain(problem, {}, LIMITS, True)[-1]
+    assert "--devices 4, with which 6 B do" in remedies
+    assert "with weight_copies 1 in place of 3 4 B do" in remedies
+    assert run(problem.replace(gpus=4)).verified
+    assert run(problem.replace(weight_copies=1)).verified
+
+
+def test_the_binding_term_is_named() -> None:
+    heavy = ChainProblem((1, 1), (1, 1), (1, 1, 1), (50, 1), gpus=2)
+    wide = ChainProblem((1, 1), (1, 1), (50, 1, 1), (0, 0), gpus=2, memory_mode="inputs")
+    assert "the most are weights" in binding(smallest_memory(heavy, LIMITS))
+    assert "gpu0 with layers 1" in binding(smallest_memory(heavy, LIMITS))
+    assert "the most are kept activations" in binding(smallest_memory(wide, LIMITS))
+
+
+def test_an_open_question_is_called_open() -> None:
+    """Without time for a proof, a limit between the lower value and the plan's is not called too small."""
+    problem = recipe.resnet_like(18, 4)
+    hurried = SolveOptions(time_limit_s=1e-9, threads=1)
+    found = smallest_memory(problem, hurried)
+    assert found.lower_bytes < found.memory_bytes
+    between = problem.replace(memory_bytes=found.lower_bytes)
+    assert explain(between, {}, hurried, False)[0].startswith("perhaps no pattern fits")
+    assert explain(between, {}, hurried, True)[0].startswith("no pattern fits")
