@@ -11,10 +11,10 @@ are lowered by `BOUND_MARGIN`, and what was refuted counts for the cut-off witho
 
 Solvers have faults as well, in presolve above all: `tests/planners/exact/test_float_proofs.py` has false optima of
 HiGHS on small models of ours. So an answer of a float solver that would end the search is asked again: of CP-SAT on
-exact whole numbers where it takes the model, else of another float solver, for a while that depends on how long the first answer
-took. The second answer confirms the first, or refutes it by a plan (the first solver is left out from then on, and its
-bounds with it), or does not come in time: then the first stands on its margins alone, and the result says so.
-"""
+exact whole numbers where it takes the model, else of another float solver, for a while that depends on how long the
+first answer took. The second answer confirms the first, or refutes it by a plan (the first solver is left out from then
+on, and its bounds with it), or does not come in time: then the first stands on its margins alone, and the result says
+so. """
 
 from __future__ import annotations
 
