@@ -14,7 +14,8 @@ HiGHS on small models of ours. So an answer of a float solver that would end the
 exact whole numbers where it takes the model, else of another float solver, for a while that depends on how long the
 first answer took. The second answer confirms the first, or refutes it by a plan (the first solver is left out from then
 on, and its bounds with it), or does not come in time: then the first stands on its margins alone, and the result says
-so. """
+so.
+"""
 
 from __future__ import annotations
 
