@@ -16,7 +16,7 @@ from pipeplan.instances.graph_pipeline.layer_stages import layer_stages
 from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
-from pipeplan.instances.simulation.simulate import simulate
+from pipeplan.instances.simulate import simulate
 from pipeplan.show.pictures.canvas import canvas, write_picture
 from pipeplan.show.pictures.stage_graph import draw
 

@@ -59,3 +59,10 @@ def _nearest(word: str, known: Collection[str]) -> str:
 def shorten(key: str) -> str:
     """A key as part of a field path: bare where it is a plain short word, quoted otherwise."""
     return key if key.isidentifier() and len(key) <= 40 else show(key)
+
+
+def check_schema(top: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Files say which format and version they are in; others are refused, not guessed at."""
+    schema = require("", top, "schema")
+    if schema not in known:
+        raise InputError("schema", f"is {show(schema)}", "give " + " or ".join(known))

@@ -8,32 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from .chain.files import DEFAULTS as CHAIN_DEFAULTS
-from .chain.files import FIELDS as CHAIN_FIELDS
-from .chain.files import SCHEMA as CHAIN_SCHEMA
-from .chain.files import chain_from_json, chain_to_json
-from .chain.problem import ChainProblem
+from .cluster import Cluster, refuse_staging_options
 from .errors import InputError, UsageError, show
-from .graph_pipeline.files import GRAPH_PIPELINE_SCHEMA, graph_pipeline_from_json, graph_pipeline_to_json
-from .graph_pipeline.problem import GraphPipelineProblem
+from .fields import as_object
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
-from .kinds import Plan, Problem
-from .on_cluster import Cluster, overridden, refuse_staging_options, staging_on
-from .placement.files import placement_from_json, placement_to_json
+from .kind import Kind
+from .kinds import DEFAULT_KIND, KINDS, Plan, Problem
 from .placement.pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
 from .placement.problem import PlacementProblem
-from .placement.published import placement_from_published, placement_to_published
 from .result import SCHEMA as RESULT_SCHEMA
 from .result import Result
-from .staging.files import (
-    PUBLISHED_STAGING_MARKS,
-    STAGING_SCHEMA,
-    staging_from_json,
-    staging_from_published,
-    staging_to_json,
-    staging_to_published,
-)
-from .staging.problem import StagingProblem
 
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
@@ -42,7 +26,6 @@ KNOWN_FORMATS = (
     '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream '
     "profile (graph.txt)"
 )
-PUBLISHED_MARKS = ("maxFPGAs", "maxCPUs", "maxSizePerFPGA")
 
 
 def load(
@@ -105,18 +88,13 @@ def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: C
         return _lower(text, path, cluster)
     data = parse_json(text, str(path))
     name = name or _json_format(data)
-    if _is_staging(data):
-        return _staging(data, cluster, Path(path).stem)
-    # Overriding before the checks lets the caller's cluster mend what the file lacks.
-    if _has_schema(data, GRAPH_PIPELINE_SCHEMA):
-        return graph_pipeline_from_json({**data, **overridden("graph-pipeline", cluster)})
-    if name == "own" and _is_chain(data):
-        return _chain(data, cluster)
-    changes = overridden("placement", cluster)
-    if name == "published":
-        names = {"accelerators": "maxFPGAs", "cpus": "maxCPUs", "memory_bytes": "maxSizePerFPGA"}
-        return placement_from_published(_changed(data, changes, names), name=Path(path).stem)
-    return placement_from_json(_changed(data, changes, {}))
+    kind = _kind_in(as_object("", data, KNOWN_FORMATS))
+    read = kind.get("read_published" if name == "published" else "read")
+    if read is None:
+        raise InputError("content", f"is no published format of a {kind.name} problem", f"give {KNOWN_FORMATS}")
+    # Readers override before they check: that lets the caller's cluster mend what the file lacks.
+    problem: Problem = read(data, cluster, Path(path).stem)
+    return problem
 
 
 def _json_format(data: object) -> str:
@@ -126,45 +104,20 @@ def _json_format(data: object) -> str:
         raise InputError("schema", f"is {show(RESULT_SCHEMA)}: a result, not a problem", "give the file of the problem")
     if "schema" in data or "accelerators" in data:
         return "own"
-    if any(mark in data for mark in (*PUBLISHED_MARKS, *PUBLISHED_STAGING_MARKS)):
+    if any(mark in data for kind in KINDS.values() for mark in kind.published):
         return "published"
     raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
 
 
-def _changed(data: Any, changes: Mapping[str, Any], names: Mapping[str, str]) -> Any:
-    """The data with other values of some fields; `names` are those of the file where they are not ours."""
-    in_file = {names.get(key, key): value for key, value in changes.items()}
-    return {**data, **in_file} if in_file and isinstance(data, dict) else data
-
-
-def _is_chain(data: Any) -> bool:
-    """Of whatever version: others than ours are refused by the reader of chains, which names ours."""
-    return _has_schema(data, CHAIN_SCHEMA)
-
-
-def _has_schema(data: Any, ours: str) -> bool:
-    """Ours, of whatever version."""
-    schema = data.get("schema") if isinstance(data, dict) else None
-    return isinstance(schema, str) and schema.startswith(ours.rpartition("/")[0] + "/")
-
-
-def _is_staging(data: Any) -> bool:
-    if not isinstance(data, dict):
-        return False
-    if isinstance(data.get("schema"), str):
-        return _has_schema(data, STAGING_SCHEMA)
-    return any(mark in data for mark in PUBLISHED_STAGING_MARKS)
-
-
-def _staging(data: dict[str, Any], cluster: Cluster, name: str) -> StagingProblem:
-    problem = staging_from_json(data) if "schema" in data else staging_from_published(data, name)
-    return staging_on(problem, cluster)
-
-
-def _chain(data: dict[str, Any], cluster: Cluster) -> ChainProblem:
-    """The chain with the caller's cluster in it."""
-    changes = overridden("chain", cluster, data.get("time_unit", CHAIN_DEFAULTS["time_unit"]))
-    return chain_from_json(_changed(data, changes, {ours: theirs for theirs, ours in CHAIN_FIELDS.items()}))
+def _kind_in(data: Mapping[str, Any]) -> Kind:
+    """Told by the schema, of whatever version, or by marks; its reader says what is wrong. Placements were first."""
+    schema = data.get("schema")
+    for kind in KINDS.values():
+        if isinstance(schema, str) and schema.startswith(kind.schema.rpartition("/")[0] + "/"):
+            return kind
+        if schema is None and any(mark in data for mark in kind.published):
+            return kind
+    return DEFAULT_KIND
 
 
 def _finite(value: float) -> float | None:
@@ -187,7 +140,7 @@ def _lower(text: str, path: str | os.PathLike[str], cluster: Cluster) -> Placeme
 
 
 def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format: str = "own") -> None:
-    """Write a problem (`own` format; placement problems also as `published`), a plan or a result, atomically."""
+    """Write a problem (in our `own` format, some kinds also as `published`), a plan or a result, atomically."""
     if format not in WRITABLE_FORMATS:
         raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
     write_text_atomically(path, dump_json(_to_json(value, format)))
@@ -204,12 +157,12 @@ def problem_from_text(text: str) -> Problem:
 
 
 def _to_json(value: Problem | Plan | Result, format: str) -> Any:
-    if isinstance(value, PlacementProblem):
-        return placement_to_json(value) if format == "own" else placement_to_published(value)
-    if isinstance(value, StagingProblem):
-        return staging_to_json(value) if format == "own" else staging_to_published(value)
+    kind = KINDS.get(getattr(value, "kind", ""))
+    is_problem = kind is not None and isinstance(value, kind.get("problem"))
+    write = kind.get("write" if format == "own" else "write_published") if kind is not None and is_problem else None
+    if write is not None:
+        return write(value)
     if format != "own":
-        raise UsageError("Only placement and staging problems have a published format; save in the own format.")
-    if isinstance(value, GraphPipelineProblem):
-        return graph_pipeline_to_json(value)
-    return chain_to_json(value) if isinstance(value, ChainProblem) else value.to_json()
+        able = " and ".join(kind.name for kind in KINDS.values() if kind.write_published)
+        raise UsageError(f"Only {able} problems have a published format; save in the own format.")
+    return value.to_json()  # type: ignore[union-attr]

@@ -1,46 +1,61 @@
-"""The kinds of problems and plans that there are, for what takes any of them."""
+"""The kinds of problems and plans that there are. A kind is added by one line of `KINDS`."""
 
 from __future__ import annotations
 
-from .chain.plan import PatternPlan
-from .chain.problem import ChainProblem
+from typing import TYPE_CHECKING, Any
+
+from .chain.kind import KIND as CHAIN
 from .errors import InputError, show
 from .fields import as_object, join, require
-from .graph_pipeline.plan import StageGraphPlan
-from .graph_pipeline.problem import GraphPipelineProblem
-from .placement.plan import PlacementPlan
-from .placement.problem import PlacementProblem
-from .staging.leveled_plan import LeveledPlan
-from .staging.plan import StagedPlan
-from .staging.problem import StagingProblem
+from .graph_pipeline.kind import KIND as GRAPH_PIPELINE
+from .kind import Kind, load_address
+from .placement.kind import KIND as PLACEMENT
+from .staging.kind import KIND as STAGING
 
-Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem
-Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan | StageGraphPlan
+if TYPE_CHECKING:
+    from .chain.plan import PatternPlan
+    from .chain.problem import ChainProblem
+    from .graph_pipeline.plan import StageGraphPlan
+    from .graph_pipeline.problem import GraphPipelineProblem
+    from .placement.plan import PlacementPlan
+    from .placement.problem import PlacementProblem
+    from .staging.leveled_plan import LeveledPlan
+    from .staging.plan import StagedPlan
+    from .staging.problem import StagingProblem
 
-PLAN_KIND = {
-    PlacementProblem.kind: PlacementPlan.kind,
-    ChainProblem.kind: PatternPlan.kind,
-    StagingProblem.kind: StagedPlan.kind,
-    GraphPipelineProblem.kind: StageGraphPlan.kind,
-}
-"""The kind of plan that solves each kind of problem, where it has no levels: see `plan_kind`."""
+    Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem
+    Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan | StageGraphPlan
+else:  # annotations alone name them, and a kind that nobody asks for is not imported
+    Problem = Plan = Any
 
-_PLAN_TYPES: tuple[type[Plan], ...] = (PlacementPlan, PatternPlan, StagedPlan, LeveledPlan, StageGraphPlan)
+DEFAULT_KIND = PLACEMENT
+"""Of files that do not say what they are: placements were first."""
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE)}
+
+
+def kind_of(problem: Problem) -> Kind:
+    """All that there is for problems like this one."""
+    return KINDS[problem.kind]
 
 
 def plan_kind(problem: Problem) -> str:
-    """The kind of plan that solves the problem: of stagings on devices within devices a tree of stages."""
-    if isinstance(problem, StagingProblem) and problem.levels:
-        return LeveledPlan.kind
-    return PLAN_KIND[problem.kind]
+    """The kind of plan that solves the problem, as files name it."""
+    name: str = kind_of(problem).rules_of(problem, {}).plan_type.kind  # type: ignore[attr-defined]
+    return name
+
+
+def plan_types() -> dict[str, str]:
+    """The address of every type of plan, by the kind that a plan's file names."""
+    return {name: address for kind in KINDS.values() for name, address in kind.plans.items()}
 
 
 def any_plan_from_json(data: object, where: str = "plan") -> Plan:
     """Read a plan object of the kind that it names; `where` is its path in the file."""
     top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
-    kind = require(where, top, "kind")
-    for plan_type in _PLAN_TYPES:
-        if kind == plan_type.kind:
-            return plan_type.from_json(top, where)
-    listed = " or ".join(f'"{known.kind}"' for known in _PLAN_TYPES)
-    raise InputError(join(where, "kind"), f"is {show(kind)}", f"give {listed}")
+    name, known = require(where, top, "kind"), plan_types()
+    if not isinstance(name, str) or name not in known:
+        listed = " or ".join(f'"{kind}"' for kind in known)
+        raise InputError(join(where, "kind"), f"is {show(name)}", f"give {listed}")
+    plan: Any = load_address(known[name]).from_json(top, where)
+    return plan  # type: ignore[no-any-return]

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from .cluster import Cluster as Cluster
 from .errors import UsageError
-from .on_cluster import Cluster as Cluster
-from .on_cluster import on_cluster
 
 if TYPE_CHECKING:
     from .kinds import Problem
@@ -21,12 +20,13 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
     if os.path.exists(text) or _looks_like_a_path(text):
         return load(text, **asdict(on))
+    from .kinds import kind_of
     from .packaged_any import all_packaged_names, load_any_packaged
 
     if text not in all_packaged_names():
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
     problem = load_any_packaged(text)
-    return on_cluster(problem, on)
+    return kind_of(problem).on_cluster(problem, on)  # type: ignore[no-any-return]
 
 
 def _looks_like_a_path(text: str) -> bool:

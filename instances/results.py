@@ -6,24 +6,24 @@ import math
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .chain.plan import PatternPlan
-from .chain.problem import ChainProblem
 from .errors import InputError, show
-from .fields import as_list, as_object, join, refuse_unknown, require, require_object
-from .graph_pipeline.plan import StageGraphPlan
-from .graph_pipeline.problem import GraphPipelineProblem
+from .fields import as_list, as_object, check_schema, join, refuse_unknown, require, require_object
 from .json_file import read_json
 from .kinds import Plan, Problem, any_plan_from_json, plan_kind
-from .placement.files import check_schema
-from .placement.plan import PlacementPlan
-from .placement.problem import PlacementProblem
-from .placement.published import expert_plan_from_json
 from .result import SCHEMA, Found, Moment, Proof, Result, Stop, WarmStart, Warmth
-from .staging.leveled_plan import LeveledPlan
-from .staging.plan import StagedPlan
-from .staging.problem import StagingProblem
+
+if TYPE_CHECKING:
+    from .chain.plan import PatternPlan
+    from .chain.problem import ChainProblem
+    from .graph_pipeline.plan import StageGraphPlan
+    from .graph_pipeline.problem import GraphPipelineProblem
+    from .placement.plan import PlacementPlan
+    from .placement.problem import PlacementProblem
+    from .staging.leveled_plan import LeveledPlan
+    from .staging.plan import StagedPlan
+    from .staging.problem import StagingProblem
 
 PLAN_FORMATS = (
     'a plan ("kind": "placement", "pattern", "stages", "leveled-stages" or "stage-graph"), a result ("schema": '
@@ -60,7 +60,7 @@ def plan_from_json(data: object, problem: Problem | None = None) -> Plan:
     plan = _plan(as_object("", data, PLAN_FORMATS), problem)
     if problem is not None and plan.kind != plan_kind(problem):
         fitting = plan_kind(problem)
-        levels = " with levels" if isinstance(problem, StagingProblem) and problem.levels else ""
+        levels = " with levels" if "levels" in problem.extensions else ""
         raise InputError(
             "plan",
             f"is of the kind {plan.kind}, but the problem is a {problem.kind}{levels}",
@@ -78,6 +78,9 @@ def _plan(top: Mapping[str, Any], problem: Problem | None) -> Plan:
     if "kind" in top:
         return any_plan_from_json(top, where="")
     if "fpgas" in top:
+        from .placement.problem import PlacementProblem
+        from .placement.published import expert_plan_from_json
+
         return expert_plan_from_json(top, problem if isinstance(problem, PlacementProblem) else None)
     raise InputError("content", "is no plan in a known format", f"give {PLAN_FORMATS}")
 

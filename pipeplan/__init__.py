@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .instances.result import WarmStart as WarmStart
     from .instances.result import Warmth as Warmth
     from .instances.results import load_plan as load_plan
-    from .instances.simulation.simulate import simulate as simulate
+    from .instances.simulate import simulate as simulate
     from .instances.staging.plan import StagedPlan as StagedPlan
     from .instances.staging.problem import StagingProblem as StagingProblem
     from .instances.staging.referee.stages import evaluate_stages as evaluate_stages
@@ -79,7 +79,7 @@ _HOMES = {
     "instances.staging.referee.stages": ("evaluate_stages", "verify_stages"),
     "instances.result": ("Found", "Proof", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
-    "instances.simulation.simulate": ("simulate",),
+    "instances.simulate": ("simulate",),
     "instances.graph_pipeline.plan": ("GraphStage", "StageGraphPlan"),
     "instances.staging.plan": ("StagedPlan",),
     "instances.staging.problem": ("StagingProblem",),

@@ -9,12 +9,12 @@ from ..formulations.family import PLACEMENTS, Family
 from ..formulations.graphpipe.scope import devices, freer, micro_batches
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.placement.problem import PlacementProblem
-from .run.rules import Rules
+from .referee import rules_of
 
 
 def placements(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
     """Of brute force, which tries the plans that the rules allow."""
-    contiguity = Rules.of(options).contiguity
+    contiguity = str(rules_of(problem, options).to_options()["contiguity"])
     return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
 
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from ...instances.amounts import as_written, exact_sum
 from ...instances.chain.problem import ChainProblem
-from .given_allocation import load_bound
 
 
 def lower_bound(problem: ChainProblem) -> float:
@@ -68,3 +67,17 @@ def _area_bound(problem: ChainProblem, gpus: int) -> Fraction | None:
         return None
     room = gpus * as_written(problem.memory_bytes) - sum(problem.held_weights)
     return sum(areas(problem, problem.held_activations), Fraction(0)) / room if room > 0 else None
+
+
+def load_bound(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
+    """The largest load of a GPU or link: no schedule of this allocation has a shorter period per batch."""
+    loads: dict[tuple[int, ...], Fraction] = {}
+    for task, time in enumerate(problem.durations):
+        here = (allocation[problem.layer_of[task]],)
+        loads[here] = loads.get(here, Fraction(0)) + as_written(time)
+    for edge in problem.remote_edges:
+        ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
+        if ends[0] != ends[1]:
+            link = ends if problem.duplex == "full" else tuple(sorted(ends))
+            loads[link] = loads.get(link, Fraction(0)) + as_written(problem.edge_times[edge - 1])
+    return max(loads.values())

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...instances.amounts import as_written
+from ...instances.chain.allocation import canonical, given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
@@ -24,7 +25,6 @@ from . import bounds, cp_model
 from .checks import check_chain
 from .decimals import Grid, grid_below
 from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
-from .given_allocation import canonical, given_allocation
 from .instants import Relations, timeless_pairs
 from .integer_chain import integer_chain
 from .no_goods import NoGoods

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from ..fields import as_object, refuse_unknown, require, require_list
-from ..placement.files import check_schema
+from ..fields import as_object, check_schema, refuse_unknown, require, require_list
 from .problem import ChainProblem
 
 SCHEMA = "pipeplan.chain/1"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ..errors import InputError, show
-from ..fields import as_list, as_object, refuse_unknown, require, require_list
+from ..errors import InputError
+from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list
 from .cluster import AcceleratorType, Level
 from .problem import Node, PlacementProblem
 
@@ -104,13 +104,6 @@ def placement_from_json(data: object) -> PlacementProblem:
         levels=_entries(top, "levels", _level_from_json),
         **{key: top.get(key, default) for key, default in PROBLEM_DEFAULTS.items()},
     )
-
-
-def check_schema(top: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Files say which format and version they are in; others are refused, not guessed at."""
-    schema = require("", top, "schema")
-    if schema not in known:
-        raise InputError("schema", f"is {show(schema)}", "give " + " or ".join(known))
 
 
 def _node_from_json(where: str, entry: object) -> Node:

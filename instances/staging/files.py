@@ -9,8 +9,7 @@ from typing import Any
 
 from ..checks import NodeId, check_id
 from ..errors import InputError, show
-from ..fields import as_list, as_object, refuse_unknown, require, require_list, require_object
-from ..placement.files import check_schema
+from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list, require_object
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 STAGING_SCHEMA = "pipeplan.staging/1"

@@ -18,7 +18,7 @@ from .console import out, print_json, styled
 from .referee_options import one_of
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Problem
+    pass
 
 FORMATS = ("own", "published")
 
@@ -35,6 +35,7 @@ def command(
 ) -> None:
     """Convert an instance into our own JSON or the published one; what a format cannot hold is refused."""
     from ..instances.files import save
+    from ..instances.kinds import kind_of
 
     one_of("--to", to, FORMATS)
     check_output("OUT", target)
@@ -43,16 +44,6 @@ def command(
     if json:
         print_json({"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}})
     else:
-        out().print(styled(f"wrote {target} ({to}, a {problem.kind} problem of {_size(problem)})"))
-
-
-def _size(problem: Problem) -> str:
-    from ..instances.chain.problem import ChainProblem
-    from ..instances.graph_pipeline.problem import GraphPipelineProblem
-    from ..instances.placement.problem import PlacementProblem
-
-    if isinstance(problem, PlacementProblem):
-        return f"{len(problem.nodes)} nodes, {len(problem.edges)} edges"
-    if isinstance(problem, GraphPipelineProblem):
-        return f"{len(problem.operators)} operators, {len(problem.edges)} edges"
-    return f"{problem.layers if isinstance(problem, ChainProblem) else len(problem.layers)} layers"
+        out().print(
+            styled(f"wrote {target} ({to}, a {problem.kind} problem of {kind_of(problem).get('size')(problem)})")
+        )

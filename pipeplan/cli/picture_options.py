@@ -10,8 +10,8 @@ from ..instances.errors import PipeplanError
 from .console import say_note
 
 if TYPE_CHECKING:
+    from ..instances.kind import Rules
     from ..instances.kinds import Plan, Problem
-    from ..planners.run.rules import Rules
 
 Picture = Annotated[
     str | None,

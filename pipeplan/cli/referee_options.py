@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.run.rules import CONTIGUITIES, FLUSH, Rules, stored_allocation, unknown_allocation
+from ..instances.kinds import KINDS, kind_of
 from .console import say_note
 from .signatures import option, with_options
 
 if TYPE_CHECKING:
+    from ..instances.kind import Rules
     from ..instances.kinds import Plan, Problem
-    from ..instances.placement.referee.verify import Violation
     from ..instances.result import Result
-    from ..planners.run.referees import Referee
+    from ..instances.violation import Violation
 
-SEMANTICS = ("paper", "reference")
-RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "allocation", "hash")
-"""What a result file says about the rules and the problem that its plan was made for."""
-OBJECTIVES: Mapping[str, tuple[str, ...]] = {
-    "placement": ("max-load", "gpipe", "latency"),
-    "staging": ("throughput", "flush"),
-    "graph-pipeline": ("time-per-sample", "iteration"),
-}
-"""By kind of problem, the default first; others have one objective."""
-HIERARCHIES = ("precise", "crude", "basic")
+RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "allocation")
+"""Options of a result file that say by which rules its plan was judged."""
 
 PlanArgument = Annotated[
     str,
@@ -54,12 +46,11 @@ def with_rules(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _rule_options() -> list[inspect.Parameter]:
-    objectives = [name for names in OBJECTIVES.values() for name in names]
     return [
-        _choice("contiguity", CONTIGUITIES, "What each device's nodes must form", "none"),
-        _choice("objective", objectives, "What is recomputed", "the first of its kind"),
-        _choice("semantics", SEMANTICS, "Of staging problems", "paper"),
-        _choice("hierarchy", HIERARCHIES, "Of staging problems with levels", "precise"),
+        _choice("contiguity", "What each device's nodes must form", "none"),
+        _choice("objective", "What is recomputed", "the first of its kind"),
+        _choice("semantics", "Of staging problems", "paper"),
+        _choice("hierarchy", "Of staging problems with levels", "precise"),
         option(
             "subgraphs_per_device",
             int,
@@ -72,7 +63,8 @@ def _rule_options() -> list[inspect.Parameter]:
     ]
 
 
-def _choice(name: str, choices: Iterable[str], what: str, default: str) -> inspect.Parameter:
+def _choice(name: str, what: str, default: str) -> inspect.Parameter:
+    choices = [choice for kind in KINDS.values() for choice in kind.choices.get(name, ())]
     sentence = f"{what}; default: what the result was made for, else {default}."
     return option(name, str, f"--{name}", metavar="|".join(choices), help=sentence)
 
@@ -94,19 +86,13 @@ class Case:
         return () if self.result is None else recompute(self.problem, self.result).differences
 
     def violations(self) -> tuple[Violation, ...]:
-        return self._referee.violations(self.problem, self.plan, self.rules)
+        return self.rules.violations(self.problem, self.plan)
 
     def value(self) -> float:
-        return self._referee.value(self.problem, self.plan, self.rules)
+        return self.rules.value(self.problem, self.plan)
 
     def evaluation(self) -> Any:
-        return self._referee.evaluation(self.problem, self.plan, self.rules)
-
-    @property
-    def _referee(self) -> Referee:
-        from ..planners.run.referees import referee_of
-
-        return referee_of(self.problem)
+        return self.rules.evaluation(self.problem, self.plan)
 
 
 def read_case(problem: Problem, path: str, given: Given) -> Case:
@@ -121,30 +107,32 @@ def read_case(problem: Problem, path: str, given: Given) -> Case:
             f"{path} was made for another problem (hash {made_hash}, this one has {problem.hash}); "
             "give the same cluster options as then."
         )
-    rules = Rules(
-        contiguity=_rule("--contiguity", given.contiguity, made_for.get("contiguity"), CONTIGUITIES, "none"),
-        objective=_objective(problem, given.objective, made_for.get("objective")),
-        semantics=_rule("--semantics", given.semantics, made_for.get("semantics"), SEMANTICS, "paper"),
-        hierarchy=_rule("--hierarchy", given.hierarchy, made_for.get("hierarchy"), HIERARCHIES, "precise"),
-        subgraphs_per_device=_pieces(given.subgraphs_per_device, made_for.get("subgraphs_per_device")),
-        allocation=stored_allocation(made_for.get("allocation")),
-    )
+    rules = _rules(problem, given, made_for)
+    from ..instances.chain.allocation import unknown_allocation
+
     unknown = unknown_allocation(made_for.get("allocation"))
     if unknown is not None:
         say_note(f"{unknown}.")
-    if given.subgraphs_per_device is not None and not rules.latency:
-        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return Case(problem, plan, rules, load_result(path) if made_hash == problem.hash else None)
 
 
-def _objective(problem: Problem, given: str | None, made_for: Any) -> str:
-    """What is recomputed of problems of this kind."""
-    names = OBJECTIVES.get(problem.kind, ())
-    if given is not None and not names:
-        raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
-    if given == FLUSH and "levels" in problem.extensions:
-        raise UsageError("--objective flush is for flat networks and this problem has levels; drop it.")
-    return _rule("--objective", given, made_for, names, names[0] if names else "max-load")
+def _rules(problem: Problem, given: Given, made_for: dict[str, Any]) -> Rules:
+    """What the user says, else what the result was made for; of mere plans no contiguity is asked."""
+    choices = kind_of(problem).choices
+    said = {name: value for name, value in asdict(given).items() if value is not None}
+    for name in ("contiguity", "semantics", "hierarchy"):
+        if name in said:
+            one_of(f"--{name}", said[name], next(kind.choices[name] for kind in KINDS.values() if name in kind.choices))
+    if "objective" in said:
+        if "objective" not in choices:
+            raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
+        one_of("--objective", said["objective"], choices["objective"])
+    rules = kind_of(problem).rules_of(problem, {"contiguity": "none", **made_for, **said})
+    if said.get("objective", rules.objective) != rules.objective:
+        raise UsageError(f"--objective {said['objective']} is for flat networks and this problem has levels; drop it.")
+    if "subgraphs_per_device" in said and "subgraphs_per_device" not in rules.to_options():
+        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
+    return rules
 
 
 def _made_for(path: str) -> dict[str, Any]:
@@ -154,25 +142,11 @@ def _made_for(path: str) -> dict[str, Any]:
     data = read_json(path)
     if not isinstance(data, dict) or "schema" not in data:
         return {}
-    parts = [data.get("options"), data.get("problem")]
-    known: dict[str, Any] = {}
-    for part in parts:
-        if isinstance(part, dict):
-            known |= {key: part[key] for key in RULE_NAMES if key in part}
+    options, about = data.get("options"), data.get("problem")
+    known = {name: options[name] for name in RULE_NAMES if name in options} if isinstance(options, dict) else {}
+    if isinstance(about, dict) and "hash" in about:
+        known["hash"] = about["hash"]
     return known
-
-
-def _pieces(given: int | None, made_for: Any) -> int | None:
-    """A result that says nonsense here is judged without a limit, as a mere plan is."""
-    if given is not None:
-        return given
-    return made_for if isinstance(made_for, int) and not isinstance(made_for, bool) and made_for >= 1 else None
-
-
-def _rule(option: str, given: str | None, made_for: Any, choices: tuple[str, ...], default: str) -> str:
-    if given is not None:
-        return one_of(option, given, choices)
-    return made_for if isinstance(made_for, str) and made_for in choices else default
 
 
 def one_of(option: str, value: str, choices: tuple[str, ...]) -> str:

@@ -155,7 +155,11 @@ def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
     except PipeplanError as error:
         out().print(styled(f"the plan cannot be drawn. {error}"))
     else:
-        if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan) and not case.rules.latency:
+        if (
+            isinstance(problem, PlacementProblem)
+            and isinstance(plan, PlacementPlan)
+            and "contiguity" in case.rules.to_options()
+        ):
             unit = f" {problem.time_unit}" if problem.time_unit else ""
             found = evaluate_latency(problem, plan)
             latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"

@@ -53,8 +53,8 @@ def command(
     json: Json = False,
 ) -> None:
     """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
+    from ..instances.simulate import simulate
     from ..instances.simulation.engine import DeadlockError
-    from ..instances.simulation.simulate import simulate
 
     one_of("--schedule", schedule, SCHEDULES)
     problem = load_instance(instance, on)

@@ -12,7 +12,6 @@ from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
 from ..planners.registry import PLANNERS
-from ..planners.run.rules import Rules
 from ..studies import export
 from . import limits as limit_options
 from .arguments import (
@@ -144,13 +143,14 @@ def command(
     if export_model is not None:
         export.export_model(problem, export_model, **method)
     start = _warm_start(warm_start, problem)
+    from ..planners.referee import rules_of
     from ..planners.run.solve import solve
 
     with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
         result = solve(problem, **method, limits=limits, warm_start=start, on_progress=watch, cross_check=cross_check)
     _tell(problem, result, json, output)
     if picture is not None and result.plan is not None and result.verified:
-        draw_picture(problem, result.plan, Rules.of(result.options), picture)
+        draw_picture(problem, result.plan, rules_of(problem, result.options), picture)
     raise typer.Exit(exit_code(result))
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.run.rules import FLUSH
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -23,7 +22,7 @@ from .referee_options import Case, Given, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
-    from ..instances.placement.referee.verify import Violation
+    from ..instances.violation import Violation
 
 _Proof = Annotated[
     bool,
@@ -88,7 +87,7 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
     """The same facts for machines; costs only where the plan is one."""
     facts: dict[str, Any] = {
         "verified": not violations,
-        "options": _options(case),
+        "options": case.rules.to_options(),
         "objective": None,
         "violations": [{"rule": violation.rule, "message": violation.message} for violation in violations],
         "differences": list(case.differences()),
@@ -97,36 +96,19 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
     if not violations:
         facts["objective"] = case.value()
         facts["evaluation"] = case.evaluation().to_json()
-        if not case.rules.latency:
-            facts |= _stage_order(case)
+        facts |= _stage_order(case)
     return facts
 
 
 def _stage_order(case: Case) -> dict[str, Any]:
-    """Of placements; other plans have none."""
+    """Where there are rules of contiguity; other plans have none."""
+    if "contiguity" not in case.rules.to_options():
+        return {}
     from ..instances.placement.plan import PlacementPlan
     from ..instances.placement.problem import PlacementProblem
     from ..instances.placement.referee.stages import stage_order
 
-    if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
-        return {}
+    assert isinstance(case.problem, PlacementProblem)
+    assert isinstance(case.plan, PlacementPlan)
     order = stage_order(case.problem, case.plan)
     return {"stage_order": None if order is None else list(order)}
-
-
-def _options(case: Case) -> dict[str, Any]:
-    """The rules that mean something for this kind of problem."""
-    if case.problem.kind == "placement" and case.rules.latency:
-        return {"objective": case.rules.objective, "subgraphs_per_device": case.rules.subgraphs_per_device}
-    if case.problem.kind == "placement":
-        return {"contiguity": case.rules.contiguity, "objective": case.rules.objective}
-    if case.problem.kind == "graph-pipeline":
-        return {"objective": "iteration" if case.rules.objective == "iteration" else "time-per-sample"}
-    if case.problem.kind == "chain":
-        return {} if case.rules.allocation is None else {"allocation": list(case.rules.allocation)}
-    if case.problem.kind != "staging":
-        return {}
-    if getattr(case.problem, "levels", ()):
-        return {"hierarchy": case.rules.hierarchy}
-    objective = {"objective": FLUSH} if case.rules.objective == FLUSH else {}
-    return {"semantics": case.rules.semantics, **objective}

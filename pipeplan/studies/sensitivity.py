@@ -8,7 +8,7 @@ from typing import Any
 
 from ..formulations.contract import Problem
 from ..instances.result import Result, Stop
-from ..instances.variants import GIGABYTE, TENTH, variants
+from ..instances.upgrades import GIGABYTE, TENTH, variants
 from ..planners.options import Progress, SolveOptions
 from ..planners.run.solve import solve
 

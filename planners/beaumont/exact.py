@@ -10,10 +10,10 @@ from fractions import Fraction
 from time import monotonic
 
 from ...formulations.beaumont.bounds import lower_bound
-from ...formulations.beaumont.given_allocation import given_allocation
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...formulations.beaumont.scope import loads_decide
 from ...formulations.registry import ALLOCATION
+from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...formulations.beaumont.given_allocation import given_allocation
+from ...instances.chain.allocation import given_allocation
 from ...instances.chain.problem import ChainProblem
 from ..options import SolveOptions
 from .smallest_memory import SmallestMemory, memory_of, smallest_memory

@@ -25,7 +25,7 @@ from ...instances.placement.referee.verify import overfull
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
-from ..run.judge import BOUND_SLACK, Rules, rule
+from ..referee import BOUND_SLACK, rule, rules_of
 from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .magnitudes import first_limit, next_limit, rounding, within
@@ -188,7 +188,9 @@ class _Run:
         plan = self.request.warm_start
         if plan is None:
             return
-        value = rule(self.problem, plan, Rules(self.objective, "chain")).value
+        value = rule(
+            self.problem, plan, rules_of(self.problem, {"objective": self.objective, "contiguity": "chain"})
+        ).value
         if value is None:
             self.warm_start = WarmStart(Warmth.REJECTED)
         else:

@@ -21,8 +21,8 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relat
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Planner, Request
 from ..options import SolveOptions
+from ..referee import rule, rules_of
 from ..registry import PLANNERS
-from ..run.judge import Rules, rule
 from .attempt import Attempt, Race
 from .portfolio import Stage, lineup
 
@@ -75,7 +75,7 @@ class _Run:
         self.solver = own.pop("solver", None) or "auto"
         self.options: Mapping[str, Any] = own
         self.formulation.check(request.problem, own)
-        self.rules = replace(Rules.of(own), contiguity=self.formulation.contiguity(own))
+        self.rules = rules_of(request.problem, own, self.formulation)
         self.state = _State()
         self.messages: list[str] = []
         self.refused: Plan | None = None

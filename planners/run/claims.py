@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...formulations.contract import Problem
+from ...instances.chain.allocation import stored_allocation, unknown_allocation
 from ...instances.errors import InputError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
+from ..referee import BOUND_SLACK, Ruling, rule, rules_of
 from ..registry import EXACT
 from .choose import Method, choose, declared_options
-from .judge import BOUND_SLACK, Ruling, rule
-from .rules import Rules, stored_allocation, unknown_allocation
 
 SAME = 1e-9
 """Relative: a stored value that differs by no more differs by rounding."""
@@ -45,7 +45,7 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
         other = f"the result is about another problem: its hash is {known}, this one has {problem.hash}"
         nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
         return Recomputed(nothing, (other,))
-    ruling = None if result.plan is None else rule(problem, result.plan, Rules.of(result.options))
+    ruling = None if result.plan is None else rule(problem, result.plan, rules_of(problem, result.options))
     value = None if ruling is None else ruling.value
     bound = result.bound if value is None or not _above(result.bound, value) else None
     true = _with_stop(replace(result, objective=value, bound=bound, verified=value is not None), ruling)

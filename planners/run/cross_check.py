@@ -14,11 +14,12 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.registry import BEST_FOR_KIND, FORMULATIONS
 from ...instances.errors import UsageError
+from ...instances.kind import Rules
+from ...instances.placement.rules import LATENCY
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
+from ...instances.staging.rules import FLUSH
 from ..registry import PLANNERS
 from .choose import Method, lacks
-from .judge import Rules
-from .rules import FLUSH, LATENCY
 
 CROSS_PLANNERS: Mapping[str, str] = {"placement": "dp", "staging": "dp-piper"}
 """By kind of problem, the program that is checked by the best formulation, and checks all other methods."""
@@ -48,7 +49,8 @@ def other_method(problem: Problem, method: Method) -> dict[str, Any]:
 def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, solve: Solve) -> dict[str, Any]:
     """The other method's answer, and what in it contradicts `result` (None: nothing)."""
     names = other_method(problem, method)
-    question = {"semantics": rules.semantics} if problem.kind == "staging" else {"objective": rules.objective}
+    same_plans = rules.to_options().get("contiguity", "chain") == "chain"
+    question = {name: value for name, value in rules.to_options().items() if name != "contiguity"}
     other = solve(problem, **names, options=question)
     return {
         **names,
@@ -57,7 +59,7 @@ def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, 
         "objective": other.objective,
         "bound": other.bound,
         "seconds": other.seconds.get("total"),
-        "contradiction": contradiction(result, other, same_plans=rules.contiguity == "chain"),
+        "contradiction": contradiction(result, other, same_plans=same_plans),
     }
 
 

@@ -7,39 +7,14 @@ from dataclasses import dataclass, replace
 
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
+from ...instances.kind import Rules
 from ...instances.result import PROVEN_TOLERANCE, Found, Proof, Stop, relative_gap
 from ..contract import Board, Outcome
 from ..options import SolveOptions
-from .referees import Rules as Rules
-from .referees import fits, referee_of
-
-BOUND_SLACK = 1e-9
-"""A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
+from ..referee import BOUND_SLACK, Ruling, rule
 
 RECOMPUTED = "the referee recomputed the plan's value"
 NO_FAMILY = "the method's bound was dropped: it does not say for which plans it holds"
-
-
-@dataclass(frozen=True, slots=True)
-class Ruling:
-    """The referee's word on one plan: a value where there is no violation."""
-
-    plan: Plan
-    value: float | None
-    violations: tuple[str, ...]
-
-
-def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
-    """Verify, then evaluate; what cannot even be read as a plan has that as its violation."""
-    if not fits(problem, plan):
-        return Ruling(plan, None, (f"a {type(plan).__name__} is no plan for a problem of kind {problem.kind!r}",))
-    referee = referee_of(problem)
-    try:
-        violations = tuple(str(violation) for violation in referee.violations(problem, plan, rules))
-        value = None if violations else referee.value(problem, plan, rules)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
-    return Ruling(plan, value, violations)
 
 
 @dataclass(frozen=True, slots=True)

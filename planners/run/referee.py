@@ -12,18 +12,17 @@ from ...instances.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation
-from ...instances.kinds import plan_kind
+from ...instances.kinds import kind_of, plan_kind
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import PlacementEvaluation
-from ...instances.placement.referee.verify import Violation
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import LeveledEvaluation
 from ...instances.staging.referee.stages import StagedEvaluation
-from .referees import fits, referee_of
-from .rules import Rules
+from ...instances.violation import Violation
+from ..referee import rules_of
 
 
 def verify(problem: Problem, plan: Plan, contiguity: str = "none") -> tuple[Violation, ...]:
@@ -32,10 +31,10 @@ def verify(problem: Problem, plan: Plan, contiguity: str = "none") -> tuple[Viol
     `contiguity` is for placements: "none"; "device", the published notion, of each device alone; or "chain", which
     asks that the devices can be put in an order in which no edge leads back.
     """
-    if contiguity != "none" and not isinstance(problem, PlacementProblem):
+    if contiguity != "none" and "contiguity" not in kind_of(problem).choices:
         raise UsageError(f"contiguity says nothing about a {problem.kind} problem; drop it.")
     _check_kinds(problem, plan)
-    return referee_of(problem).violations(problem, plan, Rules(contiguity=contiguity))
+    return rules_of(problem, {"contiguity": contiguity}).violations(problem, plan)
 
 
 @overload
@@ -51,11 +50,11 @@ def evaluate(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphE
 def evaluate(problem: Problem, plan: Plan) -> Any:
     """Everything that follows from a plan's decisions alone; raises where it cannot be read as a plan."""
     _check_kinds(problem, plan)
-    return referee_of(problem).evaluation(problem, plan, Rules())
+    return rules_of(problem, {}).evaluation(problem, plan)
 
 
 def _check_kinds(problem: Problem, plan: Plan) -> None:
-    if not fits(problem, plan):
+    if not isinstance(plan, rules_of(problem, {}).plan_type):
         fitting = plan_kind(problem)
         raise UsageError(
             f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from ...formulations.contract import Problem
 from ...instances.errors import show
+from ...instances.kinds import kind_of
 from ...instances.placement.problem import PlacementProblem
 
 SENTINEL = 1e6
@@ -22,10 +23,11 @@ REMEDIES = {
 
 def remarks(problem: Problem) -> tuple[str, ...]:
     """One sentence for each kind of oddity."""
-    return tuple(_sentinels(problem)) if isinstance(problem, PlacementProblem) else ()
+    remark = kind_of(problem).get("remarks")
+    return () if remark is None else tuple(remark(problem))
 
 
-def _sentinels(problem: PlacementProblem) -> Iterator[str]:
+def of_placement(problem: PlacementProblem) -> Iterator[str]:
     """Times that are far above all others together. They are taken as they stand, and cost no digit of the answer."""
     times = sorted(_times(problem))
     least = _far_above([time for time, _, _ in times])

@@ -11,14 +11,16 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.family import Family
 from ...instances.errors import PipeplanError
+from ...instances.kind import Rules
+from ...instances.kinds import kind_of
 from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ..contract import Board, Outcome, Request
 from ..options import Progress, SolveOptions
+from ..referee import BOUND_SLACK, rules_of
 from .choose import Method, check_native, choose
 from .cross_check import cross_check as check
 from .cross_check import other_method
-from .judge import BOUND_SLACK, Author, Rules, judge
-from .referees import referee_of
+from .judge import Author, judge
 from .remarks import remarks
 from .warm_start import Outsider, Start, Wish, prepare
 from .why_none import reasons
@@ -54,7 +56,7 @@ def solve(
     check_native(solver, limits)
     if cross_check:
         other_method(problem, method)  # refused before any work is done
-    rules, author = _rules(method), Author(method.name, method.family(problem))
+    rules, author = _rules(problem, method), Author(method.name, method.family(problem))
     board = Board(on_progress)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
     start.messages.extend(remarks(problem))
@@ -147,16 +149,13 @@ def describe(problem: Problem) -> dict[str, Any]:
         "name": problem.name,
         "hash": problem.hash,
         "time_unit": problem.time_unit,
-        **referee_of(problem).facts(problem),
+        **kind_of(problem).get("facts")(problem),
     }
 
 
-def _rules(method: Method) -> Rules:
-    """By which rules its plans are judged: a formulation says which contiguity its plans obey."""
-    if method.formulation is None:
-        return Rules.of(method.options)
-    contiguity = method.formulation.load().contiguity(method.options)
-    return replace(Rules.of(method.options), contiguity=contiguity)
+def _rules(problem: Problem, method: Method) -> Rules:
+    """By which rules its plans are judged."""
+    return rules_of(problem, method.options, None if method.formulation is None else method.formulation.load())
 
 
 def _run(
@@ -184,7 +183,7 @@ def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, 
     """Everything that can change the answer, and the tolerance that `proven` means."""
     return {
         **method.request_options(),
-        **({"contiguity": rules.contiguity} if problem.kind == "placement" else {}),
+        **{name: value for name, value in rules.to_options().items() if name not in method.options},
         "warm_start": start.wish,
         **limits.to_json(),
         "proven_tolerance": PROVEN_TOLERANCE,

@@ -10,12 +10,14 @@ from typing import Any, Literal
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family, Outside
 from ...instances.errors import UsageError
+from ...instances.kind import Rules
+from ...instances.placement.rules import LATENCY
 from ...instances.result import WarmStart, Warmth
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
+from ..referee import rule
 from ..registry import PLANNERS
 from .choose import Method, lacks
-from .judge import Rules, rule
 
 _log = logging.getLogger("pipeplan")
 
@@ -100,7 +102,7 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
     nothing about others.
     """
     family = method.family(problem)
-    if isinstance(wish, Plan):
+    if not isinstance(wish, str):
         _check_takes_start(method)
         return _from_user(problem, rules, wish, Start("plan", family, source="user"), board)
     start = Start(wish, family)
@@ -112,8 +114,8 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
             raise UsageError(f"--warm-start {DP} is for {' and '.join(DP_BY_KIND)} problems; drop it.")
     quick: tuple[str, ...] = ()
     if wish == "auto" and method.formulation is not None:
-        quick = QUICK_FOR_LATENCY if rules.latency else QUICK_PLANNERS.get(problem.kind, ())
-    for name in (DP_FOR_LATENCY if rules.latency else DP_BY_KIND[problem.kind],) if wish == DP else quick:
+        quick = QUICK_FOR_LATENCY if rules.objective == LATENCY else QUICK_PLANNERS.get(problem.kind, ())
+    for name in (DP_FOR_LATENCY if rules.objective == LATENCY else DP_BY_KIND[problem.kind],) if wish == DP else quick:
         if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem
             _try_quick(name, problem, method.options, rules, limits, board, start)
     return start

@@ -1,15 +1,14 @@
 """Why there is no plan, in words: what the problem lacks, where it lacks it, and what would help.
 
-Kinds of problems that have nothing to say are not in the table.
+Kinds of problems that have nothing to say name nobody who would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ...formulations.contract import Problem
+from ...instances.kinds import kind_of
 from ...instances.result import Stop
 from ..contract import Board
 from ..options import SolveOptions
@@ -18,28 +17,10 @@ from .choose import Method
 ENOUGH_S = 10.0
 """The search for reasons takes no longer, and not longer than the limit of the run."""
 
-Reasons = Callable[[Any, Mapping[str, Any], SolveOptions, bool], tuple[str, ...]]
-"""Of a problem, the method's options, limits, and whether the method has proved that there is no plan."""
-
-
-def _chain(problem: Any, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
-    from ..beaumont.too_little_memory import explain
-
-    return explain(problem, options, limits, proven)
-
-
-def _staging(problem: Any, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
-    from ..piper.too_little import explain
-
-    return explain(problem, options, limits, proven)
-
-
-_REASONS: Mapping[str, Reasons] = {"chain": _chain, "staging": _staging}
-
 
 def reasons(problem: Problem, method: Method, stop: Stop, limits: SolveOptions, board: Board) -> tuple[str, ...]:
     """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
-    explain = _REASONS.get(problem.kind)
+    explain = kind_of(problem).get("why_none")
     if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
         return ()
     seconds = ENOUGH_S
@@ -49,6 +30,7 @@ def reasons(problem: Problem, method: Method, stop: Stop, limits: SolveOptions, 
         return ("there was no time left to find out what would be enough",)
     limits = replace(limits, time_limit_s=seconds, native={}, log_path=None)
     try:
-        return explain(problem, method.options, limits, stop == Stop.INFEASIBLE)
+        sentences: tuple[str, ...] = explain(problem, method.options, limits, stop == Stop.INFEASIBLE)
+        return sentences
     except KeyboardInterrupt:
         return ("interrupted: what would be enough was not found out",)

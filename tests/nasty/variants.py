@@ -11,7 +11,7 @@ from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.kinds import Problem
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from pipeplan.instances.variants import variants
+from pipeplan.instances.upgrades import variants
 
 
 def renamed(problem: Problem, seed: int) -> Problem:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....instances.amounts import as_written
+from ....instances.chain.allocation import given_allocation
 from ....instances.chain.plan import PatternPlan
 from ....instances.chain.problem import ChainProblem
 from ....instances.errors import InputError, UsageError
@@ -15,7 +16,6 @@ from ...registry import ALLOCATION, CHAIN_VARIANT
 from .. import bounds
 from ..checks import check_chain
 from ..decimals import FINE, grid_below, most_periods
-from ..given_allocation import given_allocation
 from ..no_goods import NoGoods
 from . import cuts, memory, order, period, resources, shifts, translate
 from .errata import CORRECTED, PRINTED

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...amounts import as_written, in_digits
-from ...placement.referee.verify import Violation
+from ...violation import Violation
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 from .layout import Layout, edge_name, lay_out, shape_faults, task_name

@@ -10,9 +10,9 @@ from typing import Any
 from ...amounts import as_written, in_digits
 from ...errors import PipeplanError, show
 from ...graph import adjacency, find_cycle, topological_order
-from ...placement.referee.verify import Violation
 from ...simulation.engine import DeadlockError
 from ...simulation.iteration import iteration_time
+from ...violation import Violation
 from ..plan import GraphStage, StageGraphPlan
 from ..problem import GraphPipelineProblem
 from ..simulated import stage_graph_pipeline

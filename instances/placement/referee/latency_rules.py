@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...errors import show
+from ...violation import Violation
 from ..plan import PlacementPlan
 from ..problem import PlacementProblem
 from .assignment import NotAnAssignmentError
 from .latency import evaluate_latency
-from .verify import RULES, Violation, verify
+from .verify import RULES, verify
 
 LATENCY_RULES = (*RULES, "latency")
 

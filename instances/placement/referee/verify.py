@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ...amounts import as_written, exact_sum, fits, in_digits
 from ...errors import show
+from ...violation import Violation
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem, refuse_other_kinds
 from .assignment import DEVICE_TYPES, other_type_of
@@ -29,17 +29,6 @@ RULES = (
     "contiguity-chain",
     "subgraphs",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A broken rule, by its stable name, and how it is broken."""
-
-    rule: str
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> tuple[Violation, ...]:

@@ -27,7 +27,7 @@ from typing import Any
 from ...amounts import as_written
 from ...checks import NodeId
 from ...errors import InputError, show
-from ...placement.referee.verify import Violation
+from ...violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem

@@ -16,7 +16,7 @@ from typing import Any
 from ...amounts import as_written, in_digits
 from ...errors import PipeplanError, show
 from ...placement.problem import NodeId
-from ...placement.referee.verify import Violation
+from ...violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
 

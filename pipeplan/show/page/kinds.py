@@ -14,6 +14,7 @@ from ...instances.chain.referee.evaluate import evaluate_pattern, memory_profile
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
@@ -24,7 +25,6 @@ from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import evaluate_leveled
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import evaluate_stages
-from ...planners.run.referees import Rules
 from .charts import Line, bars, line_chart, number
 from .graph import Coloured, graph, numbered
 from .page import section, table
@@ -99,7 +99,7 @@ def _placement_graph(problem: PlacementProblem, plan: PlacementPlan) -> Element 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> list[Element | None]:
     """The stages of all levels, each before what is inside of it."""
-    evaluation, unit = evaluate_leveled(problem, plan, rules.hierarchy), problem.time_unit or ""
+    evaluation, unit = evaluate_leveled(problem, plan, rules.to_options()["hierarchy"]), problem.time_unit or ""
     head = ["stage", "level", "layers", "data", "tensor", f"load {unit}", "memory", "in flight", "layers run", "binds"]
     size = Size.for_sizes([*(cost.memory_bytes for cost in evaluation.leaves), problem.memory_bytes])
     all_rows = list(leveled_rows(plan, evaluation))
@@ -130,7 +130,7 @@ def _leveled_cells(row: LeveledRow, size: Size) -> list[str]:
 def _staging(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> list[Element | None]:
     if isinstance(plan, LeveledPlan):
         return _leveled(problem, plan, rules)
-    evaluation, unit = evaluate_stages(problem, plan, rules.semantics), problem.time_unit or ""
+    evaluation, unit = evaluate_stages(problem, plan, rules.to_options()["semantics"]), problem.time_unit or ""
     kind = ["type"] if problem.device_types else []
     head = ["stage", *kind, "layers", "data", "tensor", "devices", f"load {unit}", "memory", "in flight"]
     head += ["layers run", "binds"]

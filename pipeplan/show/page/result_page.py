@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from xml.etree.ElementTree import Element
 
+from ...instances.chain.allocation import unknown_allocation
 from ...instances.errors import InputError
 from ...instances.kinds import Problem
 from ...instances.result import Moment, Result, Stop
+from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
-from ...planners.run.referees import Rules, fits
-from ...planners.run.rules import unknown_allocation
 from .charts import Line, line_chart, number
 from .gantt import gantt
 from .kinds import sections
@@ -22,7 +22,7 @@ from .timeline import timelines
 def result_page(problem: Problem, result: Result) -> str:
     """One HTML page, of recomputed figures. The plan must be of the problem: a result about another one is refused."""
     _check(problem, result)
-    rules = Rules.of(result.options)
+    rules = rules_of(problem, result.options)
     unit = problem.time_unit or ""
     anew = recompute(problem, result)
     parts = [_head(problem, anew, unit), section("Run", facts(_run(anew.result, unit)))]
@@ -43,7 +43,7 @@ def result_page(problem: Problem, result: Result) -> str:
 
 def _check(problem: Problem, result: Result) -> None:
     check_same_problem(problem, result)
-    if result.plan is not None and not fits(problem, result.plan):
+    if result.plan is not None and not isinstance(result.plan, rules_of(problem, {}).plan_type):
         raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
 
 

@@ -8,14 +8,15 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.errors import PipeplanError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.latency import evaluate_latency
-from ...instances.simulation.simulate import simulate
+from ...instances.placement.rules import LATENCY
+from ...instances.simulate import simulate
 from ...instances.simulation.timeline import Simulation
 from ...instances.staging.problem import StagingProblem
-from ...planners.run.referees import Rules
 
 BATCHES_SHOWN = 6
 MOST_MICRO_BATCHES = 24
@@ -51,7 +52,7 @@ def timelines(problem: Problem, plan: Plan, rules: Rules) -> tuple[Timeline, ...
     """A pattern or a latency plan fixes its times; of other plans a simulated iteration is shown, if it can be run."""
     if isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
         return (unrolled(problem, plan),)
-    if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan) and rules.latency:
+    if isinstance(problem, PlacementProblem) and isinstance(plan, PlacementPlan) and rules.objective == LATENCY:
         return (one_sample(problem, plan),)
     try:
         return (simulated(problem, plan),)

@@ -11,7 +11,7 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import PatternEvaluation, evaluate_pattern, memory_profiles
 from ...instances.chain.referee.memory import TERMS, Profile
 from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
-from ...planners.run.referees import Rules
+from ...instances.kind import Rules
 from .canvas import COLOURS, canvas, legible, write_picture
 from .scales import byte_scale
 

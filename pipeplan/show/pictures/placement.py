@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from ...instances.kind import Rules
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, GroupLoad, evaluate
 from ...instances.placement.referee.stages import stage_order
-from ...planners.run.referees import Rules
+from ...instances.placement.rules import LATENCY
 from .canvas import legible
 from .latency import draw_latency
 from .load_bars import Bars, draw_bars
@@ -16,7 +17,7 @@ from .load_bars import Bars, draw_bars
 
 def picture(problem: PlacementProblem, plan: PlacementPlan, rules: Rules, path: str | os.PathLike[str]) -> None:
     """Devices in the order of the stages where there is one; for latency the schedule of one sample instead."""
-    if rules.latency:
+    if rules.objective == LATENCY:
         draw_latency(problem, plan, path)
         return
     evaluation = evaluate(problem, plan)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from ...formulations.contract import Plan, Problem
 from ...instances.errors import UsageError
-from ...planners.run.referees import Rules
+from ...instances.kind import Rules
+from ...planners.referee import rules_of
 from .canvas import format_of
 
 PICTURES: Mapping[str, str] = {
@@ -33,4 +34,4 @@ def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules:
     """Write the picture of a plan, SVG or PNG by the file's ending."""
     check_picture(problem.kind, path)
     module = importlib.import_module(f".{PICTURES[problem.kind]}", __package__)
-    module.picture(problem, plan, rules or Rules(), path)
+    module.picture(problem, plan, rules or rules_of(problem, {}), path)

@@ -10,9 +10,9 @@ from ...instances.errors import PipeplanError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, stage_levels
-from ...instances.simulation.simulate import simulate
+from ...instances.kind import Rules
+from ...instances.simulate import simulate
 from ...instances.simulation.timeline import Simulation, StageRun, Task
-from ...planners.run.referees import Rules
 from .canvas import COLOURS, canvas, write_picture
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
+from ...instances.kind import Rules
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import evaluate_leveled
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import evaluate_stages, type_of
-from ...planners.run.referees import Rules
 from .canvas import legible
 from .load_bars import Bars, draw_bars
 
@@ -22,7 +22,7 @@ def picture(
     if isinstance(plan, LeveledPlan):
         _draw_leveled(problem, plan, rules, path)
         return
-    evaluation = evaluate_stages(problem, plan, rules.semantics)
+    evaluation = evaluate_stages(problem, plan, rules.to_options()["semantics"])
     costs = evaluation.stages
     unit = f" {problem.time_unit}" if problem.time_unit else ""
     names = [f"stage {i} {_label(stage)}" for i, stage in enumerate(plan.stages)]
@@ -54,7 +54,7 @@ def _limit(problem: StagingProblem, stage: PlannedStage) -> float | None:
 
 def _draw_leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules, path: str | os.PathLike[str]) -> None:
     """Loads of all levels per micro-batch of the whole, so that the longest bar is the time in the title."""
-    evaluation = evaluate_leveled(problem, plan, rules.hierarchy)
+    evaluation = evaluate_leveled(problem, plan, rules.to_options()["hierarchy"])
     rows = list(leveled_rows(plan, evaluation))
     unit = f" {problem.time_unit}" if problem.time_unit else ""
     bars = Bars(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...cli.console import out, styled
 from ...cli.progress import number
+from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
 from ...instances.result import Found, Result, Stop
 from ...instances.staging.problem import StagingProblem
-from ...planners.run.referees import Rules, referee_of
+from ...planners.referee import rules_of
 from .shapes import several
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def draw_result(problem: Problem, result: Result) -> None:
     if result.model_size:
         _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
     _block("run", _run_facts(result, problem))
-    rules = Rules.of(result.options)
+    rules = rules_of(problem, result.options)
     if result.plan is not None and result.verified:
         draw_plan(problem, result.plan, rules)
     say_verdict(problem, result.plan, result.violations, rules)
@@ -171,7 +172,7 @@ def say_verdict(problem: Problem, plan: Plan | None, violations: Sequence[str], 
             console.print(styled(f"  - {violation}"))
         console.print(styled(f"verified: no, {several(len(violations), 'violation')}", "bold red"))
     else:
-        value = number(referee_of(problem).value(problem, plan, rules))
+        value = number(rules.value(problem, plan))
         unit = f" {problem.time_unit}" if problem.time_unit else ""
         name = view_of(problem).value(rules)
         console.print(styled(f"verified: yes, recomputed {name} {value}{unit}", "bold green"))

@@ -6,12 +6,12 @@ from typing import Any
 
 from ...cli.console import can_draw, out, styled
 from ...cli.progress import number
+from ...instances.kind import Rules
 from ...instances.staging.leveled_plan import LeveledPlan
 from ...instances.staging.plan import counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import LeafCost, evaluate_leveled
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
-from ...planners.run.rules import Rules
 from .shapes import MAX_DEVICES_DRAWN, bar, columns, new_table, several, size
 
 EQUAL = 1e-9
@@ -20,7 +20,7 @@ EQUAL = 1e-9
 
 def draw(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> None:
     """One line per stage of each level, those that set the pace marked, and what binds in each."""
-    evaluation = evaluate_leveled(problem, plan, rules.hierarchy)
+    evaluation = evaluate_leveled(problem, plan, rules.to_options()["hierarchy"])
     table = new_table()
     columns(table, "stage,level,layers,d,t,share,load,in flight,memory,full,binds,", left="stage,share,binds")
     rows = list(leveled_rows(plan, evaluation))

@@ -10,7 +10,7 @@ from ...cli.progress import number
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, evaluate_pattern
-from ...planners.run.rules import Rules
+from ...instances.kind import Rules
 from .shapes import MAX_DEVICES_DRAWN, bar, columns, limit, new_table, several, size
 from .unrolled import draw_memory
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...cli.console import out, styled
 from ...cli.progress import number
+from ...instances.kind import Rules
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation, evaluate
 from ...instances.placement.referee.stages import stage_order
-from ...planners.run.rules import Rules
+from ...instances.placement.rules import LATENCY
 from . import latency as drawing_latency
 from .shapes import MAX_DEVICES_DRAWN, bar, limit, new_table, size
 
@@ -50,7 +51,7 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
 def draw(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> None:
     """One line per device, in stage order where there is one; the bottleneck is marked in words. Plans for latency
     are drawn as a schedule."""
-    if rules.latency:
+    if rules.objective == LATENCY:
         drawing_latency.draw(problem, plan)
         return
     evaluation = evaluate(problem, plan)

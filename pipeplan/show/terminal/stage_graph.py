@@ -12,8 +12,8 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from ...instances.graph_pipeline.referee.costs import GraphStageCost
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, evaluate_stage_graph, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
-from ...instances.simulation.simulate import simulate
-from ...planners.run.rules import Rules
+from ...instances.kind import Rules
+from ...instances.simulate import simulate
 from .shapes import MAX_DEVICES_DRAWN, bar, columns, limit, names, new_table, several, size
 from .timeline import draw_timeline
 

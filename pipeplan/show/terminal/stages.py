@@ -6,10 +6,11 @@ from typing import Any
 
 from ...cli.console import out, styled
 from ...cli.progress import number
+from ...instances.kind import Rules
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.stages import StageCost, evaluate_stages, type_of
-from ...planners.run.rules import FLUSH, Rules
+from ...instances.staging.rules import FLUSH
 from .shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, columns, limit, names, new_table, several, size
 
 SHORT_BAR, SHORT_NAMES = 5, 50
@@ -45,7 +46,7 @@ def objective(rules: Rules) -> str:
 
 def draw(problem: StagingProblem, plan: StagedPlan, rules: Rules) -> None:
     """One line per stage in execution order, the slowest marked; what binds in each stage."""
-    evaluation = evaluate_stages(problem, plan, rules.semantics)
+    evaluation = evaluate_stages(problem, plan, rules.to_options()["semantics"])
     table = new_table()
     kind = "type," if problem.device_types else ""
     columns(table, f"stage,{kind}layers,d,t,share,load,moved,sync,held,memory,full,", left="type,share")

@@ -9,9 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...instances.cluster import STAGING_OPTIONS
 from ...instances.errors import InputError, PipeplanError, UsageError, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
-from ...instances.on_cluster import STAGING_OPTIONS
 from ...instances.quantities import duration, levels, rate, size, size_or_none
 from ...planners.options import SolveOptions
 from .suite import Competitor, Instance, Published, Setting, Suite, of_name

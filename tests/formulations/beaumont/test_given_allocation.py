@@ -10,13 +10,14 @@ import pytest
 from chain_brute_force import allocations
 from random_chains import random_chain
 
-from pipeplan.formulations.beaumont.given_allocation import canonical, given_allocation, load_bound
+from pipeplan.formulations.beaumont.bounds import load_bound
 from pipeplan.instances.chain import golden, guards, theory
+from pipeplan.instances.chain.allocation import canonical, given_allocation
 from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.rules import PatternRules
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import Result, Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.run.referees import Rules, referee_of
 from pipeplan.planners.run.solve import solve
 
 METHODS: tuple[dict[str, Any], ...] = (
@@ -125,7 +126,7 @@ def test_a_plan_of_another_allocation_is_rejected_and_no_start() -> None:
     other = solve(G4, planner="exact-beaumont").plan
     assert other is not None
     given = "0,1,0,1"
-    told = [violation.rule for violation in referee_of(G4).violations(G4, other, Rules(allocation=(0, 1, 0, 1)))]
+    told = [violation.rule for violation in PatternRules((0, 1, 0, 1)).violations(G4, other)]
     assert told == ["allocation"]
     result = solve(G4, formulation="cp-beaumont", options={"allocation": given}, warm_start=other)
     assert any("warm start was not used" in message for message in result.messages)

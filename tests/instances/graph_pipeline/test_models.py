@@ -16,7 +16,7 @@ from pipeplan.instances.graph_pipeline.models import GRAPH_MODELS, candle_uno, c
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
-from pipeplan.instances.simulation.simulate import simulate
+from pipeplan.instances.simulate import simulate
 from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, build
 
 MIB = 2**20

@@ -8,7 +8,8 @@ import pytest
 
 from pipeplan.instances.placement.plan import Device, DeviceType, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.referee.verify import Violation, verify
+from pipeplan.instances.placement.referee.verify import verify
+from pipeplan.instances.violation import Violation
 
 PROBLEM = PlacementProblem(
     nodes=(

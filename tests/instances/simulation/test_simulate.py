@@ -21,7 +21,7 @@ from pipeplan.instances.kinds import Plan, Problem
 from pipeplan.instances.placement.cluster import Level
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.simulation.simulate import simulate
+from pipeplan.instances.simulate import simulate
 from pipeplan.instances.simulation.timeline import StageRun, Task
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem

@@ -13,10 +13,11 @@ from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.errors import UsageError
+from pipeplan.instances.kinds import KINDS
 from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import DeviceType
-from pipeplan.planners.run.referees import _REFEREES, Rules
+from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.pictures import stages
 from pipeplan.show.pictures.load_bars import Bars
@@ -62,7 +63,7 @@ def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, 
     result = solve(problem, planner=planner)
     assert result.plan is not None
     path = tmp_path / "plan.svg"
-    draw_plan(problem, result.plan, path, Rules.of(result.options))
+    draw_plan(problem, result.plan, path, rules_of(problem, result.options))
     assert ("latency" if planner == "latency-greedy" else "levels") in path.read_text("utf-8")
 
 
@@ -72,7 +73,7 @@ def test_the_longest_bar_of_levels_is_the_time_in_the_title(monkeypatch: pytest.
     problem = load_any_packaged("tiny-levels")
     result = solve(problem)
     assert result.plan is not None
-    draw_plan(problem, result.plan, tmp_path / "plan.svg", Rules.of(result.options))
+    draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))
     (bars,) = drawn
     assert bars.names == ["stage 0 (level 2, x 2)", "stage 0.0 (1 x 1)", "stage 0.1 (1 x 1)"]
     assert [bars.load(row) for row in range(3)] == pytest.approx([6.0, 6.0, 6.0])
@@ -88,7 +89,7 @@ def test_stages_on_types_of_devices_name_them_and_have_their_limits(
     problem = load_packaged_staging("tiny-stages").replace(memory_bytes=None, device_types=kinds)
     result = solve(problem)
     assert isinstance(result.plan, StagedPlan)
-    draw_plan(problem, result.plan, tmp_path / "plan.svg", Rules.of(result.options))
+    draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))
     (bars,) = drawn
     limits = {"big": 70.0, "small": 35.0}
     assert bars.limit_bytes == [limits[str(stage.device_type)] for stage in result.plan.stages]
@@ -96,7 +97,7 @@ def test_stages_on_types_of_devices_name_them_and_have_their_limits(
 
 
 def test_no_kind_that_has_a_referee_is_forgotten() -> None:
-    assert set(PICTURES) == set(_REFEREES)
+    assert set(PICTURES) == set(KINDS)
 
 
 def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:

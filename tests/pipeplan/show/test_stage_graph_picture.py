@@ -10,7 +10,7 @@ from graph_pipeline_samples import chain_plan, chain_problem, random_graph_probl
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import NotAStageGraphError
-from pipeplan.instances.simulation.simulate import simulate
+from pipeplan.instances.simulate import simulate
 from pipeplan.show.pictures.canvas import canvas, write_picture
 from pipeplan.show.pictures.stage_graph import MOST_SHAPES, draw, lanes_of, phases
 

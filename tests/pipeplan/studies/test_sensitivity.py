@@ -16,7 +16,7 @@ from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.staging.problem import DeviceType, StagingProblem
-from pipeplan.instances.variants import variants
+from pipeplan.instances.upgrades import variants
 from pipeplan.studies import sensitivity as module
 from pipeplan.studies.sensitivity import Worth, sensitivity
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.formulations.contract import OptionSpec, Plan
+from pipeplan.formulations.contract import OptionSpec
 from pipeplan.formulations.registry import NON_CONTIGUOUS, OBJECTIVE, Entry
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import PlacementPlan
@@ -346,4 +346,4 @@ def test_the_result_names_its_problem(run: Callable[..., Result]) -> None:
 
 
 def test_plans_have_one_type() -> None:
-    assert isinstance(GOOD, Plan)
+    assert isinstance(GOOD, PlacementPlan)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
-from ...instances.amounts import as_written
-from ...instances.chain.problem import ChainProblem
-from ...instances.errors import InputError, show
+from ..errors import InputError, show
+from .problem import ChainProblem
 
 FIELD = "option allocation"
 REMEDY = "give the GPU (from 0) of each layer, as 0,1,1,0, or a file with such a list, a plan or a result"
@@ -50,7 +48,7 @@ def _listed(text: str) -> list[Any]:
 
 def _from_file(path: str) -> list[Any]:
     """A list, or the `allocation` of a plan, or of the plan in a result."""
-    from ...instances.json_file import read_json
+    from ..json_file import read_json
 
     if not os.path.exists(path):
         raise InputError(FIELD, f"is {show(path)}, which is neither a list nor a file", REMEDY)
@@ -90,15 +88,18 @@ def canonical(allocation: Sequence[int]) -> tuple[int, ...]:
     return tuple(label.setdefault(gpu, len(label)) for gpu in allocation)
 
 
-def load_bound(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
-    """The largest load of a GPU or link: no schedule of this allocation has a shorter period per batch."""
-    loads: dict[tuple[int, ...], Fraction] = {}
-    for task, time in enumerate(problem.durations):
-        here = (allocation[problem.layer_of[task]],)
-        loads[here] = loads.get(here, Fraction(0)) + as_written(time)
-    for edge in problem.remote_edges:
-        ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
-        if ends[0] != ends[1]:
-            link = ends if problem.duplex == "full" else tuple(sorted(ends))
-            loads[link] = loads.get(link, Fraction(0)) + as_written(problem.edge_times[edge - 1])
-    return max(loads.values())
+def stored_allocation(value: Any) -> tuple[int, ...] | None:
+    """The allocation that a result was made for; None where it says none, or only the name of a file."""
+    if value is None or (isinstance(value, str) and not is_listed(value)):
+        return None
+    return whole_numbers(read_allocation(value))
+
+
+def unknown_allocation(value: Any) -> str | None:
+    """Results once had the name of the file in place of the allocation: what is to be said of those."""
+    if value is None or stored_allocation(value) is not None:
+        return None
+    return (
+        f"the result names a file for its allocation, {value!r}, and not the allocation itself: "
+        "whether the plan has it was not checked; solve again to have it stored"
+    )

@@ -1,0 +1,45 @@
+"""By which rules a pattern is judged: its own, and the allocation where the user has given that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..kind import Rules
+from ..violation import Violation
+from .allocation import canonical, stored_allocation
+from .plan import PatternPlan
+from .problem import ChainProblem
+from .referee.evaluate import PatternEvaluation, evaluate_pattern
+from .referee.verify import verify_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRules:
+    """The period per batch."""
+
+    allocation: tuple[int, ...] | None = None
+    """Which layers share a GPU, where that is given."""
+
+    objective = "period"
+    plan_type = PatternPlan
+
+    def violations(self, problem: ChainProblem, plan: PatternPlan) -> tuple[Violation, ...]:
+        found, given = verify_pattern(problem, plan), self.allocation
+        if given is None or canonical(plan.allocation) == canonical(given):
+            return found
+        return (*found, Violation("allocation", f"Layers share GPUs as {plan.allocation} says, not as {given}."))
+
+    def value(self, problem: ChainProblem, plan: PatternPlan) -> float:
+        return evaluate_pattern(problem, plan).period_per_batch
+
+    def evaluation(self, problem: ChainProblem, plan: PatternPlan) -> PatternEvaluation:
+        return evaluate_pattern(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {} if self.allocation is None else {"allocation": list(self.allocation)}
+
+
+def rules_of(problem: ChainProblem, options: Mapping[str, Any]) -> Rules:
+    return PatternRules(stored_allocation(options.get("allocation")))

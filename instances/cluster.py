@@ -1,0 +1,87 @@
+"""What the caller says about the cluster, in place of what a problem says: files and packaged problems alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from .amounts import as_written
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .kind import Kind
+
+SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
+"""Of the time units that rates per second can be turned into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """None: what the file says. Infinite memory: no limit."""
+
+    devices: int | None = None
+    cpus: int | None = None
+    memory_bytes: float | None = None
+    bandwidth: float | None = None
+    cpu_slowdown: float | None = None
+    training: bool | None = None
+    batch: int | None = None
+    exact_batches: bool | None = None
+    levels: Sequence[tuple[int, float]] | None = None
+    """Devices and bandwidth of each level, the innermost first; empty: a flat network."""
+    time_unit: str | None = None
+
+
+STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
+"""Fields that only staging problems have."""
+PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
+
+WITHOUT_CPUS = {"chain": "a chain runs on GPUs", "staging": "stages run on devices"}
+
+
+def refuse_others(kind: Kind, cluster: Cluster) -> None:
+    """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
+    given = [name for name in Cluster.__dataclass_fields__ if getattr(cluster, name) is not None]
+    for name in given:
+        if name not in kind.cluster and not (name == "cpus" and cluster.cpus == 0):
+            raise UsageError(_refusal(name, kind.name))
+
+
+def refuse_staging_options(cluster: Cluster) -> None:
+    for name in STAGING_OPTIONS:
+        if getattr(cluster, name) is not None:
+            raise UsageError(_refusal(name, ""))
+
+
+def _refusal(name: str, kind: str) -> str:
+    if name in STAGING_OPTIONS:
+        option = "--" + name.replace("_", "-")
+        return f"{option} is for staging problems: this one is none; drop {option}."
+    if name == "cpus":
+        here = WITHOUT_CPUS.get(kind, "a graph pipeline runs on devices")
+        return f"--cpus is for placement problems: {here} alone; drop --cpus."
+    if name == "batch":
+        return "--batch is for staging problems and graph pipelines: this one has no micro-batches; drop --batch."
+    option = PROFILE_OPTIONS[name]
+    return f"{option} is for PipeDream profiles: this problem already holds its times; drop {option}."
+
+
+def changes(kind: Kind, cluster: Cluster) -> dict[str, Any]:
+    """New values by the names of the problem's fields; what the kind does not have is refused."""
+    refuse_others(kind, cluster)
+    given = {name: getattr(cluster, name) for name in kind.cluster if getattr(cluster, name) is not None}
+    return {kind.cluster[name]: None if value == math.inf else value for name, value in given.items()}
+
+
+def adjusted(kind: Kind, problem: Any, cluster: Cluster) -> Any:
+    """The problem on the caller's cluster, where its fields are what the caller says."""
+    found = changes(kind, cluster)
+    return problem.replace(**found) if found else problem
+
+
+def per_unit(rate: float, time_unit: str) -> float:
+    """Bytes per second as bytes per time unit, in decimals."""
+    return rate if rate == math.inf else float(as_written(rate) * SECONDS[time_unit])

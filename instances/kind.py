@@ -1,0 +1,115 @@
+"""What there is for problems of one kind, by name: a table that holds no function and imports what it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .simulation.model import Pipeline
+    from .violation import Violation
+
+
+class Rules(Protocol):
+    """By which rules plans are judged: one frozen type for each way to judge, with its own options alone."""
+
+    @property
+    def objective(self) -> str:
+        """What is minimised."""
+
+    @property
+    def plan_type(self) -> type:
+        """The type of the plans that can be judged by these rules."""
+
+    def violations(self, problem: Any, plan: Any) -> tuple[Violation, ...]:
+        """Every broken rule; an empty tuple is a valid plan."""
+        ...
+
+    def value(self, problem: Any, plan: Any) -> float:
+        """The objective of a plan without violations."""
+        ...
+
+    def evaluation(self, problem: Any, plan: Any) -> Any:
+        """Everything that follows from a plan, with `to_json`."""
+        ...
+
+    def to_options(self) -> dict[str, Any]:
+        """The options that ask for these rules."""
+        ...
+
+
+def load_address(address: str) -> Any:
+    """The object at `module:attribute`; imports the module."""
+    module, _, attribute = address.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of problem. Every text but `name` and `schema` is an address, `module:attribute`."""
+
+    name: str
+    schema: str
+    """Of its own files."""
+    problem: str
+    """The type of its problems."""
+    plans: Mapping[str, str]
+    """The types of its plans, by the kind that a plan's file names."""
+    read: str
+    """(JSON object of our own format, cluster, name) -> problem, on the caller's cluster."""
+    write: str
+    """problem -> JSON object of our own format."""
+    rules: str
+    """(problem, options) -> rules."""
+    facts: str
+    """problem -> what a report says of it beside its name."""
+    size: str
+    """problem -> its size in words."""
+    cluster: Mapping[str, str]
+    """What the caller may say of the cluster, and which field of the problem that is."""
+    adjust: str = "pipeplan.instances.cluster:adjusted"
+    """(kind, problem, cluster) -> the problem on that cluster."""
+    published: tuple[str, ...] = ()
+    """Keys by which a published file of this kind is known; none: nobody has published any."""
+    read_published: str | None = None
+    write_published: str | None = None
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Options of the rules, with their values; the first is the default."""
+    upgrades: str | None = None
+    """(problem, step) -> slightly better clusters."""
+    pipeline: str | None = None
+    """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
+    recipes: str | None = None
+    """Its packaged instances."""
+    remarks: str | None = None
+    """problem -> sentences on what a reader should know of it as it was given."""
+    why_none: str | None = None
+    """(problem, options, limits, proven) -> sentences on why there is no plan."""
+
+    def get(self, name: str) -> Any:
+        """What stands at an address of this kind, None where it has none."""
+        address = getattr(self, name)
+        return None if address is None else load_address(address)
+
+    def rules_of(self, problem: Any, options: Mapping[str, Any]) -> Rules:
+        """From a method's options, or from those that a result names."""
+        rules: Rules = self.get("rules")(problem, options)
+        return rules
+
+    def on_cluster(self, problem: Any, cluster: Cluster) -> Any:
+        """The problem on the caller's cluster."""
+        return self.get("adjust")(self, problem, cluster)
+
+    def pipeline_of(self, problem: Any, plan: Any, micro_batches: int | None, schedule: str) -> Pipeline:
+        """What the simulator runs."""
+        pipeline: Pipeline = self.get("pipeline")(problem, plan, micro_batches, schedule)
+        return pipeline
+
+
+def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
+    """The option's value where it is one of the choices, else the first."""
+    value = options.get(name)
+    return value if isinstance(value, str) and value in choices else choices[0]

@@ -1,0 +1,112 @@
+"""How stagings come in and go out, and what is said of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ..cluster import SECONDS, Cluster, per_unit, refuse_others
+from ..errors import UsageError, show
+from ..simulation.checks import check_tasks, refuse_broken
+from ..simulation.model import Pipeline
+from .files import staging_from_json, staging_from_published
+from .kind import KIND
+from .leveled_plan import LeveledPlan
+from .plan import StagedPlan
+from .problem import StagingLevel, StagingProblem
+from .referee.stages import verify_stages
+from .simulated import staged_pipeline
+
+
+def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
+    return adjusted(KIND, staging_from_json(data), cluster)
+
+
+def read_published(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
+    return adjusted(KIND, staging_from_published(data, name), cluster)
+
+
+def adjusted(kind: object, problem: StagingProblem, cluster: Cluster) -> StagingProblem:
+    """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
+    refuse_others(KIND, cluster)
+    if cluster.time_unit is not None:
+        problem = _in_unit(problem, cluster.time_unit)
+    changes: dict[str, Any] = {}
+    if cluster.memory_bytes is not None:
+        changes["memory_bytes"] = None if cluster.memory_bytes == math.inf else cluster.memory_bytes
+    own = {"devices": cluster.devices, "micro_batches": cluster.batch, "exact_batches": cluster.exact_batches}
+    changes |= {field: value for field, value in own.items() if value is not None}
+    if cluster.levels is not None:
+        changes |= _levels(problem, cluster)
+    elif cluster.bandwidth is not None and problem.levels:
+        raise UsageError("--bandwidth is for flat networks and this problem has levels; give --levels.")
+    if cluster.bandwidth is not None:
+        changes["bandwidth"] = _per_unit(problem, cluster.bandwidth, "--bandwidth")
+    return problem.replace(**changes) if changes else problem
+
+
+def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
+    assert cluster.levels is not None
+    if cluster.bandwidth is not None and cluster.levels:
+        raise UsageError(
+            "--bandwidth is for flat networks and --levels have bandwidths of their own; drop one of them."
+        )
+    levels = tuple(StagingLevel(count, _per_unit(problem, rate, "--levels")) for count, rate in cluster.levels)
+    devices = math.prod(level.devices for level in levels)
+    return {"levels": levels, **({"devices": devices} if levels and cluster.devices is None else {})}
+
+
+def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
+    """Of a problem that does not say in which unit its times are; its bandwidth is per second until now."""
+    if problem.time_unit is not None and problem.time_unit != unit:
+        raise UsageError(
+            f"--time-unit is for files that name no unit of time, and this problem is in {problem.time_unit}; "
+            "drop --time-unit."
+        )
+    if unit not in SECONDS:
+        raise UsageError(f"--time-unit is {show(unit)}; give one of {', '.join(SECONDS)}.")
+    if problem.time_unit is not None:
+        return problem
+    return problem.replace(time_unit=unit, bandwidth=per_unit(problem.bandwidth, unit))
+
+
+def _per_unit(problem: StagingProblem, rate: float, option: str) -> float:
+    """Where the problem names no unit of time, rates stay as they are: in the file's own."""
+    if problem.time_unit is None:
+        return rate
+    if problem.time_unit not in SECONDS:
+        raise UsageError(
+            f"{option} is in bytes per second, but the problem's times are in {show(problem.time_unit)}; write the "
+            "bandwidth into the file."
+        )
+    return per_unit(rate, problem.time_unit)
+
+
+def facts(problem: StagingProblem) -> dict[str, Any]:
+    extended: dict[str, tuple[Any, ...]] = {"levels": problem.levels, "device_types": problem.device_types}
+    return {
+        "layers": len(problem.layers),
+        "edges": len(problem.edges),
+        "devices": problem.devices,
+        "memory_bytes": problem.memory_bytes,
+        "bandwidth": problem.bandwidth,
+        "micro_batches": problem.micro_batches,
+        **{name: [asdict(entry) for entry in entries] for name, entries in extended.items() if entries},
+    }
+
+
+def size(problem: StagingProblem) -> str:
+    return f"{len(problem.layers)} layers"
+
+
+def pipeline(
+    problem: StagingProblem, plan: StagedPlan | LeveledPlan, micro_batches: int | None, schedule: str
+) -> Pipeline:
+    """As many micro-batches as the problem says, unless they are given."""
+    if isinstance(plan, LeveledPlan):
+        raise UsageError("Stages on devices within devices cannot be simulated; simulate a plan of the flat problem.")
+    refuse_broken(verify_stages(problem, plan))
+    check_tasks([problem.micro_batches if micro_batches is None else micro_batches] * len(plan.stages))
+    return staged_pipeline(problem, plan, micro_batches, schedule)

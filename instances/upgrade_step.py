@@ -1,0 +1,28 @@
+"""By how much a cluster gets better, and what it takes to say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Found = Iterator[tuple[str, Any]]
+"""What is better, in words, and the problem with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """So much more memory, and links that are faster by a factor; each in words, too."""
+
+    memory_bytes: float
+    more: str
+    factor: float
+    faster: str
+
+
+def with_changed(entries: Sequence[T], number: int, **changes: Any) -> tuple[T, ...]:
+    """The same entries, one of them changed."""
+    changed: Any = entries[number]
+    return (*entries[:number], replace(changed, **changes), *entries[number + 1 :])

@@ -1,0 +1,42 @@
+"""A problem on a slightly better cluster: one more device, more memory, faster links, for problems of every kind.
+
+Every plan of a problem is one of its variants, at the same cost or less: none has a worse optimum. (The crude variant
+of levels is the exception: it counts memory by the devices that there are.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .checks import check_amount
+from .errors import InputError
+from .kinds import Problem, kind_of
+from .upgrade_step import Step
+
+GIGABYTE = 1e9
+TENTH = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What is better, in words, and the problem with it."""
+
+    change: str
+    problem: Problem
+
+
+def variants(problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH) -> tuple[Variant, ...]:
+    """One more device (of each type, or on each level), so much more memory, links faster by this share.
+
+    What the problem does not limit has no variant: memory without a limit, transfers that take no time.
+    """
+    for name, value in (("memory_bytes", memory_bytes), ("bandwidth_share", bandwidth_share)):
+        check_amount(name, value)
+        if not value:
+            raise InputError(name, "is 0", "give a finite number > 0")
+    amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
+    faster = f"{100 * bandwidth_share:g} % more bandwidth"
+    step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)
+    upgrades = kind_of(problem).get("upgrades")
+    found = () if upgrades is None else upgrades(problem, step)
+    return tuple(Variant(change, better) for change, better in found)

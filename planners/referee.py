@@ -1,0 +1,42 @@
+"""The referee's word on one plan, for all who plan: violations, or a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..formulations.contract import Plan, Problem
+from ..instances.kind import Rules
+from ..instances.kinds import kind_of
+
+BOUND_SLACK = 1e-9
+"""A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """A value where there is no violation."""
+
+    plan: Plan
+    value: float | None
+    violations: tuple[str, ...]
+
+
+def rules_of(problem: Problem, options: Mapping[str, Any], formulation: Any = None) -> Rules:
+    """By which rules a method's plans are judged: a formulation says which contiguity its plans obey."""
+    if formulation is not None:
+        options = {**options, "contiguity": formulation.contiguity(options)}
+    return kind_of(problem).rules_of(problem, options)
+
+
+def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
+    """Verify, then evaluate; what cannot even be read as a plan has that as its violation."""
+    if not isinstance(plan, rules.plan_type):
+        return Ruling(plan, None, (f"a {type(plan).__name__} is no plan for a problem of kind {problem.kind!r}",))
+    try:
+        violations = tuple(str(violation) for violation in rules.violations(problem, plan))
+        value = None if violations else rules.value(problem, plan)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
+    return Ruling(plan, value, violations)
