@@ -20,7 +20,8 @@ from typing import Any, Literal
 
 import pipeplan
 from pipeplan.instances.staging.files import staging_from_published
-from pipeplan.instances.workloads import DEVICES, LINKS, build, to_staging
+from pipeplan.instances.staging.from_workload import to_staging
+from pipeplan.instances.workloads import DEVICES, LINKS, build
 from pipeplan.planners.piper.degree_table import degree_table, draw_table
 
 GIB = 2.0**30

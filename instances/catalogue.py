@@ -213,7 +213,8 @@ NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
 
 
 def _lowered(name: str, workload: str, batch: int, device: str, link: str, cluster: dict[str, Any]) -> PlacementProblem:
-    from .workloads import DEVICES, LINKS, build, to_placement
+    from .placement.from_workload import to_placement
+    from .workloads import DEVICES, LINKS, build
 
     return to_placement(build(workload, batch), DEVICES[device], LINKS[link], name=name, **cluster)
 

@@ -58,7 +58,8 @@ def _tiny_levels() -> StagingProblem:
 
 
 def _lowered(name: str, workload: str, batch: int, device: str, link: str, options: dict[str, Any]) -> StagingProblem:
-    from ..workloads import DEVICES, LINKS, build, to_staging
+    from ..workloads import DEVICES, LINKS, build
+    from .from_workload import to_staging
 
     return to_staging(build(workload, batch), DEVICES[device], LINKS[link], name=name, **options)
 

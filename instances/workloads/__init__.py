@@ -6,7 +6,5 @@ from .hardware import DEVICES as DEVICES
 from .hardware import LINKS as LINKS
 from .hardware import Hardware as Hardware
 from .hardware import Link as Link
-from .lower import to_placement as to_placement
 from .model import Layer as Layer
 from .model import Workload as Workload
-from .staging import to_staging as to_staging

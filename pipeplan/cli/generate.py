@@ -130,11 +130,11 @@ def command(
         _make_chain(name, given, output, json)
         return
     problem = _build(name, given)
-    if output is None:
-        _print(problem)
-        return
-    from ..instances.files import save
+    from ..instances.files import problem_to_text, save
 
+    if output is None:
+        sys.stdout.write(problem_to_text(problem))
+        return
     save(problem, output)
     if json:
         print_json({"file": output, "problem": {"name": problem.name, "hash": problem.hash}})
@@ -243,7 +243,9 @@ def _refuse_of_other_kinds(kind: str, given: Mapping[str, Any]) -> None:
 
 def _lowered(kind: str, name: str, batch: int | None, device: Hardware, link: Link, values: Mapping[str, Any]) -> Made:
     from ..instances.graph_pipeline.from_workload import to_graph_pipeline
-    from ..instances.workloads import build, to_placement, to_staging
+    from ..instances.placement.from_workload import to_placement
+    from ..instances.staging.from_workload import to_staging
+    from ..instances.workloads import build
 
     workload, devices, memory = build(name, batch), values["accelerators"], values["memory_bytes"]
     if kind == "graph-pipeline":
@@ -262,20 +264,6 @@ def _lowered(kind: str, name: str, batch: int | None, device: Hardware, link: Li
         )
     own = {key: value for key, value in values.items() if key not in KIND_OF}
     return to_placement(workload, device, link, **own)
-
-
-def _print(problem: Made) -> None:
-    from ..instances.graph_pipeline.files import graph_pipeline_to_json
-    from ..instances.json_file import dump_json
-    from ..instances.placement.files import placement_to_json
-    from ..instances.staging.files import staging_to_json
-
-    if isinstance(problem, PlacementProblem):
-        sys.stdout.write(dump_json(placement_to_json(problem)))
-    elif isinstance(problem, StagingProblem):
-        sys.stdout.write(dump_json(staging_to_json(problem)))
-    else:
-        sys.stdout.write(dump_json(graph_pipeline_to_json(problem)))
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:

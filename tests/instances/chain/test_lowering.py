@@ -11,9 +11,10 @@ from pipeplan.instances.chain.from_placement import placement_groups, placement_
 from pipeplan.instances.chain.from_workload import workload_groups, workload_to_chain
 from pipeplan.instances.chain.linear import by_depth, cut_into_groups
 from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.placement.from_workload import to_placement
 from pipeplan.instances.placement.pipedream import parse_profile
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, Hardware, Layer, Link, Workload, build, to_placement
+from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, Hardware, Layer, Link, Workload, build
 
 V100, PCIE = DEVICES["v100-16gb"], LINKS["pcie3-x16"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, Layer, Workload, build, to_placement
+from pipeplan.instances.placement.from_workload import to_placement
+from pipeplan.instances.workloads import DEVICES, LINKS, WORKLOADS, Layer, Workload, build
 
 EXACT_PARAMETERS = {
     "resnet18": 11_689_512,

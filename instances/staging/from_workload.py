@@ -36,12 +36,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError, show
-from ..staging.problem import Configuration, Edge, StagingProblem
-from ..staging.problem import Layer as StagingLayer
-from . import blocks as split
-from .blocks import Block, blocks, split_of
-from .hardware import Hardware, Link
-from .model import Layer, Workload
+from ..workloads import blocks as split
+from ..workloads.blocks import Block, blocks, split_of
+from ..workloads.hardware import Hardware, Link
+from ..workloads.model import Layer, Workload
+from .problem import Configuration, Edge, StagingProblem
+from .problem import Layer as StagingLayer
 
 VANILLA = "vanilla"
 RECOMPUTE = "activation recomp"

@@ -15,9 +15,9 @@ every input the same gradient and is charged for one. Network inputs get no grad
 
 from __future__ import annotations
 
-from ..placement.problem import Node, PlacementProblem
-from .hardware import DEVICES, Hardware, Link
-from .model import Layer, Workload
+from ..workloads.hardware import DEVICES, Hardware, Link
+from ..workloads.model import Layer, Workload
+from .problem import Node, PlacementProblem
 
 MS_PER_S = 1e3
 TRAINING_COPIES = 4
