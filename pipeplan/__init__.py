@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .formulations.contract import Formulation as Formulation
     from .formulations.contract import OptionSpec as OptionSpec
     from .instances.catalogue import load_packaged as load_packaged
-    from .instances.catalogue import load_packaged_staging as load_packaged_staging
     from .instances.catalogue import packaged_names as packaged_names
     from .instances.errors import InputError as InputError
     from .instances.errors import PipeplanError as PipeplanError
@@ -68,7 +67,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "formulations.contract": ("Formulation", "OptionSpec"),
-    "instances.catalogue": ("load_packaged", "load_packaged_staging", "packaged_names"),
+    "instances.catalogue": ("load_packaged", "packaged_names"),
     "instances.placement.cluster": ("AcceleratorType", "Level"),
     "instances.errors": ("InputError", "PipeplanError", "UsageError"),
     "instances.graph_pipeline.problem": ("GraphPipelineProblem", "Link", "Operator", "TimeCurve"),
