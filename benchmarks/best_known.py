@@ -1,10 +1,11 @@
-"""Make `instances/packaged/best_known.csv` anew: every packaged instance, both variants, by an exact planner.
+"""Make `instances/packaged/best_known.csv` anew: every variant of every packaged instance, by a method of its kind.
 
     python benchmarks/best_known.py [--time-limit 120] [--threads 2] [--only NAME]
 
-What an earlier run knew of the same problem is kept where it is better, value and bound each. A contiguous plan is
-also a plan of the other variant, and a bound on any plan one on contiguous plans: either may settle the other's row.
-Stagings have a value for either semantics of weight synchronisation instead, by `dp-piper`.
+What an earlier run knew of the same problem is kept where it is better, value and bound each. A contiguous placement is
+also one of the other variant, and a bound on any placement one on contiguous ones: either may settle the other's row.
+Stagings have a value for either semantics of weight synchronisation, graph pipelines one for either objective. Chains
+are not solved here: what is proved of them stands in their recipes, and what else is known is kept.
 """
 
 from __future__ import annotations
@@ -19,12 +20,23 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.catalogue import VARIANTS, BestKnown, best_known, load_packaged_staging, staging_variants
+from pipeplan.instances.catalogue import BestKnown, best_known, packaged_kinds
+from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.chain.recipes import known_chains
+from pipeplan.instances.kinds import Problem
 from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from pipeplan.instances.staging.recipes import staging_variants
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
 COLUMNS = tuple(field.name for field in fields(BestKnown))
-METHOD, STAGING_METHOD = "ip-tarnawski", "dp-piper"
+METHODS = {
+    "placement": {"formulation": "ip-tarnawski"},
+    "staging": {"planner": "dp-piper"},
+    "graph-pipeline": {"planner": "graphpipe"},
+}
+OBJECTIVES = {"placement": "max-load", "staging": "time-per-micro-batch"}
+"""Of graph pipelines the variant is the objective."""
 
 
 def main() -> None:
@@ -35,75 +47,91 @@ def main() -> None:
     arguments = parser.parse_args()
     limits = pipeplan.SolveOptions(time_limit_s=arguments.time_limit, threads=arguments.threads)
     rows: list[BestKnown] = []
-    names = [*pipeplan.packaged_names(), *pipeplan.packaged_names("staging")]
-    for name in sorted(names):
-        known = _rows(name, limits if arguments.only in name else None)
+    for name in pipeplan.packaged_names():
+        known = _rows(pipeplan.load_packaged(name), limits if arguments.only in name else None)
         rows += known
         for row in known:
             print("  ".join(_cells(row).values()), flush=True)
     _write(rows)
 
 
-def _rows(name: str, limits: pipeplan.SolveOptions | None) -> list[BestKnown]:
+def _rows(problem: Problem, limits: pipeplan.SolveOptions | None) -> list[BestKnown]:
     """What is known of one instance, after solving it where limits are given."""
+    if problem.kind == "chain":
+        return _rows_of_chain(problem)
+    variants = staging_variants(problem) if problem.kind == "staging" else packaged_kinds()[problem.kind].variants
     rows = []
-    is_staging = name in pipeplan.packaged_names("staging")
-    problem: Any
-    if is_staging:
-        problem = load_packaged_staging(name)
-        variants = staging_variants(problem)
-    else:
-        problem, variants = pipeplan.load_packaged(name), VARIANTS
     for variant in variants:
-        earlier = best_known(name, variant)
-        if earlier is not None and earlier.hash != problem.hash:
-            earlier = None  # the instance has changed
-        found = _solve(problem, name, variant, limits) if limits is not None else None
+        earlier = _earlier(problem, variant)
+        found = _solve(problem, variant, limits) if limits is not None else None
         rows += [_better(earlier, found)] if earlier and found else [row for row in (earlier, found) if row]
-    return rows if is_staging or len(rows) < len(variants) else _settled(*rows)
+    return _settled(*rows) if problem.kind == "placement" and len(rows) == 2 else rows
 
 
-def _solve(problem: Any, name: str, variant: str, limits: pipeplan.SolveOptions) -> BestKnown | None:
-    is_staging = problem.kind == "staging"
-    how = {"planner": STAGING_METHOD} if is_staging else {"formulation": METHOD}
-    options = {"semantics": variant} if is_staging else {"non_contiguous": variant == "non-contiguous"}
-    result = pipeplan.solve(problem, **how, options=options, limits=limits)
+def _earlier(problem: Problem, variant: str) -> BestKnown | None:
+    """What was known of the instance, unless it has changed."""
+    earlier = best_known(problem.name, variant)
+    return earlier if earlier is not None and earlier.hash == problem.hash else None
+
+
+def _rows_of_chain(problem: ChainProblem) -> list[BestKnown]:
+    proved = {
+        variant: BestKnown(problem.name, variant, "period", value, value, True, known.source, "", known.problem.hash)
+        for known in known_chains()
+        if known.name == problem.name
+        for variant, value in known.answers.items()
+    }
+    rows = (proved.get(variant) or _earlier(problem, variant) for variant in CHAIN_VARIANTS)
+    return [row for row in rows if row]
+
+
+def _solve(problem: Problem, variant: str, limits: pipeplan.SolveOptions) -> BestKnown | None:
+    method = METHODS[problem.kind]
+    result = pipeplan.solve(problem, **method, options=_options(problem.kind, variant), limits=limits)
     if result.stop is Stop.ERROR or not result.verified or result.objective is None or result.bound is None:
         # Half a run is no knowledge, even where its plan would do.
-        print(f"{name}, {variant}: not taken ({result.stop}): {'; '.join(result.messages)}", file=sys.stderr)
+        reasons = "; ".join(result.messages)
+        print(f"{problem.name}, {variant}: not taken ({result.stop}): {reasons}", file=sys.stderr)
         return None
-    today = datetime.date.today().isoformat()
     return BestKnown(
-        instance=name,
+        instance=problem.name,
         variant=variant,
-        objective="time-per-micro-batch" if is_staging else "max-load",
+        objective=OBJECTIVES.get(problem.kind, variant),
         value=result.objective,
         bound=result.bound,
         proven=False,
-        method=STAGING_METHOD if is_staging else METHOD,
-        date=today,
+        source=next(iter(method.values())),
+        date=datetime.date.today().isoformat(),
         hash=problem.hash,
     )
 
 
+def _options(kind: str, variant: str) -> dict[str, Any]:
+    if kind == "placement":
+        return {"non_contiguous": variant == "non-contiguous"}
+    return {"semantics" if kind == "staging" else "objective": variant}
+
+
 def _better(earlier: BestKnown, found: BestKnown) -> BestKnown:
-    """The better value and the better bound; the method and the date are those of the value."""
+    """The better value and the better bound; the source and the date are those of the value."""
     winner = found if found.value < earlier.value else earlier
     return replace(winner, bound=max(earlier.bound, found.bound))
 
 
 def _settled(chain: BestKnown, free: BestKnown) -> list[BestKnown]:
     if chain.value < free.value:
-        free = replace(free, value=chain.value, method=f"{chain.method} (contiguous)", date=chain.date)
+        free = replace(free, value=chain.value, source=f"{chain.source} (contiguous)", date=chain.date)
     return [replace(chain, bound=max(chain.bound, free.bound)), free]
 
 
 def _cells(row: BestKnown) -> dict[str, str]:
     """As written: a bound above the value by rounding alone is cut to it."""
+    if row.value is None or row.bound is None:
+        return {**asdict(row), "value": "", "bound": "", "proven": "yes" if row.proven else "no"}
     bound = min(row.bound, row.value)
     gap = relative_gap(row.value, bound)
     proven = gap is not None and gap <= PROVEN_TOLERANCE
-    changed = {"value": repr(row.value), "bound": repr(bound), "proven": "yes" if proven else "no"}
+    changed = {"value": repr(float(row.value)), "bound": repr(float(bound)), "proven": "yes" if proven else "no"}
     return {**asdict(row), **changed}
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeplan.instances.chain.catalogue import load_packaged_chain
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
 from pipeplan.show.pictures.pareto import draw_pareto
 from pipeplan.studies.pareto.export import by_memory, verdict
@@ -27,7 +27,7 @@ EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 
 def run(chain: str, settings: Settings, keep: Path | None) -> Pareto:
     network, gpus = chain.rsplit("-", 1)
-    problem = load_packaged_chain(f"{network}-chain").replace(gpus=int(gpus))
+    problem = load_packaged(f"{network}-chain").replace(gpus=int(gpus))
     begun = time.monotonic()
     journal = open_journal(None if keep is None else keep / f"{chain}.jsonl", problem, settings)
     pareto = sweep(problem, settings, journal)

@@ -31,10 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from nasty import KINDS, nasty, on_two_types, scaled
 from truths import FAULTS, METHODS, OUTCOMES, SOLVERS, Method, judged
 
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import PipeplanError
 from pipeplan.instances.files import problem_to_text
 from pipeplan.instances.kinds import Problem
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Stop
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.registry import PLANNERS
@@ -225,7 +225,7 @@ def _limits(arguments: argparse.Namespace) -> int:
 
 
 def _larger(kind: str) -> Problem:
-    problem = load_any_packaged(LARGER[kind])
+    problem = load_packaged(LARGER[kind])
     if kind != "types":
         return problem
     assert isinstance(problem, StagingProblem)

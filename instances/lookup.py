@@ -20,12 +20,12 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
     if os.path.exists(text) or _looks_like_a_path(text):
         return load(text, **asdict(on))
+    from .catalogue import load_packaged, packaged_names
     from .kinds import kind_of
-    from .packaged_any import all_packaged_names, load_any_packaged
 
-    if text not in all_packaged_names():
+    if text not in packaged_names():
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
-    problem = load_any_packaged(text)
+    problem = load_packaged(text)
     return kind_of(problem).on_cluster(problem, on)  # type: ignore[no-any-return]
 
 
@@ -35,11 +35,11 @@ def _looks_like_a_path(text: str) -> bool:
 
 def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:
     """The packaged instance that a result is about, told by its hash."""
-    from .packaged_any import all_packaged_names, load_any_packaged
+    from .catalogue import load_packaged, packaged_names
 
     name = problem.get("name")
-    if name in all_packaged_names():
-        found = load_any_packaged(str(name))
+    if name in packaged_names():
+        found = load_packaged(str(name))
         if found.hash == problem.get("hash"):
             return found
     raise UsageError(

@@ -2,7 +2,6 @@
 from .formulations.contract import Formulation as Formulation
 from .formulations.contract import OptionSpec as OptionSpec
 from .instances.catalogue import load_packaged as load_packaged
-from .instances.catalogue import load_packaged_staging as load_packaged_staging
 from .instances.catalogue import packaged_names as packaged_names
 from .instances.chain.plan import PatternPlan as PatternPlan
 from .instances.chain.problem import ChainProblem as ChainProblem

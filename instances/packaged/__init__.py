@@ -1,1 +1,1 @@
-"""Packaged placement problems: data, see README.md in this folder."""
+"""Packaged problems of every kind: data, see README.md in this folder."""

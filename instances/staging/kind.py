@@ -34,6 +34,7 @@ KIND = Kind(
         "time_unit": "time_unit",
     },
     adjust=f"{_HERE}.door:adjusted",
+    recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.piper.too_little:explain",

@@ -1,12 +1,12 @@
-"""What the packaged staging problems are made of."""
+"""What the packaged staging problems are made of, and what their list shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from ..recipe import Packaged, Recipe
 from .problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 
 GIB = 2.0**30
@@ -64,17 +64,15 @@ def _lowered(name: str, workload: str, batch: int, device: str, link: str, optio
     return to_staging(build(workload, batch), DEVICES[device], LINKS[link], name=name, **options)
 
 
-def _network(
-    name: str, workload: str, batch: int, device: str, link: str, **options: Any
-) -> tuple[str, str, Callable[[], StagingProblem]]:
+def _network(name: str, workload: str, batch: int, device: str, link: str, **options: Any) -> Recipe:
     memory = options["memory_bytes"] / GIB
     source = f"{workload}, micro-batches of {batch}, on {device} with {memory:g} GiB over {link} (analytic costs)"
-    return name, source, partial(_lowered, name, workload, batch, device, link, options)
+    return Recipe(name, source, partial(_lowered, name, workload, batch, device, link, options))
 
 
-STAGINGS: tuple[tuple[str, str, Callable[[], StagingProblem]], ...] = (
-    ("tiny-stages", "four layers by hand, for teaching", _tiny),
-    ("tiny-levels", "two layers on two servers of two devices by hand, for teaching", _tiny_levels),
+RECIPES = (
+    Recipe("tiny-stages", "four layers by hand, for teaching", _tiny),
+    Recipe("tiny-levels", "two layers on two servers of two devices by hand, for teaching", _tiny_levels),
     _network(
         "gpt2-medium-stages", "gpt2-medium-operators", 2, "a100-40gb", "nvlink3",
         devices=16, micro_batches=64, memory_bytes=0.75 * GIB,
@@ -88,4 +86,29 @@ STAGINGS: tuple[tuple[str, str, Callable[[], StagingProblem]], ...] = (
         devices=8, micro_batches=64, memory_bytes=2 * GIB, tensor_degrees=(1, 2),
     ),
 )  # fmt: skip
-"""Name, source, builder."""
+
+
+def staging_variants(problem: StagingProblem) -> tuple[str, ...]:
+    """In which semantics the problem can be planned: with levels weights are synchronised as in the paper."""
+    return ("paper",) if problem.levels else tuple(PACKAGED.variants)
+
+
+def _facts(problem: StagingProblem) -> dict[str, Any]:
+    return {
+        "layers": len(problem.layers),
+        "edges": len(problem.edges),
+        "devices": problem.devices,
+        "memory_bytes": problem.memory_bytes,
+        "micro_batches": problem.micro_batches,
+        "tensor_degrees": list(problem.degrees),
+    }
+
+
+PACKAGED = Packaged(
+    recipes=RECIPES,
+    facts=_facts,
+    columns={"layers": "{layers}", "devices": "{devices}"},
+    variants={"paper": "paper", "reference": "reference"},
+    note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
+)
+"""Semantics of weight synchronisation: once per d micro-batches (paper); once per batch (reference)."""

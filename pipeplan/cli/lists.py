@@ -10,6 +10,7 @@ import typer
 from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, Entry
 from ..instances.errors import UsageError
+from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
 from .arguments import Json
 from .console import out, print_json, styled
@@ -31,32 +32,15 @@ def planners(name: _Name = None, json: Json = False) -> None:
 
 def instances(json: Json = False) -> None:
     """List the packaged instances."""
-    from ..instances.catalogue import packaged_info, packaged_staging_info
-    from ..instances.chain.catalogue import packaged_chains_info
-    from ..instances.graph_pipeline.catalogue import packaged_graphs_info
+    from ..instances.catalogue import packaged_info, packaged_kinds
 
-    rows, chains, stagings = packaged_info(), packaged_chains_info(), packaged_staging_info()
-    graphs = packaged_graphs_info()
+    rows = {kind: packaged_info(kind) for kind in packaged_kinds()}
     if json:
-        print_json(
-            [
-                *({"kind": "placement", **row} for row in rows),
-                *chains,
-                *({"kind": "staging", **row} for row in stagings),
-                *graphs,
-            ]
-        )
+        print_json([row for of_kind in rows.values() for row in of_kind])
         return
-    _print_instances([_instance_row(row) for row in rows])
-    out().print(
-        "contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)"
-    )
-    _print_instances([_chain_row(row) for row in chains])
-    out().print("chains: best known periods of all and of contiguous allocations")
-    _print_instances([_staging_row(row) for row in stagings])
-    out().print("stagings: best known times per micro-batch in the paper's and the published program's semantics")
-    _print_instances([_graph_row(row) for row in graphs])
-    out().print("graph pipelines: best known times per sample in steady state, and of one simulated mini-batch")
+    for kind, packaged in packaged_kinds().items():
+        _print_instances([_instance_row(row, packaged) for row in rows[kind]])
+        out().print(packaged.note)
 
 
 WIDE = 120
@@ -73,46 +57,11 @@ def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
         out().print(styled(f"{row['name']}: {row['made of']}", "dim"))
 
 
-def _instance_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _instance_row(row: Mapping[str, Any], packaged: Packaged) -> dict[str, Any]:
     return {
         "name": row["name"],
-        "nodes": row["nodes"],
-        "devices": f"{row['accelerators']}+{row['cpus']}",
-        "contiguous": _time(row, "contiguous"),
-        "free": _time(row, "non_contiguous"),
-        "made of": row["source"],
-    }
-
-
-def _staging_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": row["name"],
-        "layers": row["layers"],
-        "devices": row["devices"],
-        "paper": _time(row, "paper"),
-        "reference": _time(row, "reference"),
-        "made of": row["source"],
-    }
-
-
-def _graph_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": row["name"],
-        "operators": row["operators"],
-        "devices": row["devices"],
-        "per sample": _time(row, "time_per_sample"),
-        "iteration": _time(row, "iteration"),
-        "made of": row["source"],
-    }
-
-
-def _chain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": row["name"],
-        "layers": row["layers"],
-        "gpus": row["gpus"],
-        "period": _time(row, "general"),
-        "contiguous": _time(row, "contiguous"),
+        **{heading: text.format_map(row) for heading, text in packaged.columns.items()},
+        **{heading: _time(row, variant.replace("-", "_")) for variant, heading in packaged.variants.items()},
         "made of": row["source"],
     }
 

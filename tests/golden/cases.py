@@ -182,9 +182,9 @@ def stored(name: str) -> Any:
 
 def hashes() -> dict[str, str]:
     """Of every packaged instance."""
-    from pipeplan.instances.packaged_any import all_packaged_names, load_any_packaged
+    from pipeplan.instances.catalogue import load_packaged, packaged_names
 
-    return {name: load_any_packaged(name).hash for name in all_packaged_names()}
+    return {name: load_packaged(name).hash for name in packaged_names()}
 
 
 def _write(path: Path, content: Any) -> None:

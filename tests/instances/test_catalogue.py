@@ -1,95 +1,63 @@
-"""Packaged instances equal their recipes, and what is known of them is consistent."""
+"""Packaged instances of every kind equal their recipes, and what is known of them is consistent."""
 
 from __future__ import annotations
 
-import itertools
+import csv
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+import pipeplan
 from pipeplan.instances import catalogue
 from pipeplan.instances.catalogue import (
-    STAGING_VARIANTS,
-    VARIANTS,
     BestKnown,
     best_known,
     load_packaged,
-    load_packaged_staging,
     packaged_info,
+    packaged_kinds,
     packaged_names,
-    packaged_staging_info,
     read_best_known,
-    recipes,
-    staging_variants,
     write_packaged,
 )
+from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
-from pipeplan.instances.staging.problem import StagingProblem
-from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
+from pipeplan.instances.kinds import PLAN_KIND
+from pipeplan.instances.staging.recipes import staging_variants
 
-RECIPES = {recipe.name: recipe for recipe in recipes()}
-PLACEMENTS, STAGINGS = packaged_names(), packaged_names("staging")
+RECIPES = {recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes}
 FOLDER = Path(catalogue.__file__).parent / "packaged"
 
 
-def load_any(name: str) -> PlacementProblem | StagingProblem:
-    return load_packaged_staging(name) if name in STAGINGS else load_packaged(name)
+def variants_of(name: str) -> tuple[str, ...]:
+    """Those that something has to be known of."""
+    problem = load_packaged(name)
+    if problem.kind == "chain":
+        return ("general",)
+    return staging_variants(problem) if problem.kind == "staging" else tuple(packaged_kinds()[problem.kind].variants)
+
+
+def test_every_kind_has_packaged_instances() -> None:
+    assert set(packaged_kinds()) == set(PLAN_KIND)
+    assert all(packaged_names(kind) for kind in packaged_kinds())
 
 
 def test_files_and_recipes_are_the_same_set() -> None:
-    assert {path.stem for path in FOLDER.glob("*.json")} == set(RECIPES) == {*PLACEMENTS, *STAGINGS}
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(RECIPES) == set(packaged_names())
+
+
+def test_a_name_belongs_to_one_kind() -> None:
+    names = [name for kind in packaged_kinds() for name in packaged_names(kind)]
+    assert sorted(names) == list(packaged_names())
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_packaged_file_is_what_its_recipe_makes(name: str) -> None:
-    assert load_any(name) == RECIPES[name].build()
-
-
-def test_something_is_known_of_every_instance_and_variant() -> None:
-    rows = [(known.instance, known.variant) for known in read_best_known()]
-    placements, stagings = itertools.product(PLACEMENTS, VARIANTS), itertools.product(STAGINGS, STAGING_VARIANTS)
-    leveled = [
-        (name, variant) for name, variant in stagings if variant in staging_variants(load_packaged_staging(name))
-    ]
-    assert sorted(rows) == sorted([*placements, *leveled])
-
-
-def test_all_but_leveled_stagings_have_both_variants() -> None:
-    fewer = [name for name in STAGINGS if staging_variants(load_packaged_staging(name)) != STAGING_VARIANTS]
-    assert fewer == ["tiny-levels"]
-
-
-@pytest.mark.parametrize("known", read_best_known(), ids=lambda known: f"{known.instance}-{known.variant}")
-def test_best_known_values_make_sense(known: BestKnown) -> None:
-    assert known.hash == load_any(known.instance).hash, "the instance has changed: run benchmarks/best_known.py"
-    assert known == best_known(known.instance, known.variant)
-    assert 0 < known.bound <= known.value
-    assert known.proven == (known.value - known.bound <= 1e-6 * known.value)
-    date.fromisoformat(known.date)
-
-
-@pytest.mark.parametrize("name", PLACEMENTS)
-def test_contiguous_plans_are_plans(name: str) -> None:
-    """So the free problem's value is at most the chain's, and its bound holds for the chain too."""
-    chain, free = best_known(name, "contiguous"), best_known(name, "non-contiguous")
-    assert chain is not None
-    assert free is not None
-    assert free.value <= chain.value
-    assert free.bound <= chain.value
-
-
-def test_tiny_chain_is_known_by_hand() -> None:
-    """{a, b} {c, d} {e, f}: the middle stage works 5 and receives and sends 0.5 each."""
-    known = best_known("tiny-chain")
-    assert known is not None
-    assert (known.value, known.proven) == (6.0, True)
-
-
-def test_nothing_is_known_of_other_problems() -> None:
-    assert best_known("nothing") is None
+    kind, recipe = RECIPES[name]
+    assert load_packaged(name) == recipe.build()
+    assert load_packaged(name) is load_packaged(name)
+    assert load_packaged(name).kind == kind
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -104,37 +72,84 @@ def test_all_files_can_be_made_anew(tmp_path: Path) -> None:
     assert made == {path.name: path.read_bytes() for path in FOLDER.glob("*.json")}
 
 
-def test_the_list_shows_size_source_and_values() -> None:
-    row = next(row for row in packaged_info() if row["name"] == "tiny-chain")
-    assert (row["nodes"], row["accelerators"], row["contiguous"]) == (6, 3, 6.0)
-    assert row["source"]
+# ---- best known values ---------------------------------------------------------------------------------
 
 
-def test_the_list_of_stagings_shows_what_limits_them() -> None:
-    row = next(row for row in packaged_staging_info() if row["name"] == "tiny-stages")
-    assert (row["layers"], row["devices"], row["memory_bytes"], row["tensor_degrees"]) == (4, 4, 35.0, [1, 2])
-    assert (row["paper"], row["source"]) == (6.0, "four layers by hand, for teaching")
+@pytest.mark.parametrize("name", RECIPES)
+def test_something_is_known_of_every_instance_and_variant(name: str) -> None:
+    rows = [known.variant for known in read_best_known() if known.instance == name]
+    assert len(rows) == len(set(rows))
+    if load_packaged(name).kind == "chain":
+        assert set(variants_of(name)) <= set(rows) <= set(CHAIN_VARIANTS)
+    else:
+        assert tuple(rows) == variants_of(name)
 
 
-def test_a_name_belongs_to_one_kind() -> None:
-    with pytest.raises(UsageError, match="tiny-chain"):
-        load_packaged("tiny-stages")
-    with pytest.raises(UsageError, match="tiny-stages"):
-        load_packaged_staging("tiny-chain")
+def test_the_table_is_about_packaged_instances_in_their_order() -> None:
+    rows = [known.instance for known in read_best_known()]
+    assert list(dict.fromkeys(rows)) == list(packaged_names())
+    assert rows == sorted(rows)
 
 
-def test_tiny_stages_are_known_by_hand() -> None:
-    """The plan of the recipe's comment: the second stage computes 5 and exchanges two tensors both ways."""
-    problem = load_packaged_staging("tiny-stages")
-    ways = dict(zip("abcd", ["activation recomp"] * 2 + ["vanilla"] * 2, strict=True))
-    plan = StagedPlan(tuple(PlannedStage((v,), 1, 1, {v: way}) for v, way in ways.items()))
-    assert not verify_stages(problem, plan)
-    loads = [cost.load for cost in evaluate_stages(problem, plan).stages]
-    known = best_known("tiny-stages", "paper")
-    assert known is not None
-    assert (loads, known.value, known.proven) == ([5.5, 6.0, 5.0, 4.5], 6.0, True)
+@pytest.mark.parametrize("known", read_best_known(), ids=lambda known: f"{known.instance}-{known.variant}")
+def test_best_known_values_make_sense(known: BestKnown) -> None:
+    assert known.hash == load_packaged(known.instance).hash, "the instance has changed: run benchmarks/best_known.py"
+    assert known == best_known(known.instance, known.variant)
+    assert known.source
+    assert known.objective
+    if known.date:
+        date.fromisoformat(known.date)
+    if known.value is None or known.bound is None:
+        assert known.value is known.bound is None
+        assert known.proven
+    else:
+        assert 0 < known.bound <= known.value
+        assert known.proven == (known.value - known.bound <= 1e-6 * known.value)
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="tiny-chain"):
-        load_packaged("nothing")
+def test_the_table_has_the_columns_of_its_lines() -> None:
+    with (FOLDER / "best_known.csv").open(newline="") as file:
+        assert tuple(next(csv.reader(file))) == BestKnown.__match_args__
+
+
+def test_what_was_found_by_runs_of_placements_and_stagings_has_its_day() -> None:
+    kinds = {name: kind for name, (kind, _) in RECIPES.items()}
+    assert all(known.date for known in read_best_known() if kinds[known.instance] in ("placement", "staging"))
+
+
+def test_nothing_is_known_of_other_problems() -> None:
+    assert best_known("nothing", "contiguous") is None
+    assert best_known("tiny-chain", "paper") is None
+
+
+# ---- lists ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", packaged_kinds())
+def test_the_list_says_what_they_are(kind: str) -> None:
+    rows, packaged = packaged_info(kind), packaged_kinds()[kind]
+    assert tuple(row["name"] for row in rows) == packaged_names(kind)
+    for row in rows:
+        assert row["kind"] == kind
+        assert row["source"] == RECIPES[row["name"]][1].source
+        assert all(text.format_map(row) for text in packaged.columns.values())
+        for variant in packaged.variants:
+            known = best_known(row["name"], variant)
+            assert row[variant.replace("-", "_")] == (known.value if known else None)
+
+
+@pytest.mark.parametrize("name", ["nothing", "figure-6", "../packaged/tiny-chain", "best_known"])
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(UsageError, match=r"case-study.*figure-4, figure-5.*tiny-chain.*tiny-stages"):
+        load_packaged(name)
+
+
+def test_an_unknown_kind_lists_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="placement, chain, staging, graph-pipeline"):
+        packaged_names("flow")
+
+
+def test_the_public_functions_take_every_kind() -> None:
+    assert pipeplan.packaged_names() == packaged_names()
+    for kind in packaged_kinds():
+        assert {pipeplan.load_packaged(name).kind for name in pipeplan.packaged_names(kind)} == {kind}

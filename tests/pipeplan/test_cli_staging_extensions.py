@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged_staging
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.staging.problem import DeviceType
 
 Plan = Callable[..., Any]
@@ -20,7 +20,7 @@ def typed(tmp_path: Path) -> Path:
     """tiny-stages on devices of two types."""
     kinds = (DeviceType("big", 2, 1.0, 70.0), DeviceType("small", 2, 0.8, 35.0))
     file = tmp_path / "typed.json"
-    pipeplan.save(load_packaged_staging("tiny-stages").replace(memory_bytes=None, device_types=kinds), file)
+    pipeplan.save(load_packaged("tiny-stages").replace(memory_bytes=None, device_types=kinds), file)
     return file
 
 
@@ -69,7 +69,7 @@ def test_stages_show_their_type(plan: Plan, typed: Path, tmp_path: Path) -> None
 
 
 def test_a_plan_on_unknown_or_too_many_devices_of_a_type_is_rejected(plan: Plan, typed: Path, tmp_path: Path) -> None:
-    file, problem = tmp_path / "plan.json", load_packaged_staging("tiny-stages")
+    file, problem = tmp_path / "plan.json", load_packaged("tiny-stages")
     pipeplan.save(pipeplan.solve(problem), file)
     untyped = plan("verify", typed, file)
     assert untyped.code == 3

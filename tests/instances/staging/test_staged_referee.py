@@ -280,7 +280,7 @@ def test_a_published_plan_one_batch_of_memory_short_is_caught(workloads: Path) -
 
 
 def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
-    problem = pipeplan.load_packaged_staging("tiny-stages")
+    problem = pipeplan.load_packaged("tiny-stages")
     plan = pipeplan.solve(problem).plan
     assert isinstance(plan, pipeplan.StagedPlan)
     assert pipeplan.evaluate_stages(problem, plan).time_per_micro_batch == 6.0

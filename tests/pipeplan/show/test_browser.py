@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.page.comparison_page import comparison_page
 from pipeplan.show.page.result_page import result_page
@@ -68,7 +68,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     texts = {}
     for name, planner in (("tiny-chain", "dp"), ("golden-4", "exact-beaumont"), ("tiny-stages", "dp-piper")):
-        problem = load_any_packaged(name)
+        problem = load_packaged(name)
         texts[name] = result_page(problem, solve(problem, planner=planner))
     suite = Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, ("greedy", "dp", "local-search"))))
     compare(suite, folder / "comparison")

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.catalogue import load_packaged_staging
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain import theory
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.kinds import KINDS
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of
@@ -46,7 +45,7 @@ def svg(problem: Any, plan: Any, folder: Path) -> str:
 @pytest.mark.parametrize("kind", sorted(PICTURES))
 def test_every_kind_has_a_picture(kind: str, tmp_path: Path) -> None:
     name, planner = QUICK[kind]
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     plan = solve(problem, planner=planner).plan
     text = svg(problem, plan, tmp_path)
     assert text.startswith("<?xml")
@@ -59,7 +58,7 @@ def test_every_kind_has_a_picture(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "planner"), [("tiny-levels", "dp-piper"), ("tiny-chain", "latency-greedy")])
 def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, tmp_path: Path) -> None:
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     result = solve(problem, planner=planner)
     assert result.plan is not None
     path = tmp_path / "plan.svg"
@@ -70,7 +69,7 @@ def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, 
 def test_the_longest_bar_of_levels_is_the_time_in_the_title(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: list[Bars] = []
     monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
-    problem = load_any_packaged("tiny-levels")
+    problem = load_packaged("tiny-levels")
     result = solve(problem)
     assert result.plan is not None
     draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))
@@ -86,7 +85,7 @@ def test_stages_on_types_of_devices_name_them_and_have_their_limits(
     drawn: list[Bars] = []
     monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
     kinds = (DeviceType("big", 2, 1.0, 70.0), DeviceType("small", 2, 0.8, 35.0))
-    problem = load_packaged_staging("tiny-stages").replace(memory_bytes=None, device_types=kinds)
+    problem = load_packaged("tiny-stages").replace(memory_bytes=None, device_types=kinds)
     result = solve(problem)
     assert isinstance(result.plan, StagedPlan)
     draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.page.comparison_page import comparison_page
@@ -45,7 +45,7 @@ class Reader(HTMLParser):
 
 
 def page_of(name: str, planner: str) -> tuple[Reader, str]:
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     text = result_page(problem, solve(problem, planner=planner))
     return Reader(text), text
 
@@ -108,13 +108,13 @@ def test_text_from_files_stays_text() -> None:
 
 
 def test_a_result_about_another_problem_is_refused() -> None:
-    result = solve(load_any_packaged("tiny-chain"), planner="dp")
+    result = solve(load_packaged("tiny-chain"), planner="dp")
     with pytest.raises(InputError, match=r"problem\.hash is"):
-        result_page(load_any_packaged("memory-tight"), result)
+        result_page(load_packaged("memory-tight"), result)
 
 
 def test_a_plan_that_the_referee_rejects_is_shown_as_such() -> None:
-    problem = load_any_packaged("tiny-chain")
+    problem = load_packaged("tiny-chain")
     result = solve(problem, planner="dp")
     assert result.plan is not None
     cut = replace(result, plan=replace(result.plan, devices=result.plan.devices[:1]))
@@ -124,7 +124,7 @@ def test_a_plan_that_the_referee_rejects_is_shown_as_such() -> None:
 
 
 def test_without_a_plan_the_page_says_why() -> None:
-    problem = load_any_packaged("tiny-chain")
+    problem = load_packaged("tiny-chain")
     assert "No plan: completed" in result_page(problem, solve(problem, planner="one-device"))
 
 

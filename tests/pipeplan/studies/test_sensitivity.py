@@ -10,8 +10,7 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged_staging
-from pipeplan.instances.chain.catalogue import load_packaged_chain
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.problem import PlacementProblem
@@ -29,7 +28,7 @@ def changes(problem: Any, **steps: float) -> dict[str, Any]:
 
 
 def test_a_flat_staging() -> None:
-    problem = load_packaged_staging("tiny-stages")
+    problem = load_packaged("tiny-stages")
     found = changes(problem, memory_bytes=2e9, bandwidth_share=0.5)
     assert found == {
         "one more device": problem.replace(devices=5),
@@ -39,7 +38,7 @@ def test_a_flat_staging() -> None:
 
 
 def test_levels_grow_one_by_one() -> None:
-    problem = load_packaged_staging("tiny-levels")
+    problem = load_packaged("tiny-levels")
     found = changes(problem)
     inner, outer = found["one more device on level 1"], found["one more device on level 2"]
     assert [level.devices for level in inner.levels] == [3, 2]
@@ -51,7 +50,7 @@ def test_levels_grow_one_by_one() -> None:
 
 def test_each_type_of_device_grows() -> None:
     kinds = (DeviceType("big", 1, 1.0, 40.0), DeviceType("small", 2, 0.5))
-    problem = load_packaged_staging("tiny-stages").replace(devices=3, memory_bytes=None, device_types=kinds)
+    problem = load_packaged("tiny-stages").replace(devices=3, memory_bytes=None, device_types=kinds)
     found = changes(problem)
     assert list(found) == ["one more big", "one more small", "1 GB more memory in big", "10 % more bandwidth"]
     assert [kind.devices for kind in found["one more small"].device_types] == [1, 3]
@@ -79,7 +78,7 @@ def test_placements_with_levels_and_types() -> None:
 
 
 def test_chains_have_a_bandwidth_or_times() -> None:
-    chain = load_packaged_chain("golden-4").replace(bandwidth=2.0, transfer_times=None)
+    chain = load_packaged("golden-4").replace(bandwidth=2.0, transfer_times=None)
     found = changes(chain)
     assert found["one more GPU"].gpus == chain.gpus + 1
     assert found["10 % more bandwidth"].bandwidth == pytest.approx(2.2)
@@ -88,15 +87,15 @@ def test_chains_have_a_bandwidth_or_times() -> None:
 
 
 def test_what_is_not_limited_has_no_variant() -> None:
-    assert "1 GB more memory" not in changes(load_packaged_staging("tiny-stages").replace(memory_bytes=None))
-    free = load_packaged_chain("golden-4").replace(bandwidth=None, transfer_times=None, memory_bytes=None)
+    assert "1 GB more memory" not in changes(load_packaged("tiny-stages").replace(memory_bytes=None))
+    free = load_packaged("golden-4").replace(bandwidth=None, transfer_times=None, memory_bytes=None)
     assert list(changes(free)) == ["one more GPU"]
 
 
 @pytest.mark.parametrize("step", [{"memory_bytes": 0.0}, {"bandwidth_share": 0.0}, {"bandwidth_share": -0.5}])
 def test_steps_go_up(step: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(step))):
-        variants(load_packaged_staging("tiny-stages"), **step)
+        variants(load_packaged("tiny-stages"), **step)
 
 
 # ---- solved anew ---------------------------------------------------------------------------------------
@@ -121,10 +120,10 @@ def kinds_of_problems() -> dict[str, tuple[Any, dict[str, Any]]]:
     """One of each, with a method that proves it at once."""
     return {
         "placement": (pipeplan.load_packaged("tiny-chain"), {"planner": "dp"}),
-        "chain": (load_packaged_chain("golden-4"), {}),
-        "staging": (load_packaged_staging("tiny-stages"), {}),
-        "levels": (load_packaged_staging("tiny-levels"), {"options": {"hierarchy": "precise"}}),
-        "mip": (load_packaged_staging("tiny-stages"), {"formulation": "mip-piper", "solver": "highs"}),
+        "chain": (load_packaged("golden-4"), {}),
+        "staging": (load_packaged("tiny-stages"), {}),
+        "levels": (load_packaged("tiny-levels"), {"options": {"hierarchy": "precise"}}),
+        "mip": (load_packaged("tiny-stages"), {"formulation": "mip-piper", "solver": "highs"}),
     }
 
 
@@ -143,14 +142,14 @@ def test_nothing_is_worth_less_than_nothing(kind: str) -> None:
 
 def test_tiny_stages_by_hand() -> None:
     """With memory for all, nobody recomputes: 4 + 2 x 2 / 4 = 5. Faster links: 5 + 1 / 1.1."""
-    found = {worth.change: worth for worth in sensitivity(load_packaged_staging("tiny-stages")).changes}
+    found = {worth.change: worth for worth in sensitivity(load_packaged("tiny-stages")).changes}
     assert found["1 GB more memory"].result.objective == pytest.approx(5.0)
     assert found["1 GB more memory"].ratio == pytest.approx(5 / 6)
     assert found["10 % more bandwidth"].result.objective == pytest.approx(5 + 1 / 1.1)
 
 
 def test_a_change_can_make_a_plan_possible() -> None:
-    problem = load_packaged_staging("tiny-stages").replace(memory_bytes=5.0)
+    problem = load_packaged("tiny-stages").replace(memory_bytes=5.0)
     found = {worth.change: worth for worth in sensitivity(problem).changes}
     assert found["one more device"].result.stop == pipeplan.Stop.INFEASIBLE
     more = found["1 GB more memory"]
@@ -158,7 +157,7 @@ def test_a_change_can_make_a_plan_possible() -> None:
 
 
 def test_facts_as_json() -> None:
-    data = sensitivity(load_packaged_staging("tiny-stages")).to_json()
+    data = sensitivity(load_packaged("tiny-stages")).to_json()
     assert (data["schema"], data["planner"], data["objective"]) == ("pipeplan.sensitivity/1", "dp-piper", 6.0)
     assert {row["change"] for row in data["changes"]} == {"one more device", "1 GB more memory", "10 % more bandwidth"}
     assert all(row["stop"] == "proven" and row["verified"] for row in data["changes"])
@@ -171,6 +170,6 @@ def test_an_interrupt_leaves_out_the_rest(monkeypatch: pytest.MonkeyPatch) -> No
         return pipeplan.Result(problem={}, stop=pipeplan.Stop(next(answers)), found=pipeplan.Found.NOTHING)
 
     monkeypatch.setattr(module, "solve", solve)
-    found = sensitivity(load_packaged_staging("tiny-stages"))
+    found = sensitivity(load_packaged("tiny-stages"))
     assert found.interrupted
     assert [isinstance(worth, Worth) for worth in found.changes] == [True]

@@ -12,8 +12,8 @@ import pytest
 from random_stagings import random_staging
 from staging_brute_force import best_stages
 
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.instances.staging.files import staging_from_published
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
@@ -258,4 +258,4 @@ def test_the_plan_of_the_hand_check(workloads: Path) -> None:
 @pytest.mark.parametrize("most", [0, -10])
 def test_a_limit_on_downsets_below_one_is_refused(name: str, planner: str, most: int) -> None:
     with pytest.raises(InputError, match="whole number from 1"):
-        solve(load_any_packaged(name), planner=planner, options={"max_downsets": most})
+        solve(load_packaged(name), planner=planner, options={"max_downsets": most})

@@ -11,7 +11,7 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 import pipeplan
-from pipeplan.instances.catalogue import load_packaged_staging
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.staging.memory import whole_memory
 from pipeplan.instances.staging.plan import StagedPlan
@@ -110,7 +110,7 @@ def test_the_referee_says_both_times() -> None:
 @pytest.mark.parametrize("name", ["tiny-stages", "resnet50-stages"])
 def test_many_micro_batches_hide_the_flush(name: str) -> None:
     """The more of them, the nearer to the least load."""
-    problem = load_packaged_staging(name)
+    problem = load_packaged(name)
     least = pipeplan.solve(problem).objective
     assert least is not None
     times = [pipeplan.solve(problem.replace(micro_batches=n), options=FLUSH).objective for n in (32, 128, 100_000)]
@@ -121,7 +121,7 @@ def test_many_micro_batches_hide_the_flush(name: str) -> None:
 
 
 def test_without_time_there_is_no_plan() -> None:
-    problem = load_packaged_staging("tiny-stages")
+    problem = load_packaged("tiny-stages")
     none_left = pipeplan.SolveOptions(time_limit_s=0.0)
     result = pipeplan.solve(problem, options=FLUSH, limits=none_left)
     assert (result.stop, result.plan) == (pipeplan.Stop.TIME, None)

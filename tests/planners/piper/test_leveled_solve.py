@@ -14,7 +14,7 @@ from random_stagings import random_staging
 from staging_brute_force import best_stages
 
 import pipeplan
-from pipeplan.instances.catalogue import best_known, load_packaged_staging
+from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.staging.files import staging_to_json
@@ -36,7 +36,7 @@ def leveled(seed: int) -> StagingProblem:
 
 
 def tiny() -> StagingProblem:
-    return load_packaged_staging("tiny-levels")
+    return load_packaged("tiny-levels")
 
 
 # ---- the library ---------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_options_of_flat_networks_are_refused(option: str, value: str) -> None:
 
 def test_the_hierarchy_is_for_levels() -> None:
     with pytest.raises(InputError, match="option hierarchy is given and the problem has no levels"):
-        pipeplan.solve(load_packaged_staging("tiny-stages"), options={"hierarchy": "crude"})
+        pipeplan.solve(load_packaged("tiny-stages"), options={"hierarchy": "crude"})
 
 
 # ---- files ---------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_schema_and_reader_refuse_the_same_trees(stage: dict[str, Any]) -> None:
 
 
 def test_a_flat_plan_is_none_for_levels(tmp_path: Path) -> None:
-    flat = pipeplan.solve(load_packaged_staging("tiny-stages"))
+    flat = pipeplan.solve(load_packaged("tiny-stages"))
     pipeplan.save(flat, tmp_path / "flat.json")
     with pytest.raises(InputError, match="is of the kind stages, but the problem is a staging with levels"):
         pipeplan.load_plan(tmp_path / "flat.json", tiny())

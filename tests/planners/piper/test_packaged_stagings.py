@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pipeplan.instances.catalogue import best_known, load_packaged_staging
+from pipeplan.instances.catalogue import best_known, load_packaged
 from pipeplan.instances.staging.problem import Layer, StagingLevel, StagingProblem
 from pipeplan.planners.piper.hierarchy import plan_levels
 
 
 @pytest.mark.parametrize("name", ["tiny-stages", "resnet50-stages"])
 def test_what_is_known_of_stagings_is_found_by_another_program(name: str) -> None:
-    problem = load_packaged_staging(name)
+    problem = load_packaged(name)
     found = plan_levels(problem.replace(levels=(StagingLevel(problem.devices, problem.bandwidth),)))
     known = best_known(name, "paper")
     assert found is not None
@@ -39,6 +39,6 @@ def without(problem: StagingProblem, what: str) -> StagingProblem:
 
 @pytest.mark.parametrize("what", ["recomputation", "tensor parallelism"])
 def test_gpt2_medium_needs_recomputation_and_tensor_parallelism(what: str) -> None:
-    problem = load_packaged_staging("gpt2-medium-stages")
+    problem = load_packaged("gpt2-medium-stages")
     assert best_known("gpt2-medium-stages", "paper") is not None
     assert plan_levels(without(problem, what)) is None

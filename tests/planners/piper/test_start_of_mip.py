@@ -8,7 +8,7 @@ import pipeplan
 from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.piper.planner import PiperPlanner
 
-PROBLEM = pipeplan.load_packaged_staging("tiny-stages")
+PROBLEM = pipeplan.load_packaged("tiny-stages")
 
 
 def test_the_program_starts_the_model_by_either_name() -> None:

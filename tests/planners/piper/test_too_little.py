@@ -8,7 +8,7 @@ import pytest
 
 import pipeplan
 
-PROBLEM = pipeplan.load_packaged_staging("tiny-stages")
+PROBLEM = pipeplan.load_packaged("tiny-stages")
 
 
 @pytest.mark.parametrize("method", [{"planner": "dp-piper"}, {"formulation": "mip-piper"}, {"planner": "equi"}])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Result, Stop
@@ -25,7 +25,7 @@ from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.write import markdown
 
 Plan = Callable[..., Any]
-PROBLEM = load_any_packaged("tiny-chain")
+PROBLEM = load_packaged("tiny-chain")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "wishes"), METHODS, ids=[f"{name} {wishes}" for name, wishes in METHODS])
 def test_nothing_is_said_of_results_that_nobody_touched(name: str, wishes: dict[str, Any]) -> None:
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     result = solve(problem, **wishes)
     anew = recompute(problem, result_from_json(json.loads(json.dumps(result.to_json()))))
     assert anew.differences == ()
@@ -120,7 +120,7 @@ def test_a_plan_that_breaks_a_rule_is_rejected(proven: Result) -> None:
 
 
 def test_a_result_about_another_problem_claims_nothing_about_this_one(proven: Result) -> None:
-    anew = recompute(load_any_packaged("memory-tight"), proven)
+    anew = recompute(load_packaged("memory-tight"), proven)
     assert "is about another problem" in anew.differences[0]
     assert (anew.result.verified, anew.result.objective) == (False, None)
 

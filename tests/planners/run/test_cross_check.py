@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from random_placements import random_placement
 
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.instances.results import result_from_json
 from pipeplan.planners.run import cross_check
@@ -80,7 +80,7 @@ def test_contradicting_proofs_are_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_kind_without_a_second_method_is_refused() -> None:
     with pytest.raises(UsageError, match="drop --cross-check"):
-        solve(load_any_packaged("golden-4"), cross_check=True)
+        solve(load_packaged("golden-4"), cross_check=True)
 
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
@@ -95,7 +95,7 @@ def test_a_kind_without_a_second_method_is_refused() -> None:
 def test_both_exact_methods_of_piper_confirm_each_other(
     method: dict[str, str], other: dict[str, str], semantics: str
 ) -> None:
-    problem = load_any_packaged("tiny-stages")
+    problem = load_packaged("tiny-stages")
     result = solve(problem, **method, options={"semantics": semantics}, cross_check=True)
     assert result.cross_check is not None
     assert other.items() <= result.cross_check.items()
@@ -107,4 +107,4 @@ def test_both_exact_methods_of_piper_confirm_each_other(
 @pytest.mark.parametrize(("name", "options"), [("tiny-levels", {}), ("tiny-stages", {"objective": "flush"})])
 def test_what_one_method_alone_plans_has_no_cross_check(name: str, options: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="drop --cross-check"):
-        solve(load_any_packaged(name), planner="dp-piper", options=options, cross_check=True)
+        solve(load_packaged(name), planner="dp-piper", options=options, cross_check=True)

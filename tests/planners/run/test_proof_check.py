@@ -13,8 +13,8 @@ import pytest
 import pipeplan
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.options import SolveOptions
@@ -48,7 +48,7 @@ IDS = [f"{name} {wishes}" for name, wishes, _, _ in CASES]
 
 @pytest.mark.parametrize(("name", "wishes", "by", "other"), CASES, ids=IDS)
 def test_who_confirms_whom(name: str, wishes: dict[str, Any], by: str, other: bool) -> None:
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     result = solve(problem, **wishes)
     assert result.bound is not None
     check = verify_proof(problem, result)
@@ -63,7 +63,7 @@ def test_who_confirms_whom(name: str, wishes: dict[str, Any], by: str, other: bo
 @pytest.mark.parametrize(("name", "wishes", "by", "other"), CASES, ids=IDS)
 def test_a_bound_that_is_too_high_is_contradicted(name: str, wishes: dict[str, Any], by: str, other: bool) -> None:
     """A bound above the optimum, and no plan beside it that would give it away."""
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     result = solve(problem, **wishes)
     assert result.objective is not None
     forged = replace(
@@ -77,7 +77,7 @@ def test_a_bound_that_is_too_high_is_contradicted(name: str, wishes: dict[str, A
 
 @pytest.fixture(scope="module")
 def proven() -> Result:
-    return solve(load_any_packaged("tiny-chain"), formulation="ip-tarnawski")
+    return solve(load_packaged("tiny-chain"), formulation="ip-tarnawski")
 
 
 def _worse(result: Result) -> Result:
@@ -86,7 +86,7 @@ def _worse(result: Result) -> Result:
     first, second, *others = result.plan.devices
     moved = [replace(first, nodes=first.nodes[:-1]), replace(second, nodes=(first.nodes[-1], *second.nodes)), *others]
     plan = PlacementPlan(tuple(moved))
-    value = pipeplan.evaluate(load_any_packaged("tiny-chain"), plan).objective("max-load")
+    value = pipeplan.evaluate(load_packaged("tiny-chain"), plan).objective("max-load")
     return replace(result, plan=plan, objective=value, claimed=value, bound=value)
 
 
@@ -103,7 +103,7 @@ def _worse(result: Result) -> Result:
     ids=["value", "lower bound", "higher bound", "plan", "options", "plan, value and bound"],
 )
 def test_a_result_that_was_edited_by_hand_is_caught(proven: Result, edit: Callable[[Result], Result]) -> None:
-    assert verify_proof(load_any_packaged("tiny-chain"), edit(proven)).answer == Answer.CONTRADICTED
+    assert verify_proof(load_packaged("tiny-chain"), edit(proven)).answer == Answer.CONTRADICTED
 
 
 def test_a_proof_over_fewer_plans_does_not_pass_for_one_over_all() -> None:
@@ -118,7 +118,7 @@ def test_a_proof_over_fewer_plans_does_not_pass_for_one_over_all() -> None:
 
 
 def test_that_there_is_no_plan_can_be_confirmed_and_contradicted() -> None:
-    problem = load_any_packaged("tiny-stages")
+    problem = load_packaged("tiny-stages")
     small = problem.replace(memory_bytes=1e-3)
     nothing = solve(small, planner="dp-piper")
     assert nothing.stop == Stop.INFEASIBLE
@@ -130,24 +130,24 @@ def test_that_there_is_no_plan_can_be_confirmed_and_contradicted() -> None:
 
 def test_a_result_of_another_problem_is_refused(proven: Result) -> None:
     with pytest.raises(InputError, match=r"problem\.hash is"):
-        verify_proof(load_any_packaged("memory-tight"), proven)
+        verify_proof(load_packaged("memory-tight"), proven)
 
 
 def test_without_a_proof_there_is_nothing_to_confirm() -> None:
-    problem = load_any_packaged("golden-4")
+    problem = load_packaged("golden-4")
     check = verify_proof(problem, solve(problem, planner="gpipe"))
     assert check.answer == Answer.NOT_CONFIRMED
     assert check.reason == "the result holds no proof: gpipe stopped (completed) without a bound"
 
 
 def test_a_limit_leaves_it_open(proven: Result) -> None:
-    check = verify_proof(load_any_packaged("tiny-chain"), proven, limits=SolveOptions(time_limit_s=0.0))
+    check = verify_proof(load_packaged("tiny-chain"), proven, limits=SolveOptions(time_limit_s=0.0))
     assert check.answer == Answer.NOT_CONFIRMED
     assert "stopped (time)" in check.reason
 
 
 def test_a_gap_is_proven_anew_as_far_as_it_goes() -> None:
-    problem = load_any_packaged("tiny-chain")
+    problem = load_packaged("tiny-chain")
     result = solve(problem, formulation="ip-tarnawski", limits=SolveOptions(rel_gap=0.5), warm_start="none")
     assert result.stop in (Stop.GAP, Stop.PROVEN)
     assert verify_proof(problem, result).answer == Answer.CONFIRMED
@@ -160,7 +160,7 @@ def test_who_cannot_plan_it_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatc
         return solve(problem, **wishes)
 
     monkeypatch.setattr(proof_check, "solve", refuse)
-    check = verify_proof(load_any_packaged("tiny-chain"), proven)
+    check = verify_proof(load_packaged("tiny-chain"), proven)
     assert check.answer == Answer.CONFIRMED
     assert check.by is not None
     assert check.by["planner"] == "brute-force"
@@ -171,7 +171,7 @@ def test_where_nobody_can_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch, 
         raise InputError("nodes", "are too many", "give fewer")
 
     monkeypatch.setattr(proof_check, "solve", refuse)
-    check = verify_proof(load_any_packaged("tiny-chain"), proven)
+    check = verify_proof(load_packaged("tiny-chain"), proven)
     assert check.answer == Answer.NOT_CONFIRMED
     assert check.reason.startswith("no method can prove it anew; dp: nodes are too many")
 

@@ -6,7 +6,7 @@ import pytest
 from graph_pipeline_samples import chain_plan, chain_problem
 
 import pipeplan
-from pipeplan.instances.packaged_any import load_any_packaged
+from pipeplan.instances.catalogue import load_packaged
 
 
 def test_a_stage_graph_is_judged() -> None:
@@ -21,7 +21,7 @@ def test_a_stage_graph_is_judged() -> None:
     [("tiny-chain", "dp"), ("tiny-stages", "dp-piper"), ("golden-4", "contiguous"), ("tiny-graph", "spp-pipedream")],
 )
 def test_plans_of_every_kind_are_judged(name: str, planner: str) -> None:
-    problem = load_any_packaged(name)
+    problem = load_packaged(name)
     plan = pipeplan.solve(problem, planner=planner).plan
     assert plan is not None
     assert pipeplan.verify(problem, plan) == ()
@@ -34,4 +34,4 @@ def test_contiguity_is_for_placements() -> None:
 
 def test_plans_of_another_kind_are_refused() -> None:
     with pytest.raises(pipeplan.UsageError, match="A stage-graph plan does not fit a placement problem"):
-        pipeplan.verify(load_any_packaged("tiny-chain"), chain_plan(3))
+        pipeplan.verify(load_packaged("tiny-chain"), chain_plan(3))

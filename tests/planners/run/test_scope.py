@@ -13,6 +13,7 @@ from random_stagings import random_staging
 
 from pipeplan.formulations.family import PLACEMENTS
 from pipeplan.formulations.registry import FORMULATIONS
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern
@@ -20,7 +21,6 @@ from pipeplan.instances.chain.referee.verify import verify_pattern
 from pipeplan.instances.chain.theory import figure_5
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.packaged_any import load_any_packaged
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Proof, Result, Stop, Warmth
@@ -253,7 +253,7 @@ ALL, EACH, ROWS = (PLACEMENTS[name] for name in ("none", "device", "chain"))
     ],
 )
 def test_the_scope_of_placements(wishes: dict[str, Any], scope: str, wider: str | None) -> None:
-    problem = load_any_packaged("tiny-chain")
+    problem = load_packaged("tiny-chain")
     result = solve(problem, **wishes)
     assert (result.scope, result.wider) == (scope, wider)
     if result.stop == Stop.PROVEN:
@@ -283,7 +283,7 @@ def test_a_start_that_is_not_contiguous_is_refused_where_contiguity_is_a_rule() 
     ],
 )
 def test_the_scope_of_stagings(name: str, wishes: dict[str, Any], words: str) -> None:
-    result = solve(load_any_packaged(name), **wishes)
+    result = solve(load_packaged(name), **wishes)
     assert result.scope is not None
     assert "stages that are differences of downsets" in result.scope or "stages within stages" in result.scope
     assert words in result.scope

@@ -1,28 +1,15 @@
-"""Packaged graph pipelines equal their recipes, and what is known of them is consistent."""
+"""Packaged graph pipelines: what their list shows, and the tiny one plan by plan."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from pipeplan.instances.errors import UsageError
+from pipeplan.instances.catalogue import best_known, load_packaged, packaged_info
 from pipeplan.instances.graph import topological_order
-from pipeplan.instances.graph_pipeline import catalogue
-from pipeplan.instances.graph_pipeline.catalogue import (
-    GRAPH_OBJECTIVES,
-    GRAPH_RECIPES,
-    BestTime,
-    best_time,
-    load_packaged_graph,
-    packaged_graph_names,
-    packaged_graphs_info,
-    read_best_times,
-    write_packaged_graphs,
-)
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.costs import forced_edges, required_in_flight
@@ -32,52 +19,10 @@ from pipeplan.instances.graph_pipeline.referee.evaluate import (
     stage_heights,
     verify_stage_graph,
 )
-from pipeplan.instances.packaged_any import load_any_packaged
-
-RECIPES = {recipe.name: recipe for recipe in GRAPH_RECIPES}
-FOLDER = Path(catalogue.__file__).parent.parent / "packaged" / "graphs"
-
-
-def test_files_and_recipes_are_the_same_set() -> None:
-    assert set(packaged_graph_names()) == set(RECIPES)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_packaged_file_is_what_its_recipe_makes(name: str) -> None:
-    assert load_any_packaged(name) == RECIPES[name].build()
-    assert f"`{name}`" in (FOLDER / "README.md").read_text("utf-8")
-    assert (FOLDER / f"{name}.json").stat().st_size < 300_000
-
-
-def test_all_files_can_be_made_anew(tmp_path: Path) -> None:
-    write_packaged_graphs(tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
-        path.name: path.read_bytes() for path in FOLDER.glob("*.json")
-    }
-
-
-@pytest.mark.parametrize("known", read_best_times(), ids=lambda known: f"{known.instance}-{known.objective}")
-def test_best_known_times_make_sense(known: BestTime) -> None:
-    assert known.hash == load_packaged_graph(known.instance).hash, "the instance has changed"
-    assert known.objective in GRAPH_OBJECTIVES
-    assert known == best_time(known.instance, known.objective)
-    assert known.source
-    assert known.value > 0
-    if known.bound is None:
-        assert not known.proven
-    else:
-        assert known.bound <= known.value
-        assert known.proven == (known.value - known.bound <= 1e-6 * known.value)
-
-
-def test_nothing_is_known_of_other_problems() -> None:
-    assert best_time("nothing") is None
-    with pytest.raises(UsageError, match="case-study"):
-        load_packaged_graph("nothing")
 
 
 def test_the_list_shows_size_and_values() -> None:
-    row = next(row for row in packaged_graphs_info() if row["name"] == "tiny-graph")
+    row = next(row for row in packaged_info("graph-pipeline") if row["name"] == "tiny-graph")
     assert (row["operators"], row["devices"], row["mini_batch"]) == (5, 4, 16)
     assert (row["time_per_sample"], row["iteration"]) == (3.75, 81.25)
 
@@ -121,17 +66,17 @@ def with_samples(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterato
 
 
 def best_of(uniform: bool, objective: str) -> tuple[float, StageGraphEvaluation]:
-    problem = load_packaged_graph("tiny-graph")
+    problem = load_packaged("tiny-graph")
     valid = (plan for plan in all_plans(problem, uniform) if not verify_stage_graph(problem, plan))
     found = (evaluate_stage_graph(problem, plan) for plan in valid)
     return min(((evaluation.objective(objective), evaluation) for evaluation in found), key=lambda entry: entry[0])
 
 
-@pytest.mark.parametrize("objective", GRAPH_OBJECTIVES)
+@pytest.mark.parametrize("objective", ["time-per-sample", "iteration"])
 @pytest.mark.parametrize("uniform", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_tiny_graph_is_known_by_enumeration(uniform: bool, objective: str) -> None:
     value, evaluation = best_of(uniform, objective)
-    known = best_time("tiny-graph", objective)
+    known = best_known("tiny-graph", objective)
     assert known is not None
     assert evaluation.depth == 3
     if objective == "time-per-sample":
@@ -142,7 +87,7 @@ def test_the_tiny_graph_is_known_by_enumeration(uniform: bool, objective: str) -
 
 def test_a_row_of_the_same_stages_needs_smaller_micro_batches() -> None:
     """Micro-batches of 4 hold 16 samples in the first of four stages, those of 2 hold 8."""
-    problem = load_packaged_graph("tiny-graph")
+    problem = load_packaged("tiny-graph")
     sets = (("a1",), ("a2",), ("b1",), ("b2", "join"))
     edges = ((0, 1), (1, 2), (2, 3), (1, 3))
 
@@ -152,8 +97,3 @@ def test_a_row_of_the_same_stages_needs_smaller_micro_batches() -> None:
     assert [violation.rule for violation in verify_stage_graph(problem, row(4))] == ["memory"]
     assert verify_stage_graph(problem, row(2)) == ()
     assert evaluate_stage_graph(problem, row(2)).time_per_sample > 3.75
-
-
-def test_something_is_known_of_every_instance_and_objective() -> None:
-    rows = [(known.instance, known.objective) for known in read_best_times()]
-    assert sorted(rows) == sorted(itertools.product(packaged_graph_names(), GRAPH_OBJECTIVES))

@@ -1,0 +1,97 @@
+"""What the packaged chains are made of, and what their list shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from ..recipe import Packaged, Recipe
+from . import golden, guards, theory
+from .from_workload import workload_to_chain
+from .known import KnownChain
+from .problem import ChainProblem
+
+MIB = 2**20
+RESNET18_MEMORY = 220 * MIB
+UNLIMITED_RESNETS = {18: (8, 1000), 34: (32, 224), 50: (8, 224)}
+"""Depth to batch and pixels per side: the networks with which Beaumont et al. compare period and memory."""
+
+
+def known_chains() -> tuple[KnownChain, ...]:
+    """The packaged chains whose answers are known by proof or enumeration."""
+    return (
+        theory.three_chain(), theory.family(2), theory.lemma_2(), theory.lemma_3(), theory.figure_4(),
+        theory.figure_5(), golden.golden_chains()[3], guards.e5_overrun(),
+    )  # fmt: skip
+
+
+def _recipes() -> Iterator[Recipe]:
+    for known in known_chains():
+        yield Recipe(known.name, known.source, partial(getattr, known, "problem"))
+    yield Recipe(
+        "resnet18-training-chain",
+        "resnet18 in blocks, batch 32, on v100-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",
+        _resnet18,
+    )
+    for depth, (batch, image) in UNLIMITED_RESNETS.items():
+        yield Recipe(
+            f"resnet{depth}-chain",
+            f"resnet{depth} in blocks, batch {batch}, image {image}, on v100-16gb over pcie3-x16 (analytic costs)",
+            partial(_unlimited_resnet, depth, batch, image),
+        )
+
+
+def _unlimited_resnet(depth: int, batch: int, image: int) -> ChainProblem:
+    """Without a memory limit, in whole microseconds."""
+    from ..workloads import DEVICES, LINKS
+    from ..workloads.cnn import resnet
+
+    problem = workload_to_chain(
+        resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"], gpus=4, memory_bytes=math.inf
+    )
+    return in_whole_microseconds(problem).replace(name=f"resnet{depth}-chain")
+
+
+def _resnet18() -> ChainProblem:
+    """In whole microseconds, so that periods can be exact."""
+    from ..workloads import DEVICES, LINKS, build
+
+    problem = workload_to_chain(
+        build("resnet18", 32), DEVICES["v100-16gb"], LINKS["pcie3-x16"], gpus=4, memory_bytes=RESNET18_MEMORY
+    )
+    return in_whole_microseconds(problem).replace(name="resnet18-training-chain")
+
+
+def in_whole_microseconds(problem: ChainProblem) -> ChainProblem:
+    """A chain in ms with every time, those of transfers included, rounded to whole microseconds."""
+
+    def rounded(times: Iterable[float]) -> tuple[int, ...]:
+        return tuple(round(1000 * time) for time in times)
+
+    return problem.replace(
+        forward=rounded(problem.forward),
+        backward=rounded(problem.backward),
+        transfer_times=rounded(problem.edge_times),
+        bandwidth=None,
+        time_unit="us",
+    )
+
+
+def _facts(problem: ChainProblem) -> dict[str, Any]:
+    return {
+        "layers": problem.layers,
+        "gpus": problem.gpus,
+        "memory_bytes": problem.memory_bytes,
+        "memory_mode": problem.memory_mode,
+    }
+
+
+PACKAGED = Packaged(
+    recipes=tuple(_recipes()),
+    facts=_facts,
+    columns={"layers": "{layers}", "gpus": "{gpus}"},
+    variants={"general": "period", "contiguous": "contiguous"},
+    note="chains: best known periods of all and of contiguous allocations",
+)

@@ -1,1 +1,0 @@
-"""Packaged graph pipelines; read them through `pipeplan.instances.graph_pipeline.catalogue`."""

@@ -1,0 +1,34 @@
+"""How a packaged instance is made, and what a kind of problem says of those that are packaged of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kinds import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One packaged instance; `source` says from what it is made, in one line."""
+
+    name: str
+    source: str
+    build: Callable[[], Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class Packaged:
+    """What is packaged of one kind, and what its rows in `plan instances` show."""
+
+    recipes: tuple[Recipe, ...]
+    facts: Callable[[Any], dict[str, Any]]
+    """What a row says of the problem itself."""
+    columns: Mapping[str, str]
+    """Headings in the terminal, and what stands below them: text with the names of facts in braces."""
+    variants: Mapping[str, str]
+    """Variants whose best known values are listed, in this order, and their headings in the terminal."""
+    note: str
+    """What the headings of the variants mean."""
