@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..instances.errors import UsageError
 from ..instances.kinds import Plan as Plan
@@ -104,14 +104,31 @@ class Refuted:
     reason: str
 
 
-class Formulation(Protocol):
-    """What a module in `formulations/` offers to the registry. Problems are of its `problem_kind`."""
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One kind of work on a model for a while; `seconds` None: until the end.
 
-    name: str
-    title: str
-    paper: str
-    problem_kind: str
-    options: tuple[OptionSpec, ...]
+    decide: is there a plan that is better by the whole gap? The solvers race, the first answer wins.
+    improve: is there any better plan? Starts from the best one; worth while only close to the bound.
+    search: `planner` goes on from the best plan with these options, without a solver.
+    restrict: the same formulation with these options, where that is much easier and its plans are plans here, too.
+    """
+
+    kind: Literal["decide", "improve", "search", "restrict"]
+    solvers: tuple[str, ...] = ()
+    """The last one gets the most threads."""
+    seconds: float | None = None
+    planner: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def race(*solvers: str) -> tuple[Stage, ...]:
+    """The portfolio of most formulations: these solvers, until one of them has the answer."""
+    return (Stage("decide", solvers),)
+
+
+class Formulation(Protocol):
+    """What a module in `formulations/` offers; all else that is known of it stands in its entry in the registry."""
 
     def check(self, problem: Any, options: Mapping[str, Any]) -> None:
         """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
@@ -120,8 +137,12 @@ class Formulation(Protocol):
         """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain` (placements only)."""
         ...
 
-    def solvers(self, problem: Any, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Who races where the user names no solver; the last one gets the most threads (not asked for placements)."""
+    def portfolio(self, problem: Any, options: Mapping[str, Any], *, near: bool, found: bool) -> tuple[Stage, ...]:
+        """Who works on it where the user names no solver.
+
+        `near`: value and bound are within a small multiple of the gap, so that a slightly better plan ends the run.
+        `found`: there is a plan. The last stage should have no end.
+        """
         ...
 
     def lower_bound(self, problem: Any, options: Mapping[str, Any]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .contract import OptionSpec
@@ -54,7 +54,10 @@ BATCHES_PER_PERIOD = OptionSpec(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a table of methods. `address` is ``module:attribute``, imported only by `load`."""
+    """All that is known of a method without loading it: its class says nothing of this again.
+
+    `address` is ``module:attribute``, imported only by `load`.
+    """
 
     name: str
     title: str
@@ -70,6 +73,22 @@ class Entry:
     """What it can plan beyond the flat problem: "levels" (devices within devices, replication), "types"."""
     scope: str | None = None
     """Address of the function that says for which plans its bounds hold (`family.Describe`); None: it has no bounds."""
+    default: bool = False
+    """Is it taken where no method is named? One of each kind of problems is."""
+    example: str | None = None
+    """The packaged instance that is planned where none is named; needed of defaults alone."""
+    as_formulation: bool = False
+    """Is it a planner made of several models, so that it may be named as a formulation, too?"""
+    starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Planners whose plans it is offered as a start, by what the user wants: "auto" or "dp"."""
+    start_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that keep its plans among those of the methods which it starts."""
+    checked_by: str | None = None
+    """The method that shares no code with it and checks its proofs, while it checks those of all others of its kind."""
+    proves_anew: tuple[Mapping[str, Any], ...] = ()
+    """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
+    coarse_first: bool = True
+    """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
 
     def load(self) -> Any:
         """The object itself; imports its module."""
@@ -182,6 +201,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_TARNAWSKI,
             takes_start=True,
             scope="pipeplan.formulations.tarnawski.formulation:family",
+            default=True,
+            example="bert-large-training",
+            starts={"auto": ("linear-dp", "greedy"), "dp": ("dp",)},
+            proves_anew=({"variant": "strong"}, {"variant": "strong", "non_contiguous": True}),
         ),
         Entry(
             "ip-tarnawski-latency",
@@ -192,6 +215,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_TARNAWSKI,
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
+            starts={"auto": ("latency-greedy", "latency-lns"), "dp": ("latency-dp",)},
         ),
         Entry(
             "ilp-beaumont",
@@ -202,6 +226,8 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_BEAUMONT,
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            proves_anew=({"variant": "corrected"},),
+            coarse_first=False,
         ),
         Entry(
             "cp-beaumont",
@@ -212,6 +238,8 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_BEAUMONT,
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            proves_anew=({},),
+            coarse_first=False,
         ),
         Entry(
             "mip-piper",
@@ -222,6 +250,8 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_PIPER,
             takes_start=True,
             scope="pipeplan.formulations.piper.scope:family",
+            starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
+            proves_anew=({"variant": "columns"},),
         ),
         Entry(
             "cp-graphpipe",
@@ -232,14 +262,8 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_GRAPHPIPE,
             takes_start=True,
             scope="pipeplan.formulations.graphpipe.scope:family",
+            starts={"auto": ("graphpipe",)},
+            proves_anew=({"family": "convex"},),
         ),
     )
 }
-
-BEST_FOR_KIND: Mapping[str, str] = {
-    "placement": "ip-tarnawski",
-    "chain": "ilp-beaumont",
-    "staging": "mip-piper",
-    "graph-pipeline": "cp-graphpipe",
-}
-"""The formulation that is used where none is named."""

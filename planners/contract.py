@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..formulations.contract import OptionSpec, Plan
+from ..formulations.contract import Plan
 from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
 
@@ -22,6 +22,8 @@ class Board:
     """
 
     watcher: Callable[[Progress], None] | None = None
+    source: str = ""
+    """The method whose board it is: what is posted without a source is its own."""
     started: float = field(default_factory=time.monotonic)
     plan: Plan | None = None
     value: float | None = None
@@ -46,7 +48,7 @@ class Board:
         if (self.value, self.bound) != before:
             self._remember()
         if self.watcher is not None:
-            self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source))
+            self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
 
     def _remember(self) -> None:
         self.history.append(Moment(self.seconds, self.value, self.bound))
@@ -99,12 +101,6 @@ class Outcome:
 
 
 class Planner(Protocol):
-    """A way to get a plan. Modules are imported only when their planner is asked for."""
-
-    name: str
-    title: str
-    problem_kind: str
-    exact: bool
-    options: tuple[OptionSpec, ...]
+    """A way to get a plan; all else that is known of it stands in its entry in the registry."""
 
     def plan(self, request: Request) -> Outcome: ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from ..formulations.contract import OptionSpec
 from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry
@@ -24,10 +25,10 @@ _SCOPES = "pipeplan.planners.scopes"
 _PLACEMENT = "pipeplan.planners.placement"
 
 
-def _heuristic(name: str, title: str, *, exact: bool = False, takes_start: bool = False) -> Entry:
+def _heuristic(name: str, title: str, **more: Any) -> Entry:
     address = f"{_PLACEMENT}.{name.replace('-', '_')}:PLANNER"
-    scope = f"{_SCOPES}:{'placements' if exact else 'all_placements'}"
-    return Entry(name, title, "placement", address, OPTIONS[name], exact=exact, takes_start=takes_start, scope=scope)
+    facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", **more}
+    return Entry(name, title, "placement", address, OPTIONS[name], **facts)
 
 
 def _piper(name: str, title: str, attribute: str) -> Entry:
@@ -45,12 +46,10 @@ def _latency(
     title: str,
     address: str,
     options: tuple[OptionSpec, ...] = LATENCY_OPTIONS,
-    *,
-    takes_start: bool = False,
+    **more: Any,
 ) -> Entry:
     address = f"pipeplan.planners.latency.{address}"
-    scope = f"{_SCOPES}:all_placements"
-    return Entry(name, title, "placement", address, options, exact=False, takes_start=takes_start, scope=scope)
+    return Entry(name, title, "placement", address, options, exact=False, scope=f"{_SCOPES}:all_placements", **more)
 
 
 _CHAINS = "pipeplan.planners.beaumont"
@@ -60,16 +59,21 @@ def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> En
     return Entry(name, title, "chain", f"{_CHAINS}.baselines:{attribute}", options, exact=False)
 
 
-def _graph(name: str, title: str, module: str, attribute: str, options: tuple[OptionSpec, ...]) -> Entry:
-    address = f"pipeplan.planners.graphpipe.{module}:{attribute}"
-    return Entry(name, title, "graph-pipeline", address, options, exact=False, scope=f"{_SCOPES}:stage_graphs")
+def _graph(name: str, title: str, address: str, options: tuple[OptionSpec, ...], **more: Any) -> Entry:
+    address, scope = f"pipeplan.planners.graphpipe.{address}", f"{_SCOPES}:stage_graphs"
+    return Entry(name, title, "graph-pipeline", address, options, exact=False, scope=scope, **more)
 
 
 PLANNERS: Mapping[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry(
-            EXACT, "A formulation through a solver", "any", "pipeplan.planners.exact.planner:PLANNER", takes_start=True
+            EXACT,
+            "A formulation through a solver",
+            "any",
+            "pipeplan.planners.exact.planner:PLANNER",
+            takes_start=True,
+            example="bert-large-training",
         ),
         Entry(
             "dp",
@@ -81,8 +85,17 @@ PLANNERS: Mapping[str, Entry] = {
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
             scope=f"{_SCOPES}:chains_of_stages",
+            starts={"dp": ("dp",)},
+            checked_by="ip-tarnawski",
+            proves_anew=({},),
         ),
-        _heuristic("brute-force", "All plans of a tiny problem, one by one", exact=True),
+        _heuristic(
+            "brute-force",
+            "All plans of a tiny problem, one by one",
+            exact=True,
+            scope=f"{_SCOPES}:placements",
+            proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
+        ),
         _heuristic("greedy", "Nodes in topological order, device after device"),
         _heuristic("one-device", "Everything on one device"),
         _heuristic("expert", "A split given in a file"),
@@ -90,14 +103,21 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("partition", "Balanced graph partition"),
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
-        _heuristic("lns", "Large-neighbourhood search", takes_start=True),
+        _heuristic("lns", "Large-neighbourhood search", takes_start=True, starts={"dp": ("dp",)}),
         _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
         _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", EXPERT_OPTIONS),
         _latency("latency-dp", "The throughput DP's split, for latency", "baselines:DP"),
         _latency("latency-linear-dp", "The linearised DP's split, for latency", "baselines:LINEAR_DP"),
         _latency("latency-partition", "Balanced graph partition, for latency", "baselines:PARTITION"),
-        _latency("latency-lns", "Large-neighbourhood search for latency", "lns:PLANNER", LNS_OPTIONS, takes_start=True),
+        _latency(
+            "latency-lns",
+            "Large-neighbourhood search for latency",
+            "lns:PLANNER",
+            LNS_OPTIONS,
+            takes_start=True,
+            starts={"dp": ("latency-dp",)},
+        ),
         Entry(
             "dp-piper",
             "Dynamic program over downsets: stages, degrees, recomputation",
@@ -106,6 +126,10 @@ PLANNERS: Mapping[str, Entry] = {
             PIPER_OPTIONS,
             extensions=frozenset({"levels", "types"}),
             scope="pipeplan.formulations.piper.scope:family",
+            default=True,
+            example="bert-large-stages",
+            checked_by="mip-piper",
+            proves_anew=({"knapsack": "exact", "table": None},),
         ),
         _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),
@@ -121,28 +145,31 @@ PLANNERS: Mapping[str, Entry] = {
             (ALLOCATION,),
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            default=True,
+            example="golden-4",
+            as_formulation=True,
+            proves_anew=({},),
         ),
         _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
         _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
         _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
-        _graph("graphpipe", "Stage graphs over a decomposition", "planner", "PLANNER", GRAPHPIPE_OPTIONS),
-        _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner", "PARALLEL", PARALLEL_OPTIONS),
-        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner", "SEQUENTIAL", SEQUENTIAL_OPTIONS),
-        _graph("spp-textbook", "The same by the usual recursion, plain Python", "textbook", "ROW", TEXTBOOK_OPTIONS),
-        _graph("piper-downsets", "Stages in a row, over all downsets", "textbook", "PIPER", DOWNSET_OPTIONS),
+        _graph(
+            "graphpipe",
+            "Stage graphs over a decomposition",
+            "planner:PLANNER",
+            GRAPHPIPE_OPTIONS,
+            default=True,
+            example="case-study",
+            start_options={"cuts": "tree"},
+            proves_anew=({},),
+        ),
+        _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner:PARALLEL", PARALLEL_OPTIONS),
+        _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", SEQUENTIAL_OPTIONS),
+        _graph("spp-textbook", "The same by the usual recursion, plain Python", "textbook:PLANNER", TEXTBOOK_OPTIONS),
+        _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", DOWNSET_OPTIONS),
     )
 }
-
-EXACT_PLANNERS = ("exact-beaumont",)
-"""Exact methods that are more than one model: they may be named as a planner or as a formulation."""
-
-BEST_PLANNER_FOR_KIND: Mapping[str, str] = {
-    "chain": "exact-beaumont",
-    "staging": "dp-piper",
-    "graph-pipeline": "graphpipe",
-}
-"""Used where neither planner nor formulation is named, in place of the best formulation for the kind."""
 
 
 def option_owners() -> dict[str, list[str]]:
@@ -158,3 +185,49 @@ def all_methods() -> Iterator[Entry]:
     """Formulations first, then planners."""
     yield from FORMULATIONS.values()
     yield from PLANNERS.values()
+
+
+def methods_of(kind: str) -> list[Entry]:
+    """All methods for a kind of problems, by the order of the tables."""
+    return [entry for entry in all_methods() if entry.problem_kind == kind]
+
+
+def default_method(kind: str, extensions: Collection[str] = ()) -> Entry | None:
+    """What is taken where no method is named; where it cannot plan all that the problem uses, an exact one that can."""
+    methods = sorted(methods_of(kind), key=lambda entry: not entry.default)
+    able = (entry for entry in methods if entry.exact or entry.default if entry.extensions.issuperset(extensions))
+    return next(able, None)
+
+
+def default_formulation(kind: str) -> Entry | None:
+    """What a solver is given where only the solver is named: the first of its kind."""
+    return next((entry for entry in FORMULATIONS.values() if entry.problem_kind == kind), None)
+
+
+def quick_planners(entry: Entry, wish: str) -> list[Entry]:
+    """Whose plans a method is offered as starts; `wish` is "auto" or "dp"."""
+    return [PLANNERS[name] for name in entry.starts.get(wish, ())]
+
+
+def cross_check_of(entry: Entry) -> Entry | None:
+    """The method that checks the proofs of this one, without sharing code with it; None: there is none."""
+    checker = next((other for other in methods_of(entry.problem_kind) if other.checked_by is not None), None)
+    return FORMULATIONS.get(entry.checked_by or "") if checker is not None and checker.name == entry.name else checker
+
+
+def provers(kind: str) -> list[Entry]:
+    """Methods that may prove stored bounds anew: those that check all others first, then exact ones, defaults first."""
+    able = [entry for entry in methods_of(kind) if entry.proves_anew]
+    return sorted(able, key=lambda entry: (entry.checked_by is None, not entry.exact, not entry.default))
+
+
+def example_of(entry: Entry) -> str | None:
+    """A packaged instance that the method can plan."""
+    default = default_method(entry.problem_kind)
+    return entry.example if entry.example is not None or default is None else default.example
+
+
+def usual_objective(kind: str) -> str | None:
+    """By what plans are judged where a method has no option for it."""
+    specs = (spec for entry in methods_of(kind) for spec in entry.options if spec.name == "objective")
+    return next((str(spec.default) for spec in specs), None)

@@ -21,9 +21,8 @@ WORK_ALONE = "work alone takes no less: a bound without transfers and without a 
 class Incumbent(ABC):
     """Takes assignments, a number for each thing that is placed; those that break a rule count for nothing."""
 
-    def __init__(self, request: Request, source: str) -> None:
+    def __init__(self, request: Request) -> None:
         self.request = request
-        self.source = source
         self.best: list[int] | None = None
         self.value = math.inf
 
@@ -53,7 +52,7 @@ class Incumbent(ABC):
         if value >= self.value or not self.fits(assignment):
             return False
         self.best, self.value = list(assignment), value
-        self.request.board.post(self.plan_of(self.best), value, source=self.source)
+        self.request.board.post(self.plan_of(self.best), value)
         return True
 
     def completed(self, if_nothing: str) -> Outcome:

@@ -19,8 +19,7 @@ from ...instances.chain.allocation import canonical, given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
-from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Values
-from ..registry import ALLOCATION, BATCHES_PER_PERIOD
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, race
 from . import bounds, cp_model
 from .checks import check_chain
 from .decimals import Grid, grid_below
@@ -38,16 +37,8 @@ buffer may be held for one step too long: no pattern is lost by rounding its per
 class BeaumontCp:
     """Minimise the period per batch of a pattern of k batches."""
 
-    name = "cp-beaumont"
-    title = "periodic pipelined schedules of chains, k batches per period, as a CP-SAT model"
-    paper = (
-        "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations"
-    )
-    problem_kind = "chain"
-    options = (BATCHES_PER_PERIOD, ALLOCATION)
-
     def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
-        check_chain(problem, self.name)
+        check_chain(problem, "cp-beaumont")
         given_allocation(problem, options)
         batches = options["batches_per_period"]
         if not 1 <= batches <= MOST_BATCHES:
@@ -56,15 +47,17 @@ class BeaumontCp:
             )
         if batches > 1 and problem.exclusive_buffers:
             raise UsageError(
-                f"{self.name} has no exclusive buffers for several batches per period; drop --batches-per-period, "
+                "cp-beaumont has no exclusive buffers for several batches per period; drop --batches-per-period, "
                 'or set "exclusive_buffers" to false and see which buffers the referee finds overrun.'
             )
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "none"
 
-    def solvers(self, problem: ChainProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("cp-sat",)
+    def portfolio(
+        self, problem: ChainProblem, options: Mapping[str, Any], *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        return race("cp-sat")
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
         return bounds.lower_bound_of(problem, given_allocation(problem, options))
@@ -79,7 +72,7 @@ class BeaumontCp:
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
         if not native:
-            raise NativeOnlyError(self.name, instead="ilp-beaumont")
+            raise NativeOnlyError("cp-beaumont", instead="ilp-beaumont")
         batches = options["batches_per_period"]
         allocation = given_allocation(problem, options)
         least = as_written(bounds.lower_bound_of(problem, allocation)) * batches

@@ -15,8 +15,7 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ..contract import BuiltModel, NativeModel, NativeOnlyError, OptionSpec, Refuted, Values
-from ..registry import GRAPHPIPE_OPTIONS
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, race
 from . import cp_mixed, cp_model
 from .columns import Column, find_columns
 from .families import stage_sets
@@ -30,24 +29,18 @@ STEPS = 10**8
 class GraphPipeCp:
     """Minimise the time per sample of the slowest stage."""
 
-    name = "cp-graphpipe"
-    title = "stages that form a graph, as a CP-SAT model"
-    paper = (
-        "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training with Graph Pipeline Parallelism"
-    )
-    problem_kind = "graph-pipeline"
-    options: tuple[OptionSpec, ...] = GRAPHPIPE_OPTIONS
-
     def check(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> None:
         if not isinstance(problem, GraphPipelineProblem):
-            raise UsageError(f"{self.name} plans graph pipelines, not {type(problem).__name__}.")
+            raise UsageError(f"cp-graphpipe plans graph pipelines, not {type(problem).__name__}.")
         useful_groups(sizes(problem, options), options.get("k", 1))
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "none"
 
-    def solvers(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("cp-sat",)
+    def portfolio(
+        self, problem: GraphPipelineProblem, options: Mapping[str, Any], *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        return race("cp-sat")
 
     def lower_bound(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> float:
         """The work alone, spread evenly over the devices, each operator with its best schedule."""
@@ -68,7 +61,7 @@ class GraphPipeCp:
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
         if not native:
-            raise NativeOnlyError(self.name)
+            raise NativeOnlyError("cp-graphpipe")
         sets, mixed = stage_sets(problem, options["family"]), is_mixed(problem, options)
         groups = _groups(problem, options, mixed)
         which = options.get("degrees", "divisors")

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...instances.errors import UsageError, show
 from ...instances.staging.problem import StagingProblem
-from ..contract import FLOAT_ROOM, BuiltModel, Refuted
-from ..registry import PIPER_VARIANT, SEMANTICS
+from ..contract import FLOAT_ROOM, BuiltModel, Refuted, Stage, race
 from . import compact_values
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
@@ -23,25 +22,21 @@ from .stages import StageBook
 class PiperMip:
     """Minimise the largest load of a stage (time per micro-batch of a pipeline in steady state)."""
 
-    name = "mip-piper"
-    title = "stages with data and tensor parallelism and recomputation, as a mixed-integer program"
-    paper = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
-    problem_kind = "staging"
-    options = (PIPER_VARIANT, SEMANTICS)
-
     def check(self, problem: StagingProblem, options: Mapping[str, Any]) -> None:
         if not isinstance(problem, StagingProblem):
-            raise UsageError(f"{self.name} plans staging problems, not {type(problem).__name__}.")
+            raise UsageError(f"mip-piper plans staging problems, not {type(problem).__name__}.")
         if problem.levels:
             raise UsageError(
-                f"{self.name} plans for a flat network; remove the levels or choose a planner that takes them."
+                "mip-piper plans for a flat network; remove the levels or choose a planner that takes them."
             )
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "chain"
 
-    def solvers(self, problem: StagingProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("cp-sat", "highs")
+    def portfolio(
+        self, problem: StagingProblem, options: Mapping[str, Any], *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        return race("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
         return _bound(_Case(problem.hash, options["semantics"], problem))

@@ -9,26 +9,15 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, ExtraRow, NativeModel, OptionSpec, Refuted, Values
+from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Stage, Values
 from ..family import PLACEMENTS, Family
 from ..far_costs import near_cutoff
 from ..memory import at_most, covers
 from . import cp, plain, strong
 from .bounds import average_load_bound
 from .groups import GroupProblem, capped, contract, costs_of
+from .portfolio import portfolio
 from .reductions import Reduced, reduce_groups
-
-OPTIONS = (
-    OptionSpec("non_contiguous", "flag", False, "let a device hold any set of nodes, not only a stage of the pipeline"),
-    OptionSpec("variant", "choice", "strong", "strong, or plain: the program as published", ("strong", "plain")),
-    OptionSpec(
-        "objective",
-        "choice",
-        "max-load",
-        "max-load: max (FW + BW) over devices; gpipe: max FW + max BW",
-        ("max-load", "gpipe"),
-    ),
-)
 
 
 def check_plain(name: str, problem: object) -> None:
@@ -42,14 +31,8 @@ def check_plain(name: str, problem: object) -> None:
 class TarnawskiThroughput:
     """Minimise the largest device load (time per sample of a pipeline in steady state)."""
 
-    name = "ip-tarnawski"
-    title = "placement of operators or layers for throughput, as an integer program"
-    paper = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
-    problem_kind = "placement"
-    options = OPTIONS
-
     def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
-        check_plain(self.name, problem)
+        check_plain("ip-tarnawski", problem)
 
     def contiguity(self, options: Mapping[str, Any]) -> str:
         """The plain variant keeps the published notion, device by device."""
@@ -57,8 +40,10 @@ class TarnawskiThroughput:
             return "none"
         return "device" if options["variant"] == "plain" else "chain"
 
-    def solvers(self, problem: PlacementProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("highs", "cp-sat")
+    def portfolio(
+        self, problem: PlacementProblem, options: Mapping[str, Any], *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        return portfolio(options, near, found)
 
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
         return average_load_bound(_contracted(problem, False, options["objective"]))

@@ -10,14 +10,13 @@ from typing import Any
 from ...instances.errors import InputError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Values
+from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Stage, Values, race
 from ..family import Family
 from ..far_costs import near_cutoff
 from ..memory import at_most, covers
 from ..tarnawski.formulation import check_plain
 from . import cp, plain, strong
 from .atoms import Atoms, atoms_of, capped, costs_of
-from .options import OPTIONS
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
@@ -28,14 +27,8 @@ SAFETY = 1e-9
 class TarnawskiLatency:
     """Minimise the time from the arrival of one sample to its last result."""
 
-    name = "ip-tarnawski-latency"
-    title = "placement of operators or layers for the latency of one sample"
-    paper = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
-    problem_kind = "placement"
-    options = OPTIONS
-
     def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
-        check_plain(self.name, problem)
+        check_plain("ip-tarnawski-latency", problem)
         pieces = options["subgraphs_per_device"]
         if pieces < 1:
             raise InputError("option subgraphs_per_device", f"is {pieces}", "give a whole number >= 1")
@@ -44,8 +37,10 @@ class TarnawskiLatency:
         """Pieces are convex; whole devices need not be."""
         return "none"
 
-    def solvers(self, problem: PlacementProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("cp-sat",)
+    def portfolio(
+        self, problem: PlacementProblem, options: Mapping[str, Any], *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        return race("highs" if options["variant"] == "plain" else "cp-sat")
 
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
         """The best division of a long path, with the transfers that it causes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ from ..formulations.registry import FORMULATIONS
 from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
-from ..planners.registry import PLANNERS
+from ..planners.registry import EXACT, PLANNERS, example_of
 from ..studies import export
 from . import limits as limit_options
 from .arguments import (
@@ -30,14 +29,6 @@ from .progress import reporter
 from .table_picture import pictured_table
 
 METHOD, OUTPUT = "Method", "Output"
-EXAMPLES: Mapping[str, str] = {
-    "placement": "bert-large-training",
-    "chain": "golden-4",
-    "staging": "bert-large-stages",
-    "graph-pipeline": "case-study",
-    "any": "bert-large-training",
-}
-"""The packaged instance that is planned where none is named, by kind of problem."""
 PROGRESS_MODES = ("auto", "json", "none")
 
 _Instance = Annotated[
@@ -156,8 +147,11 @@ def command(
 
 def _example(formulation: str | None, planner: str | None) -> str:
     """A packaged instance that the method can plan."""
-    entry = FORMULATIONS.get(formulation or "") or PLANNERS.get(planner or "")
-    return EXAMPLES[entry.problem_kind if entry else "any"]
+    entry = FORMULATIONS.get(formulation or "") or PLANNERS.get(planner or "") or PLANNERS[EXACT]
+    example = example_of(entry)
+    if example is None:
+        raise UsageError(f"There is no packaged instance for {entry.name!r}; name an INSTANCE.")
+    return example
 
 
 def _warm_start(text: str, problem: Problem) -> Any:

@@ -50,7 +50,7 @@ def _build(problem: Problem, method: Method) -> Any:
     except NativeOnlyError as error:
         held = "which no .mps or .lp file can hold"
         raise UsageError(
-            f"{formulation.name} is a model for CP-SAT alone, {held}; drop --export-model{error.instead}."
+            f"{method.name} is a model for CP-SAT alone, {held}; drop --export-model{error.instead}."
         ) from None
     if isinstance(built, Refuted):
         raise InputError("problem", f"has no plan ({built.reason})", "there is no model to write; change the problem")

@@ -126,6 +126,10 @@ BACKENDS: Mapping[str, Backend] = {
 }  # fmt: skip
 
 
+STANDARD = ("highs", "cp-sat")
+"""Installed with pipeplan, and between them they take every model."""
+
+
 def find_backend(name: str) -> Backend:
     """The backend of that name, installed, or a `UsageError` with the remedy."""
     if name not in BACKENDS:

@@ -14,7 +14,6 @@ from ..contract import Outcome, Request
 from .contiguous import best_contiguous, pipedream_partition
 from .eager import Measured, pipedream_points, scheduled
 from .measure import peak_memory
-from .options import BATCHES
 from .simulation import simulate
 
 AUTO_FLUSH = 4
@@ -24,8 +23,8 @@ AUTO_FLUSH = 4
 class _Best:
     """Keeps and posts the best plan that the referee accepts."""
 
-    def __init__(self, request: Request, problem: ChainProblem, source: str) -> None:
-        self.request, self.problem, self.source = request, problem, source
+    def __init__(self, request: Request, problem: ChainProblem) -> None:
+        self.request, self.problem = request, problem
         self.plan: PatternPlan | None = None
         self.value: float | None = None
 
@@ -36,7 +35,7 @@ class _Best:
         if (self.value is not None and value >= self.value) or verify_pattern(self.problem, plan):
             return False
         self.plan, self.value = plan, value
-        self.request.board.post(plan, value, source=self.source)
+        self.request.board.post(plan, value)
         return True
 
     def outcome(self, *messages: str) -> Outcome:
@@ -52,17 +51,11 @@ def _chain(request: Request) -> ChainProblem:
 
 
 class PipeDreamEager:
-    name = "pipedream-eager"
-    title = "PipeDream's partitions, run eagerly for 500 batches and measured afterwards"
-    problem_kind = "chain"
-    exact = False
-    options = ()
-
     def plan(self, request: Request) -> Outcome:
         """The measured run of least period that fits, as the pattern that it fell into."""
         problem = _chain(request)
         points = list(pipedream_points(problem, request.out_of_time))
-        best = _Best(request, problem, self.name)
+        best = _Best(request, problem)
         messages: list[str] = []
         for point in sorted(points, key=lambda point: point.period):
             if point.fits(problem.memory_bytes) and self._take(point, best, messages):
@@ -77,14 +70,8 @@ class PipeDreamEager:
 
 
 class Contiguous:
-    name = "contiguous"
-    title = "The best contiguous stages under the memory limit, with their 1F1B* schedule"
-    problem_kind = "chain"
-    exact = False
-    options = ()
-
     def plan(self, request: Request) -> Outcome:
-        best = _Best(request, _chain(request), self.name)
+        best = _Best(request, _chain(request))
         best.offer(best_contiguous(best.problem))
         return best.outcome()
 
@@ -93,16 +80,11 @@ class Contiguous:
 class Flushing:
     """Batches go in together, and the pipeline runs empty before the next ones."""
 
-    name: str
-    title: str
     policy: str
-    problem_kind = "chain"
-    exact = False
-    options = (BATCHES,)
 
     def plan(self, request: Request) -> Outcome:
         problem = _chain(request)
-        best = _Best(request, problem, self.name)
+        best = _Best(request, problem)
         for plan in self._plans(problem, request.options.get("batches_per_flush")):
             if request.out_of_time():
                 break
@@ -127,7 +109,5 @@ class Flushing:
 
 PIPEDREAM = PipeDreamEager()
 CONTIGUOUS = Contiguous()
-GPIPE = Flushing("gpipe", "GPipe: all forward passes of a few batches, then all backward passes", "gpipe")
-SYNCHRONOUS = Flushing(
-    "sync-1f1b", "Synchronous 1F1B: forward and backward in turn, a flush every few batches", "flush"
-)
+GPIPE = Flushing("gpipe")
+SYNCHRONOUS = Flushing("flush")

@@ -12,7 +12,6 @@ from time import monotonic
 from ...formulations.beaumont.bounds import lower_bound
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...formulations.beaumont.scope import loads_decide
-from ...formulations.registry import ALLOCATION
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
@@ -28,17 +27,9 @@ from .grids import coarse_steps, fine_steps
 from .search import Refuted, Search
 from .solver import Solver
 
-NAME = "exact-beaumont"
-
 
 class ExactBeaumont:
     """Allocations from a relaxation, schedules by CP, and cores of what was refuted; loads alone without a limit."""
-
-    name = NAME
-    title = "Allocations from a relaxation, schedules by constraint programming, no-goods on single GPUs"
-    problem_kind = "chain"
-    exact = True
-    options = (ALLOCATION,)
 
     def plan(self, request: Request) -> Outcome:
         problem = request.problem
@@ -89,7 +80,7 @@ class _Run:
                 bound = min(bound, self.best.period)
             self.bound = max(self.bound, bound)
             value = None if plan is None else plan.period
-            self.request.board.post(plan, value, self.bound, self.solver.solved, NAME)
+            self.request.board.post(plan, value, self.bound, self.solver.solved)
             if self._close_enough():
                 self.solver.stopped.set()
 

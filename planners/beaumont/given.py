@@ -21,8 +21,6 @@ from .schedule import Schedule, best_schedule
 from .smallest_memory import memory_of, one_by_one
 from .solver import Solver
 
-NAME = "exact-beaumont"
-
 LOADS_DECIDE = "every allocation reaches its largest load, and no allocation has a smaller one"
 REFUTED_ON_GRIDS = "shorter periods were refuted on whole steps of a grid, with all times rounded down to it"
 
@@ -91,7 +89,7 @@ class GivenAllocation:
             bound = min(bound, self.plan.period)
         self.bound = max(self.bound, bound)
         value = None if self.plan is None else self.plan.period
-        self.request.board.post(self.plan, value, self.bound, self.solver.solved, NAME)
+        self.request.board.post(self.plan, value, self.bound, self.solver.solved)
 
     def _proven(self) -> bool:
         if self.plan is None:

@@ -30,7 +30,7 @@ from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .magnitudes import first_limit, next_limit, rounding, within
 from .model import Model, build
-from .options import MAX_IDEALS, OPTIONS
+from .options import MAX_IDEALS
 from .plans import as_plan, nested
 from .progress import Progress
 
@@ -68,12 +68,6 @@ class _OutOfTimeError(Exception):
 
 
 class DpPlanner:
-    name = "dp"
-    title = "dynamic program over ideals"
-    problem_kind = "placement"
-    exact = True
-    options = OPTIONS
-
     def plan(self, request: Request) -> Outcome:
         return _Run(request).outcome()
 
@@ -197,7 +191,7 @@ class _Run:
             self.warm_start = WarmStart(Warmth.ACCEPTED, value=value)
             self.plan, self.value = plan, value
 
-    def _take(self, value: float, stages: Any, lattice: Lattice, source: str = "dp") -> None:
+    def _take(self, value: float, stages: Any, lattice: Lattice) -> None:
         if self.value is not None and value >= self.value:
             return
         plan = as_plan(self.problem, self.model, lattice, stages)
@@ -208,7 +202,7 @@ class _Run:
             value = evaluate(self.problem, plan).objective(self.objective)
         if self.value is None or value < self.value:
             self.plan, self.value = plan, value
-            self.request.board.post(self.plan, value, source=source)
+            self.request.board.post(self.plan, value)
 
     def _exceeds_memory(self, plan: PlacementPlan) -> bool:
         exact = self.problem.whole_sizes.exact or not self.bounding
@@ -352,7 +346,7 @@ class _Run:
         def hear(progress: Progress) -> None:
             if complete:
                 self._raise_bound(progress.bound)
-            self.request.board.post(nodes=progress.done, source="dp")
+            self.request.board.post(nodes=progress.done)
             self._tick()
 
         return Progress(hear)

@@ -14,17 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...formulations.contract import Formulation, Gradual, OptionSpec, Plan
+from ...formulations.contract import Formulation, Gradual, Plan, Stage
 from ...formulations.registry import FORMULATIONS
 from ...instances.errors import TooLargeError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
-from ..contract import Board, Outcome, Planner, Request
+from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import rule, rules_of
-from ..registry import PLANNERS
+from ..registry import EXACT, PLANNERS
 from .attempt import Attempt, Race
-from .portfolio import Stage, lineup
+from .portfolio import share, stages
 
 COARSE_GAP = 0.01
 """Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
@@ -41,14 +42,8 @@ MOST_EXCLUDED = 200
 
 
 class ExactPlanner:
-    name = "exact"
-    title = "a formulation through a solver"
-    problem_kind = "any"
-    exact = True
-    options: tuple[OptionSpec, ...] = ()
-
     def plan(self, request: Request) -> Outcome:
-        return _Run(request, self).outcome()
+        return _Run(request).outcome()
 
 
 PLANNER = ExactPlanner()
@@ -67,11 +62,11 @@ class _State:
 class _Run:
     """One request, from the first bound to the last attempt."""
 
-    def __init__(self, request: Request, planner: ExactPlanner) -> None:
+    def __init__(self, request: Request) -> None:
         own = dict(request.options)
         self.request = request
-        self._planner = planner
-        self.formulation: Formulation = FORMULATIONS[own.pop("formulation")].load()
+        self.entry = FORMULATIONS[own.pop("formulation")]
+        self.formulation: Formulation = self.entry.load()
         self.solver = own.pop("solver", None) or "auto"
         self.options: Mapping[str, Any] = own
         self.formulation.check(request.problem, own)
@@ -93,7 +88,7 @@ class _Run:
 
     def outcome(self) -> Outcome:
         bound = self.formulation.lower_bound(self.request.problem, self.options)
-        self._take_bound(bound, f"a bound of {self.formulation.name} that needs no solver")
+        self._take_bound(bound, f"a bound of {self.entry.name} that needs no solver")
         self._take_warm_start()
         try:
             stop = self._solve()
@@ -169,7 +164,7 @@ class _Run:
         return gap
 
     def _solve(self) -> Stop:
-        for gap in self._gaps():
+        for gap in (COARSE_GAP, 0.0) if self.entry.coarse_first else (0.0,):
             stop = self._close(max(gap, self._target_gap()))
             if stop is not None:
                 return stop
@@ -177,37 +172,32 @@ class _Run:
                 break
         return Stop.PROVEN if self._reached(PROVEN_TOLERANCE) else Stop.GAP
 
-    def _gaps(self) -> tuple[float, ...]:
-        """Periods of chains are few and far between: there the last gap is as easy as the first."""
-        return (0.0,) if self.request.problem.kind == "chain" else (COARSE_GAP, 0.0)
-
     def _stages(self, gap: float) -> tuple[Stage, ...]:
         reached = relative_gap(self.state.value, self.state.bound)
         near = reached is not None and reached <= NEAR * gap
-        search = self.state.plan is not None
-        placement = self.request.problem.kind == "placement"
-        preferred = None if placement else self.formulation.solvers(self.request.problem, self.options)
-        return lineup(preferred, self.solver, self.options, self.request.limits.threads, near, search and placement)
+        found = self.state.plan is not None
+        return stages(self.formulation, self.request.problem, self.options, self.solver, near, found)
 
     def _close(self, gap: float) -> Stop | None:
         """Stages until the gap is reached (None) or something else ends the run."""
-        stages = self._stages(gap)
+        turns = self._stages(gap)
         turn = 0
         while not self._reached(gap):
             if self.request.out_of_time():
                 return Stop.TIME
             before = (self.state.value, self.state.bound)
-            if stages[turn].kind in ("search", "restrict"):
-                self._help(stages[turn].kind, gap, stages[turn].seconds or 0.0)
+            stage = turns[turn]
+            if stage.kind in ("search", "restrict"):
+                self._help(stage, gap)
                 turn += 1
                 continue
-            stage = self._living(stages[turn])
-            if not stage.threads_of:
+            threads_of, seconds = self._living(stage)
+            if not threads_of:
                 return Stop.ERROR
             cutoff = self._cutoff(gap)
             if self.request.out_of_time():  # where cut-offs are sought with care
                 return Stop.TIME
-            attempt = self._attempt(stage, gap, cutoff)
+            attempt = self._attempt(stage.kind == "improve", threads_of, seconds, gap, cutoff)
             if attempt.refuted is not None and attempt.cutoff is None:
                 return Stop.INFEASIBLE
             if attempt.stop == Stop.UNBOUNDED:
@@ -225,30 +215,28 @@ class _Run:
             if attempt.refused and self.state.plan is None:
                 self.refused = attempt.refused[-1]
                 return Stop.ERROR
-            if turn == len(stages):
+            if turn == len(turns):
                 return Stop.TIME if attempt.out_of_time or self.request.out_of_time() else self._stuck(attempt)
         return None
 
-    def _help(self, kind: str, gap: float, seconds: float) -> None:
-        """A plan from another planner, started from the best one; ends early where the gap is reached."""
-        left = self.request.seconds_left()
+    def _help(self, stage: Stage, gap: float) -> None:
+        """A plan from another planner or an easier question; ends early where the gap is reached."""
+        seconds, left = stage.seconds or 0.0, self.request.seconds_left()
         seconds = seconds if left is None else min(seconds, left / 4)
         board = Board(bound=self.state.bound, started=self.request.board.started)
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
-        if kind == "search":
-            helper: Planner = PLANNERS["lns"].load()
-            options: dict[str, Any] = {"cycles": 10_000}
-            start = self.state.plan
+        if stage.kind == "search":
+            helper, start = PLANNERS[stage.planner], self.state.plan
             known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
         else:
-            helper, options = self._planner, {"formulation": self.formulation.name, "non_contiguous": False}
-            known, start = dict(self.options), self.request.warm_start  # our best plan need not be contiguous
-        request = Request(self.request.problem, {**known, **options}, limits, start, board)
+            helper, start = PLANNERS[EXACT], self.request.warm_start  # our best plan need not be an answer there
+            known = {**self.options, "formulation": self.entry.name}
+        request = Request(self.request.problem, {**known, **stage.options}, limits, start, board)
         try:
-            helper.plan(request)
+            helper.load().plan(request)
         finally:  # an interrupt must not cost what was found so far
             if board.plan is not None and (value := self.judge(board.plan)) is not None:
-                self._take_plan(board.plan, value, value, kind)
+                self._take_plan(board.plan, value, value, stage.kind)
 
     def _exclude(self, attempt: Attempt) -> bool:
         """Are there plans that the next attempt can cut off?"""
@@ -266,14 +254,14 @@ class _Run:
         self.messages.append("the solver stopped without closing the gap")
         return Stop.MEMORY if attempt.stop == Stop.MEMORY else Stop.ERROR
 
-    def _living(self, stage: Stage) -> Stage:
-        """A stage without the backends that died; an empty portfolio stage falls back to what lives."""
-        living = {name: n for name, n in stage.threads_of.items() if name not in self.given_up}
+    def _living(self, stage: Stage) -> tuple[Mapping[str, int], float | None]:
+        """Threads of the backends of a stage that did not die, and their time; where all died, of what lives."""
+        threads = self.request.limits.threads
+        living = {name: n for name, n in share(stage.solvers, threads).items() if name not in self.given_up}
         if not living and (self.solver == "auto" or self.contradicted):
-            spare = next((name for name in ("highs", "cp-sat") if name not in self.given_up), None)
-            living = {} if spare is None else {spare: self.request.limits.threads or 1}
-            return replace(stage, threads_of=living, seconds=None)
-        return replace(stage, threads_of=living)
+            spare = next((name for name in STANDARD if name not in self.given_up), None)
+            return {} if spare is None else {spare: threads or 1}, None
+        return living, stage.seconds
 
     def _cutoff(self, gap: float) -> float | None:
         """What a plan has to be worth to count; less where the model would be too large for all of these."""
@@ -284,19 +272,21 @@ class _Run:
         request, bound = self.request, self.state.bound
         return self.formulation.next_cutoff(request.problem, self.options, bound, cutoff, request.out_of_time)
 
-    def _attempt(self, stage: Stage, gap: float, cutoff: float | None) -> Attempt:
+    def _attempt(
+        self, improve: bool, threads_of: Mapping[str, int], seconds: float | None, gap: float, cutoff: float | None
+    ) -> Attempt:
         value = self.state.value
         left = self.request.seconds_left()
-        seconds = stage.seconds if left is None else left if stage.seconds is None else min(left, stage.seconds)
+        seconds = seconds if left is None else left if seconds is None else min(left, seconds)
         coarse = gap >= COARSE_GAP / 10
         # Close to the bound a float solver's model holds the best plan as well, so that it may start from there.
         start = self.request.warm_start if coarse else self.state.plan or self.request.warm_start
         enough = cutoff if coarse else None
-        if stage.kind == "improve" and value is not None:
+        if improve and value is not None:
             start, cutoff = self.state.plan, value
             enough = None if self.state.bound is None else self.state.bound / (1 - gap)
         race = self._race(self.request.limits, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
-        attempt = race.attempt(stage.threads_of, cutoff, seconds, start, enough)
+        attempt = race.attempt(threads_of, cutoff, seconds, start, enough)
         self.last = attempt
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
@@ -24,7 +23,7 @@ from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .bounds import lower_bound
 from .configurations import menu
-from .options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, ROUNDED_MEMORY, SEQUENTIAL_OPTIONS
+from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
@@ -99,19 +98,15 @@ class GraphPipePlanner:
     """Dynamic program over the decomposition (or over a row of all operators)."""
 
     name: str
-    title: str
     family: Family
-    options: tuple[OptionSpec, ...]
-    problem_kind: str = "graph-pipeline"
-    exact: bool = False
 
     def plan(self, request: Request) -> Outcome:
         sizes = sizes_of(request)
         return bounded(request, run(self.name, request, self.family, sizes))
 
 
-PLANNER = GraphPipePlanner("graphpipe", "stage graphs by the series-parallel decomposition", "graph", GRAPHPIPE_OPTIONS)
-SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential pipelines", "sequential", SEQUENTIAL_OPTIONS)
+PLANNER = GraphPipePlanner("graphpipe", "graph")
+SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential")
 
 
 def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
@@ -202,7 +197,7 @@ class _Choice:
         value = value_of(self.request.problem, plan, self.objective, answer.value, self.value)
         if value is not None and (self.value is None or value < self.value):
             self.plan, self.value = plan, value
-            self.request.board.post(plan, value, source=self.name)
+            self.request.board.post(plan, value)
 
     def consider_shallower(self, search: Search, answer: Answer) -> None:
         """Until some stage alone computes for longer than the best iteration takes."""
@@ -242,15 +237,8 @@ def _regions(count: int) -> str:
     return "1 region is" if count == 1 else f"{count} regions are"
 
 
-@dataclass(frozen=True)
 class ParallelAblation:
     """GraphPipe's stages with the micro-batch size that is best for a sequential pipeline."""
-
-    name: str = "graphpipe-parallel"
-    title: str = "stage graphs with the micro-batch of the sequential pipeline"
-    problem_kind: str = "graph-pipeline"
-    exact: bool = False
-    options: tuple[OptionSpec, ...] = PARALLEL_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
         sizes = sizes_of(request)
@@ -259,7 +247,7 @@ class ParallelAblation:
         sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
         if not isinstance(sequential.plan, StageGraphPlan):
             return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
-        return bounded(request, run(self.name, request, "graph", (sequential.plan.stages[0].micro_batch,)))
+        return bounded(request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,)))
 
 
 PARALLEL = ParallelAblation()

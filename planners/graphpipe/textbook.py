@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ...formulations.contract import OptionSpec
 from ...instances.checks import check_whole
 from ...instances.errors import InputError
 from ...instances.graph_pipeline.plan import StageGraphPlan
@@ -23,7 +22,7 @@ from ..contract import Outcome, Request
 from ..dp.lattice import MOST_IDEALS
 from .configurations import Menu, menu
 from .costs import Costs
-from .options import MOST_DOWNSETS, PIPER_OPTIONS, TEXTBOOK_OPTIONS
+from .options import MOST_DOWNSETS
 from .planner import OutOfTimeError, bounded, in_a_row, sizes_of, value_of
 from .search import plan_of
 from .trace import Decision
@@ -144,15 +143,8 @@ def listed_downsets(problem: GraphPipelineProblem, most: int) -> list[int]:
     return sets
 
 
-@dataclass(frozen=True)
 class TextbookPlanner:
     """Sequential stages over the prefixes of a row of operators, or over all downsets as far as these can be listed."""
-
-    name: str
-    title: str
-    options: tuple[OptionSpec, ...]
-    problem_kind: str = "graph-pipeline"
-    exact: bool = False
 
     def plan(self, request: Request) -> Outcome:
         problem, options = request.problem, request.options
@@ -166,7 +158,7 @@ class TextbookPlanner:
                 found = self._best(request, sets, b, best and best[0])
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found
-                    request.board.post(found[1], found[0], source=self.name)
+                    request.board.post(found[1], found[0])
         except OutOfTimeError:
             stop = Stop.TIME
         size = {"downsets": len(sets)}
@@ -194,5 +186,4 @@ class TextbookPlanner:
         return None if value is None else (value, plan)
 
 
-PIPER = TextbookPlanner("piper-downsets", "Piper's search over downsets, without tensor parallelism", PIPER_OPTIONS)
-ROW = TextbookPlanner("spp-textbook", "PipeDream's recursion over a row of operators, plain Python", TEXTBOOK_OPTIONS)
+PLANNER = TextbookPlanner()

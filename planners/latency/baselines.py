@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
@@ -13,19 +12,12 @@ from ...instances.result import Stop
 from ...instances.results import load_plan
 from ..contract import Board, Outcome, Request
 from .incumbent import Incumbent, world_of
-from .options import COMMON, EXPERT_OPTIONS
 
 
 class LatencyCpu:
-    name = "latency-cpu"
-    title = "everything on the CPUs"
-    problem_kind = "placement"
-    exact = False
-    options = COMMON
-
     def plan(self, request: Request) -> Outcome:
         """Every node as soon as its inputs are there; where there are no CPUs there is no such plan."""
-        incumbent = Incumbent(request, world_of(request), self.name)
+        incumbent = Incumbent(request, world_of(request))
         if not request.problem.cpus:
             return incumbent.outcome(Stop.COMPLETED, "the problem has no CPU")
         incumbent.offer([0] * len(request.problem.nodes))
@@ -33,17 +25,11 @@ class LatencyCpu:
 
 
 class LatencyExpert:
-    name = "latency-expert"
-    title = "a split given in a file, evaluated for latency"
-    problem_kind = "placement"
-    exact = False
-    options = EXPERT_OPTIONS
-
     def plan(self, request: Request) -> Outcome:
         """The split as it stands: whether it obeys the rules is for the referee to say."""
         path = request.options.get("split")
         if path is None:
-            raise UsageError(f"The planner {self.name!r} needs a split; name its file with --split FILE.")
+            raise UsageError("The planner 'latency-expert' needs a split; name its file with --split FILE.")
         plan = load_plan(path, request.problem)
         try:
             value = evaluate_latency(request.problem, plan).latency
@@ -55,12 +41,8 @@ class LatencyExpert:
 class _Borrowed:
     """The plan that another planner makes for throughput."""
 
-    problem_kind = "placement"
-    exact = False
-    options: tuple[OptionSpec, ...] = COMMON
-
-    def __init__(self, name: str, title: str, lender: str) -> None:
-        self.name, self.title, self.lender = name, title, lender
+    def __init__(self, lender: str) -> None:
+        self.lender = lender
 
     def plan(self, request: Request) -> Outcome:
         from ..registry import PLANNERS  # the registry names this module, too
@@ -70,7 +52,7 @@ class _Borrowed:
         board = Board(started=request.board.started)
         answer = entry.load().plan(Request(request.problem, own, request.limits, board=board))
         world = world_of(request)
-        incumbent = Incumbent(request, world, self.name)
+        incumbent = Incumbent(request, world)
         if not isinstance(answer.plan, PlacementPlan):
             return incumbent.outcome(answer.stop, f"{self.lender} found no plan", *answer.messages)
         place = world.places(answer.plan)
@@ -83,6 +65,6 @@ class _Borrowed:
 
 CPU = LatencyCpu()
 EXPERT = LatencyExpert()
-DP = _Borrowed("latency-dp", "the throughput DP's split, evaluated for latency", "dp")
-LINEAR_DP = _Borrowed("latency-linear-dp", "the linearised DP's split, evaluated for latency", "linear-dp")
-PARTITION = _Borrowed("latency-partition", "balanced graph partition, evaluated for latency", "partition")
+DP = _Borrowed("dp")
+LINEAR_DP = _Borrowed("linear-dp")
+PARTITION = _Borrowed("partition")

@@ -9,21 +9,14 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .incumbent import Incumbent, world_of
-from .options import COMMON
 from .world import UNPLACED, World
 
 
 class LatencyGreedy:
-    name = "latency-greedy"
-    title = "greedy list scheduling for latency"
-    problem_kind = "placement"
-    exact = False
-    options = COMMON
-
     def plan(self, request: Request) -> Outcome:
         """The best of both rules over a few topological orders, and of no accelerator at all."""
         world = world_of(request)
-        incumbent = Incumbent(request, world, self.name)
+        incumbent = Incumbent(request, world)
         incumbent.offer([0] * len(request.problem.nodes))
         for order in class_orders(request.problem):
             for place in (filled(world, order), listed(world, order)):

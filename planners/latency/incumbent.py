@@ -24,8 +24,8 @@ def world_of(request: Request) -> World:
 class Incumbent(incumbent.Incumbent):
     """Placements that break memory, support or colours, or wait in a circle, count for nothing."""
 
-    def __init__(self, request: Request, world: World, source: str) -> None:
-        super().__init__(request, source)
+    def __init__(self, request: Request, world: World) -> None:
+        super().__init__(request)
         self.world = world
 
     def value_of(self, assignment: Sequence[int]) -> float:

@@ -17,7 +17,7 @@ from ..placement.neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import LINEAR_DP
 from .greedy import PLANNER as GREEDY
 from .incumbent import Incumbent, world_of
-from .options import CYCLES, LNS_OPTIONS, STEPS
+from .options import CYCLES, STEPS
 from .world import Annealing
 
 HOT, WARM, COLD = 0.1, 0.02, 1e-5
@@ -34,12 +34,6 @@ START_SHARE = 0.25
 
 
 class LatencyLns:
-    name = "latency-lns"
-    title = "large-neighbourhood search for latency"
-    problem_kind = "placement"
-    exact = False
-    options = LNS_OPTIONS
-
     def plan(self, request: Request) -> Outcome:
         return _Search(request).outcome()
 
@@ -50,8 +44,7 @@ PLANNER = LatencyLns()
 class _Search(LargeNeighbourhoodSearch):
     def __init__(self, request: Request) -> None:
         self.world = world_of(request)
-        incumbent = Incumbent(request, self.world, LatencyLns.name)
-        super().__init__(request, incumbent, request.options.get("cycles", CYCLES.default))
+        super().__init__(request, Incumbent(request, self.world), request.options.get("cycles", CYCLES.default))
         self.steps: int = request.options.get("steps", STEPS.default)
         self.starts: list[list[int]] = []
 

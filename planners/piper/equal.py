@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...formulations.contract import OptionSpec
 from ...instances.result import Stop
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingProblem
 from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
-from .options import EQUI_OPTIONS
 from .restriction import recomputes
 
 TRANSFORMER = "ParallelTransformerLayer"
@@ -23,12 +21,7 @@ TRANSFORMER = "ParallelTransformerLayer"
 
 @dataclass(frozen=True)
 class EqualPlanner:
-    name: str
-    title: str
     tensor_parallel: bool
-    exact: bool = False
-    problem_kind: str = "staging"
-    options: tuple[OptionSpec, ...] = EQUI_OPTIONS
 
     def plan(self, request: Request) -> Outcome:
         problem, semantics = request.problem, request.options.get("semantics", "paper")
@@ -40,14 +33,14 @@ class EqualPlanner:
                 value = evaluate_stages(problem, plan, semantics).time_per_micro_batch
                 if best is None or value < best[0]:
                     best = (value, plan)
-                    request.board.post(plan, value, source=self.name)
+                    request.board.post(plan, value)
         if best is None:
             return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, messages=("no equal stages fit",))
         return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, best[1], best[0])
 
 
-PLANNER = EqualPlanner("equi", "equal stages of equal degrees", True)
-NO_TENSOR_PARALLELISM = EqualPlanner("equi-no-tp", "equal stages, no tensor parallelism", False)
+PLANNER = EqualPlanner(tensor_parallel=True)
+NO_TENSOR_PARALLELISM = EqualPlanner(tensor_parallel=False)
 
 
 def equal_plans(problem: StagingProblem, semantics: str, tensor_parallel: bool) -> Iterator[StagedPlan]:

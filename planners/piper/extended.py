@@ -21,8 +21,6 @@ from .model import build
 from .options import ROUNDED_MEMORY
 from .search import Search
 
-NAME = "dp-piper"
-
 CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
 
 
@@ -141,4 +139,4 @@ class _Run:
         plan = found.plan if self.fits(found) else None
         value = None if plan is None else self.value(found)
         bound = bound if self.bounds else None
-        self.request.board.post(plan, value, bound, nodes=self.counted.decisions, source=NAME)
+        self.request.board.post(plan, value, bound, nodes=self.counted.decisions)

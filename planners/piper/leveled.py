@@ -46,7 +46,7 @@ def plan_with_levels(request: Request) -> Outcome:
     if found is None:
         return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)
     value = found.time_per_micro_batch
-    request.board.post(found.plan, value, bound, source="dp-piper")
+    request.board.post(found.plan, value, bound)
     stop = Stop.COMPLETED if messages else Stop.PROVEN
     return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
 

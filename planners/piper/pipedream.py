@@ -7,11 +7,9 @@ tensor parallelism and without a memory. The referee may reject what comes out, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from ...formulations.contract import OptionSpec
 from ...instances.errors import InputError
 from ...instances.result import Stop
 from ...instances.staging.problem import StagingProblem
@@ -20,7 +18,6 @@ from ..contract import Outcome, Request
 from ..placement.groups import Groups
 from ..placement.pipedream import contract_to_path
 from .model import PiperModel, from_downsets
-from .options import EQUI_OPTIONS
 from .search import Search, TooManySumsError
 
 
@@ -28,14 +25,7 @@ class _OutOfTimeError(Exception):
     pass
 
 
-@dataclass(frozen=True)
 class PipeDreamPlanner:
-    name: str = "piper-pipedream"
-    title: str = "PipeDream's partitioner, blind to memory"
-    exact: bool = False
-    problem_kind: str = "staging"
-    options: tuple[OptionSpec, ...] = EQUI_OPTIONS
-
     def plan(self, request: Request) -> Outcome:
         problem, semantics = request.problem, request.options.get("semantics", "paper")
         if problem.levels:

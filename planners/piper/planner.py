@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging.plan import StagedPlan
@@ -18,7 +17,7 @@ from ..contract import Outcome, Request
 from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
-from .options import DP_OPTIONS, RESTRICTED_OPTIONS, ROUNDED_MEMORY, TABLE
+from .options import ROUNDED_MEMORY, TABLE
 from .restriction import Restriction, model_of, recomputes
 from .search import Search, TooManySumsError
 from .tables import TooManyPairsError
@@ -31,12 +30,8 @@ class _OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class PiperPlanner:
-    name: str
-    title: str
-    exact: bool
-    restriction: Restriction = Restriction()
-    problem_kind: str = "staging"
-    options: tuple[OptionSpec, ...] = RESTRICTED_OPTIONS
+    restriction: Restriction | None = None
+    """Which choices are taken away; None: the program decides over all of them, and its bounds are proofs."""
 
     def plan(self, request: Request) -> Outcome:
         if request.problem.levels:
@@ -46,7 +41,7 @@ class PiperPlanner:
         if is_extended(request.problem, request.options):
             _refuse_table(request, "flushes and several types of devices")
             return plan_extended(request)
-        return _Run(self, request).outcome()
+        return _Run(self.restriction, request).outcome()
 
 
 def _refuse_table(request: Request, what: str) -> None:
@@ -54,19 +49,15 @@ def _refuse_table(request: Request, what: str) -> None:
         raise UsageError(f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it.")
 
 
-PLANNER = PiperPlanner("dp-piper", "dynamic program over downsets", True, options=DP_OPTIONS)
-NO_DATA_PARALLELISM = PiperPlanner("piper-no-dp", "no data parallelism", False, Restriction(replicas=lambda d: d == 1))
-NO_TENSOR_PARALLELISM = PiperPlanner(
-    "piper-no-tp", "no tensor parallelism", False, Restriction(allowed=lambda degree, way: degree == 1)
-)
-NO_RECOMPUTATION = PiperPlanner(
-    "piper-no-ar", "no activation recomputation", False, Restriction(allowed=lambda degree, way: not recomputes(way))
-)
+PLANNER = PiperPlanner()
+NO_DATA_PARALLELISM = PiperPlanner(Restriction(replicas=lambda d: d == 1))
+NO_TENSOR_PARALLELISM = PiperPlanner(Restriction(allowed=lambda degree, way: degree == 1))
+NO_RECOMPUTATION = PiperPlanner(Restriction(allowed=lambda degree, way: not recomputes(way)))
 
 
 class _Run:
-    def __init__(self, planner: PiperPlanner, request: Request) -> None:
-        self.planner, self.request = planner, request
+    def __init__(self, restriction: Restriction | None, request: Request) -> None:
+        self.restriction, self.request = restriction, request
         self.plan: StagedPlan | None = None
         self.value: float | None = None
         self.bound: float | None = None
@@ -90,14 +81,14 @@ class _Run:
         path = self.request.options.get(TABLE.name)
         if path is not None:
             check_table(self.request.problem, path)
-        model = model_of(self.request.problem, self.request.options, self.planner.restriction)
+        model = model_of(self.request.problem, self.request.options, self.restriction or Restriction())
         exact = self.request.options.get("knapsack", "exact") == "exact"
         if path is not None:
             check_size(model)
         self.search = Search(model, exact, self._tick)
         answer = self.search.best(self._hear)
         if answer is None:
-            return Stop.INFEASIBLE if self.planner.exact else Stop.COMPLETED
+            return Stop.INFEASIBLE if self.restriction is None else Stop.COMPLETED
         self._hear(answer[0], self.search.bound, answer[1])
         if self.value is None or self.value > answer[0]:  # the best plan does not fit: see `StagingMemory`
             self._again(Search(model.inside(), exact, self._tick))
@@ -114,7 +105,7 @@ class _Run:
 
     def _hear(self, value: float, bound: float, steps: list[Step]) -> None:
         assert self.search is not None
-        self.bound = bound if self.planner.exact else None
+        self.bound = bound if self.restriction is None else None
         self._take(self.search, value, steps)
 
     def _take(self, search: Search, value: float, steps: list[Step]) -> None:
@@ -126,7 +117,7 @@ class _Run:
                 self.value, self.plan = value, plan
             else:
                 plan = None
-        self.request.board.post(plan, value, self.bound, nodes=search.decisions, source=self.planner.name)
+        self.request.board.post(plan, value, self.bound, nodes=search.decisions)
 
     def _tick(self) -> None:
         if self.request.out_of_time():

@@ -14,6 +14,7 @@ from ...instances.staging.problem import Layer, StagingProblem
 from ...instances.staging.referee.stages import evaluate_stages, held_bytes, ways_of
 from ..contract import Board, Request
 from ..options import SolveOptions
+from .options import DP_OPTIONS
 from .planner import PLANNER
 
 
@@ -57,7 +58,7 @@ def _least(problem: StagingProblem, layer: Layer) -> Fraction:
 
 def _enough(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions) -> Fraction | None:
     """The memory of the fastest plan without a limit; None where none is found in time."""
-    known = {spec.name: spec.default for spec in PLANNER.options}
+    known = {spec.name: spec.default for spec in DP_OPTIONS}
     semantics = options.get("semantics", "paper")
     free = problem.replace(memory_bytes=None)
     plan = PLANNER.plan(Request(free, {**known, "semantics": semantics}, limits, board=Board())).plan

@@ -16,7 +16,6 @@ from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .options import OPTIONS
 
 MAX_PLANS = 5_000_000
 """About 12 groups on 4 devices; identical devices count once."""
@@ -26,12 +25,6 @@ LOOK_AT_CLOCK = 2_000
 
 
 class BruteForce:
-    name = "brute-force"
-    title = "all plans of a tiny problem, one by one"
-    problem_kind = "placement"
-    exact = True
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         _refuse_large(request.problem)
         return _Enumeration(request).outcome()
@@ -146,7 +139,7 @@ class _Enumeration:
         value = self._objective(transfers=True)
         if value < self.value and (not self.chain or self._is_contiguous()):
             self.value, self.best = value, list(self.held)
-            self.request.board.post(self._as_plan(self.best), value, source=BruteForce.name)
+            self.request.board.post(self._as_plan(self.best), value)
 
     # ---- what a plan costs ----------------------------------------------------------------------------
 

@@ -7,16 +7,9 @@ from ...instances.placement.referee.evaluate import NotAnAssignmentError, evalua
 from ...instances.result import Stop
 from ...instances.results import load_plan
 from ..contract import Outcome, Request
-from .options import OPTIONS
 
 
 class Expert:
-    name = "expert"
-    title = "a split given in a file"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         """The split as it stands: whether it obeys the rules is for the referee to say."""
         path = request.options.get("split")
@@ -27,7 +20,7 @@ class Expert:
             value = evaluate(request.problem, plan).objective(request.options.get("objective", "max-load"))
         except NotAnAssignmentError:
             return Outcome(Stop.COMPLETED, plan)
-        request.board.post(plan, value, source=self.name)
+        request.board.post(plan, value)
         return Outcome(Stop.COMPLETED, plan, value)
 
 

@@ -9,22 +9,15 @@ from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .groups import FAR, Groups, capped, contract
 from .incumbent import Incumbent
-from .options import OPTIONS
 from .orders import depth_first
 
 BISECTIONS = 16
 
 
 class Greedy:
-    name = "greedy"
-    title = "devices filled in topological order"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         chain = contract(request.problem, True, request.options.get("objective", "max-load"))
-        incumbent = Incumbent(request, chain, self.name)
+        incumbent = Incumbent(request, chain)
         for devices in _device_orders(chain):
             _bisect(_Filling(capped(chain, FAR * incumbent.value), devices), incumbent)
             if request.out_of_time():

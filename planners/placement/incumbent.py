@@ -15,8 +15,8 @@ from .groups import Groups
 class Incumbent(incumbent.Incumbent):
     """Assignments that break memory or support count for nothing."""
 
-    def __init__(self, request: Request, groups: Groups, source: str) -> None:
-        super().__init__(request, source)
+    def __init__(self, request: Request, groups: Groups) -> None:
+        super().__init__(request)
         self.groups = groups
 
     def value_of(self, assignment: Sequence[int]) -> float:

@@ -14,7 +14,7 @@ from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .groups import FAR, Groups, capped, contract
 from .incumbent import Incumbent, lower_bound
-from .options import OPTIONS, ORDERS
+from .options import ORDERS
 from .orders import various_orders
 
 MAX_GROUPS = 6_000
@@ -28,16 +28,10 @@ WORK_ON_LIMITS = 10_000_000
 
 
 class LinearDp:
-    name = "linear-dp"
-    title = "optimal cuts of topological orders"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         """Contiguous plans, which are fine where contiguity is not asked for, too."""
         groups = contract(request.problem, True, request.options.get("objective", "max-load"))
-        incumbent = Incumbent(request, groups, self.name)
+        incumbent = Incumbent(request, groups)
         if groups.count > MAX_GROUPS:
             return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
         for order in various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed):

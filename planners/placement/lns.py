@@ -23,7 +23,7 @@ from .incumbent import Incumbent
 from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP
 from .neighbourhood import LargeNeighbourhoodSearch, Run
-from .options import CYCLES, OPTIONS, STEPS
+from .options import CYCLES, STEPS
 
 MAX_STEPS = 64_000_000
 
@@ -45,12 +45,6 @@ POLISH: Schedule = (1e-2, 2e-6, 4)
 
 
 class Lns:
-    name = "lns"
-    title = "large-neighbourhood search by annealing"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         return _Search(request).outcome()
 
@@ -63,7 +57,7 @@ class _Search(LargeNeighbourhoodSearch):
         options = request.options
         self.contiguous = not options.get("non_contiguous", False)
         self.groups = contract(request.problem, self.contiguous, options.get("objective", "max-load"))
-        super().__init__(request, Incumbent(request, self.groups, Lns.name), options.get("cycles", CYCLES.default))
+        super().__init__(request, Incumbent(request, self.groups), options.get("cycles", CYCLES.default))
         self.steps: int = options.get("steps", STEPS.default)
         self.linear: list[int] | None = None
 

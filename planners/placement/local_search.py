@@ -12,22 +12,16 @@ from ...instances.result import Stop
 from ..contract import Outcome, Request
 from .groups import FAR, Groups, capped, contract
 from .incumbent import Incumbent
-from .options import OPTIONS, RESTARTS
+from .options import RESTARTS
 from .orders import random_order
 from .reassignment import Climb, Tables
 
 
 class LocalSearch:
-    name = "local-search"
-    title = "best single reassignments from random starts"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         contiguous = not request.options.get("non_contiguous", False)
         groups = contract(request.problem, contiguous, request.options.get("objective", "max-load"))
-        incumbent = Incumbent(request, groups, self.name)
+        incumbent = Incumbent(request, groups)
         rng = random.Random(request.limits.seed)
         tables = Tables(groups)
         for _ in range(request.options.get("restarts", RESTARTS.default)):

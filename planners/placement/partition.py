@@ -18,7 +18,6 @@ from ..contract import Outcome, Request
 from .groups import Groups, contract
 from .incumbent import Incumbent
 from .linear_dp import MAX_GROUPS, best_cuts
-from .options import OPTIONS
 from .orders import gathered_order
 from .reassignment import mend
 
@@ -35,17 +34,11 @@ WIDEST_CLIQUE = 24
 
 
 class Partition:
-    name = "partition"
-    title = "balanced graph partition"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         metis = _metis()
         contiguous = not request.options.get("non_contiguous", False)
         groups = contract(request.problem, contiguous, request.options.get("objective", "max-load"))
-        incumbent = Incumbent(request, groups, self.name)
+        incumbent = Incumbent(request, groups)
         if contiguous and groups.count > MAX_GROUPS:
             return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
         for parts in _partitions(metis, groups, request.limits.seed):

@@ -15,23 +15,16 @@ from ..contract import Outcome, Request
 from .groups import Groups, contract
 from .incumbent import Incumbent
 from .linear_dp import MAX_GROUPS, best_cuts
-from .options import OPTIONS
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 class PipeDream:
-    name = "pipedream"
-    title = "PipeDream's partitioner"
-    problem_kind = "placement"
-    exact = False
-    options = OPTIONS[name]
-
     def plan(self, request: Request) -> Outcome:
         groups = contract(request.problem, True, request.options.get("objective", "max-load"))
         boundless = replace(groups, memory=None)
-        incumbent = Incumbent(request, boundless, self.name)
+        incumbent = Incumbent(request, boundless)
         if groups.count > MAX_GROUPS:
             return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
         blocks = contract_to_path(groups)

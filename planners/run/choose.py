@@ -9,10 +9,18 @@ from typing import Any
 
 from ...formulations.contract import OptionSpec, Problem
 from ...formulations.family import Family
-from ...formulations.registry import BEST_FOR_KIND, FORMULATIONS, Entry
+from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import InputError, UsageError
 from ..options import SolveOptions
-from ..registry import BEST_PLANNER_FOR_KIND, EXACT, EXACT_PLANNERS, PLANNERS, all_methods, option_owners
+from ..registry import (
+    EXACT,
+    PLANNERS,
+    all_methods,
+    default_formulation,
+    default_method,
+    methods_of,
+    option_owners,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +33,14 @@ class Method:
     options: Mapping[str, Any]
 
     @property
+    def entry(self) -> Entry:
+        """What says all about it: the formulation where there is one."""
+        return self.formulation or self.planner
+
+    @property
     def name(self) -> str:
         """What a proof is signed with."""
-        return (self.formulation or self.planner).name
+        return self.entry.name
 
     @property
     def title(self) -> str:
@@ -35,7 +48,7 @@ class Method:
 
     def family(self, problem: Problem) -> Family | None:
         """The plans of which its bounds speak; None where it has no bounds."""
-        return (self.formulation or self.planner).family(problem, self.options)
+        return self.entry.family(problem, self.options)
 
     def request_options(self) -> dict[str, Any]:
         """What the planner is told: its options, and for `exact` the formulation and the solver as well."""
@@ -47,26 +60,18 @@ class Method:
 def choose(
     problem: Problem, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]
 ) -> Method:
-    """Resolve names; neither given: the best exact method for this kind of problem.
+    """Resolve names; neither given: the default method for this kind of problem.
 
     An exact planner that is more than one model may be named as a formulation, too.
     """
-    if formulation is None and planner is None:
-        if problem.extensions:
-            planner = _first_able(problem)
-        elif solver == "auto":
-            planner = BEST_PLANNER_FOR_KIND.get(problem.kind)
-    if formulation is not None and formulation in EXACT_PLANNERS and planner in (None, formulation):
+    if formulation is None and planner is None and (solver == "auto" or problem.extensions):
+        default = default_method(problem.kind, problem.extensions)
+        planner = default.name if default is not None and default.name in PLANNERS else None
+    if (entry := PLANNERS.get(formulation or "")) and entry.as_formulation and planner in (None, formulation):
         formulation, planner = None, formulation
     if planner is not None and planner != EXACT:
         return _choose_planner(problem, formulation, planner, solver, options)
     return _choose_exact(problem, formulation, solver, options)
-
-
-def _first_able(problem: Problem) -> str | None:
-    """The first exact planner that can plan all that the problem uses; None: there is none."""
-    able = (entry for entry in PLANNERS.values() if entry.exact and lacks(entry, problem) is None)
-    return next((entry.name for entry in able if entry.problem_kind == problem.kind), None)
 
 
 def _choose_planner(
@@ -87,11 +92,10 @@ def _choose_planner(
 
 def _choose_exact(problem: Problem, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
     kind = problem.kind
-    if formulation is None:
-        if kind not in BEST_FOR_KIND:
-            raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(BEST_FOR_KIND)}.")
-        formulation = BEST_FOR_KIND[kind]
-    entry = _named(formulation, FORMULATIONS, "formulation")
+    entry = default_formulation(kind) if formulation is None else _named(formulation, FORMULATIONS, "formulation")
+    if entry is None:
+        kinds = dict.fromkeys(other.problem_kind for other in FORMULATIONS.values())
+        raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
     _check_kind(entry, kind, FORMULATIONS.values(), "formulation")
     check_extensions(entry, problem)
     _check_solver(solver)
@@ -148,8 +152,7 @@ def check_extensions(entry: Entry, problem: Problem) -> None:
     missing = lacks(entry, problem)
     if missing is None:
         return
-    kind = problem.kind
-    able = [other.name for other in all_methods() if other.problem_kind == kind and lacks(other, problem) is None]
+    able = [other.name for other in methods_of(problem.kind) if lacks(other, problem) is None]
     remedy = f"choose one of {_list(able)}" if able else "no method can: change the problem"
     raise UsageError(f"{entry.name!r} cannot plan {missing}; {remedy}.")
 

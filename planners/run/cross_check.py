@@ -8,49 +8,52 @@ bounds hold for chains alone. Piper's program and its models answer the same que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ...formulations.contract import Problem
-from ...formulations.registry import BEST_FOR_KIND, FORMULATIONS
+from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
-from ...instances.placement.rules import LATENCY
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
-from ...instances.staging.rules import FLUSH
-from ..registry import PLANNERS
+from ..registry import cross_check_of, usual_objective
 from .choose import Method, lacks
 
-CROSS_PLANNERS: Mapping[str, str] = {"placement": "dp", "staging": "dp-piper"}
-"""By kind of problem, the program that is checked by the best formulation, and checks all other methods."""
+ASKED = {"objective", "semantics"}
+"""Options that change the question; others are a method's own affair."""
 
 Solve = Callable[..., Result]
 
 
-def other_method(problem: Problem, method: Method) -> dict[str, Any]:
-    """By which names the other method is asked for."""
-    program = CROSS_PLANNERS.get(problem.kind)
-    if program is None:
+def other_method(problem: Problem, method: Method) -> Entry:
+    """Whom to ask, or a `UsageError`."""
+    entry = cross_check_of(method.entry)
+    if entry is None:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
-    if method.options.get("objective") in (LATENCY, FLUSH):
-        raise UsageError(f"There is no cross-check for {method.options['objective']}; drop --cross-check.")
-    if method.planner.name == program:
-        names, entry = {"formulation": BEST_FOR_KIND[problem.kind]}, FORMULATIONS[BEST_FOR_KIND[problem.kind]]
-    else:
-        names, entry = {"planner": program}, PLANNERS[program]
+    objective = method.options.get("objective", usual_objective(problem.kind))
+    if objective not in _objectives(entry):
+        raise UsageError(f"There is no cross-check for {objective}; drop --cross-check.")
     missing = lacks(entry, problem)
     if missing is not None:
         raise UsageError(
             f"There is no cross-check here, since {entry.name!r} cannot plan {missing}; drop --cross-check."
         )
-    return names
+    return entry
+
+
+def _objectives(entry: Entry) -> tuple[str | None, ...]:
+    """By which it can plan."""
+    choices = [spec.choices for spec in entry.options if spec.name == "objective"]
+    return choices[0] if choices else (usual_objective(entry.problem_kind),)
 
 
 def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, solve: Solve) -> dict[str, Any]:
     """The other method's answer, and what in it contradicts `result` (None: nothing)."""
-    names = other_method(problem, method)
+    entry = other_method(problem, method)
+    names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
+    known = {spec.name for spec in entry.options}
+    question = {name: value for name, value in method.options.items() if name in known & ASKED}
     same_plans = rules.to_options().get("contiguity", "chain") == "chain"
-    question = {name: value for name, value in rules.to_options().items() if name != "contiguity"}
     other = solve(problem, **names, options=question)
     return {
         **names,

@@ -1,8 +1,9 @@
 """Is a stored proof right? Its bound is proven anew, if possible by a method that shares no model with the first.
 
-A result says of which plans its bound speaks. A second exact method over the same plans (`SECOND_METHODS`) is asked
-whether there is a plan below that bound, starting from the stored plan, which the referee has recomputed. Where there
-is no second method, the first one has to refute its cut-off again: with another solver, or with other random numbers.
+A result says of which plans its bound speaks. A second exact method over the same plans (`proves_anew` of its entry)
+is asked whether there is a plan below that bound, starting from the stored plan, which the referee has recomputed.
+Where there is no second method, the first one has to refute its cut-off again: with another solver, or with other
+random numbers.
 """
 
 from __future__ import annotations
@@ -14,32 +15,16 @@ from time import monotonic
 from typing import Any
 
 from ...formulations.contract import Problem
+from ...formulations.registry import Entry
 from ...instances.errors import PipeplanError
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..backends.registry import STANDARD
 from ..options import Progress, SolveOptions
-from ..registry import PLANNERS
-from .choose import Method, choose, declared_options
+from ..registry import PLANNERS, provers, usual_objective
+from .choose import Method, choose
 from .claims import check_same_problem, recompute, stored_method
 from .cross_check import contradiction
 from .solve import solve
-
-SECOND_METHODS: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    "placement": (
-        ("dp", {}),
-        ("ip-tarnawski", {"variant": "strong"}),
-        ("ip-tarnawski", {"variant": "strong", "non_contiguous": True}),
-        ("brute-force", {}),
-        ("brute-force", {"non_contiguous": True}),
-        ("brute-force", {"device_contiguity": True}),
-    ),
-    "chain": (("exact-beaumont", {}), ("ilp-beaumont", {"variant": "corrected"}), ("cp-beaumont", {})),
-    "staging": (("dp-piper", {"knapsack": "exact", "table": None}), ("mip-piper", {"variant": "columns"})),
-    "graph-pipeline": (("cp-graphpipe", {"family": "convex"}), ("graphpipe", {})),
-}
-"""By kind of problem, with the options that are theirs alone; each is asked where it plans the same plans."""
-
-USUAL_OBJECTIVE: Mapping[str, str] = {"placement": "max-load", "staging": "throughput"}
-"""Of methods that have no option for it."""
 
 ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
 """Relative: two proofs of one optimum have bounds that differ by no more."""
@@ -181,24 +166,24 @@ def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
 
 def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
     """Other methods over the same plans first, then the same one anew."""
-    for name, own in SECOND_METHODS[problem.kind]:
-        if name != method.name:
-            other = _second(problem, name, {**_common(method, name), **own})
+    for entry in provers(problem.kind):
+        for own in entry.proves_anew if entry.name != method.name else ():
+            other = _second(problem, entry.name, {**_common(method, entry), **own})
             if other is not None and _same_question(problem, method, other):
                 yield _Ask(other, True)
     if method.formulation is None:
         yield _Ask(method, False, seed=1)
         return
     used = result.backend.get("name")
-    for solver in method.formulation.load().solvers(problem, method.options):
+    for solver in STANDARD:
         if solver != used:
             yield _Ask(method, False, solver)
     yield _Ask(method, False, str(used) if used else "auto", seed=1)
 
 
-def _common(method: Method, name: str) -> dict[str, Any]:
+def _common(method: Method, entry: Entry) -> dict[str, Any]:
     """The result's options that the other method has, too."""
-    declared = declared_options(name)
+    declared = {spec.name for spec in entry.options}
     return {key: value for key, value in method.options.items() if key in declared and key != "variant"}
 
 
@@ -215,6 +200,6 @@ def _same_question(problem: Problem, one: Method, two: Method) -> bool:
     """Do both seek the best of the same plans, by the same measure?"""
     families = [method.family(problem) for method in (one, two)]
     scopes = {None if family is None else family.scope for family in families}
-    usual = USUAL_OBJECTIVE.get(problem.kind)
+    usual = usual_objective(problem.kind)
     objectives = {method.options.get("objective", usual) for method in (one, two)}
     return len(scopes) == len(objectives) == 1

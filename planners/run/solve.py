@@ -57,7 +57,7 @@ def solve(
     if cross_check:
         other_method(problem, method)  # refused before any work is done
     rules, author = _rules(problem, method), Author(method.name, method.family(problem))
-    board = Board(on_progress)
+    board = Board(on_progress, method.name)
     start, outcome = _run(problem, method, rules, warm_start, limits, board)
     start.messages.extend(remarks(problem))
     planned = board.seconds

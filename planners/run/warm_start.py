@@ -9,42 +9,25 @@ from typing import Any, Literal
 
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family, Outside
+from ...formulations.registry import Entry
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
-from ...instances.placement.rules import LATENCY
 from ...instances.result import WarmStart, Warmth
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import rule
-from ..registry import PLANNERS
+from ..registry import PLANNERS, all_methods, quick_planners
 from .choose import Method, lacks
 
 _log = logging.getLogger("pipeplan")
 
 Wish = Literal["auto", "dp", "none"] | Plan
 
-QUICK_PLANNERS: Mapping[str, tuple[str, ...]] = {
-    "placement": ("linear-dp", "greedy"),
-    "staging": ("dp-piper",),
-    "graph-pipeline": ("graphpipe",),
-}
-"""Whose plans are offered to an exact method where the user names no start, by kind of problem."""
-
-QUICK_FOR_LATENCY = ("latency-greedy", "latency-lns")
-"""The same where one sample's latency is the objective."""
-
-QUICK_OPTIONS: Mapping[str, Mapping[str, Any]] = {"graphpipe": {"cuts": "tree"}}
-"""Options of a quick planner whose plans would otherwise not be among those of the method that they start."""
-
 START_SHARE = 0.5
 """Of the time limit, for a start."""
 
-DP_FOR_LATENCY = "latency-dp"
-
 DP = "dp"
-"""Whose plan is offered where the user asks for it: the optimum among chains, in general."""
-
-DP_BY_KIND: Mapping[str, str] = {"placement": DP, "staging": "dp-piper"}
+"""What the user asks for who wants a dynamic program's plan as a start: the optimum among chains, in general."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +89,13 @@ def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: 
         _check_takes_start(method)
         return _from_user(problem, rules, wish, Start("plan", family, source="user"), board)
     start = Start(wish, family)
+    quick = quick_planners(method.entry, wish)
     if wish == DP:
         _check_takes_start(method)
-        if method.planner.name == DP:
-            raise UsageError(f"--warm-start {DP} starts {DP} from itself; drop it.")
-        if problem.kind not in DP_BY_KIND:
-            raise UsageError(f"--warm-start {DP} is for {' and '.join(DP_BY_KIND)} problems; drop it.")
-    quick: tuple[str, ...] = ()
-    if wish == "auto" and method.formulation is not None:
-        quick = QUICK_FOR_LATENCY if rules.objective == LATENCY else QUICK_PLANNERS.get(problem.kind, ())
-    for name in (DP_FOR_LATENCY if rules.objective == LATENCY else DP_BY_KIND[problem.kind],) if wish == DP else quick:
-        if lacks(PLANNERS[name], problem) is None:  # else its plan would be one for another problem
-            _try_quick(name, problem, method.options, rules, limits, board, start)
+        _check_other(method, quick)
+    for entry in quick:
+        if lacks(entry, problem) is None:  # else its plan would be one for another problem
+            _try_quick(entry, problem, method.options, rules, limits, board, start)
     return start
 
 
@@ -127,6 +105,14 @@ def _check_takes_start(method: Method) -> None:
         raise UsageError(
             f"Planner {method.planner.name!r} starts from nothing; drop --warm-start, or choose one of {able}."
         )
+
+
+def _check_other(method: Method, quick: list[Entry]) -> None:
+    if method.name in [entry.name for entry in quick]:
+        raise UsageError(f"--warm-start {DP} starts {method.name} from itself; drop it.")
+    if not quick:
+        kinds = dict.fromkeys(entry.problem_kind for entry in all_methods() if entry.starts.get(DP))
+        raise UsageError(f"--warm-start {DP} is for {' and '.join(kinds)} problems; drop it.")
 
 
 def _from_user(problem: Problem, rules: Rules, plan: Plan, start: Start, board: Board) -> Start:
@@ -140,7 +126,7 @@ def _from_user(problem: Problem, rules: Rules, plan: Plan, start: Start, board: 
 
 
 def _try_quick(
-    name: str,
+    entry: Entry,
     problem: Problem,
     options: Mapping[str, Any],
     rules: Rules,
@@ -149,9 +135,8 @@ def _try_quick(
     start: Start,
 ) -> None:
     """A planner that fails here costs us its start and nothing more."""
-    entry = PLANNERS[name]
-    known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options}
-    known.update(QUICK_OPTIONS.get(name, {}))
+    name = entry.name
+    known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options} | dict(entry.start_options)
     if limits.time_limit_s is not None:
         limits = replace(limits, time_limit_s=limits.time_limit_s * START_SHARE)
     request = Request(problem, known, limits, board=Board(started=board.started))

@@ -104,19 +104,6 @@ def test_a_method_that_is_none(plan: Plan) -> None:
     assert said.err == f"Error: There is no formulation named 'ip-nobody'; choose one of {names}.\n"
 
 
-@pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
-def test_what_the_tables_say_is_what_the_modules_offer(entry: Any) -> None:
-    """The tables repeat facts so that nothing heavy is imported to show them; here they are compared."""
-    method = entry.load()
-    assert method.name == entry.name
-    assert method.problem_kind == entry.problem_kind
-
-    def facts(options: Any) -> dict[str, Any]:
-        return {spec.name: (spec.type, spec.default, spec.choices) for spec in options}
-
-    assert facts(method.options) == facts(entry.options)
-
-
 # ---- conversions ---------------------------------------------------------------------------------------
 
 

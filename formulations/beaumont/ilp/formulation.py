@@ -11,8 +11,7 @@ from ....instances.chain.allocation import given_allocation
 from ....instances.chain.plan import PatternPlan
 from ....instances.chain.problem import ChainProblem
 from ....instances.errors import InputError, UsageError
-from ...contract import BuiltModel, Refuted, Values
-from ...registry import ALLOCATION, CHAIN_VARIANT
+from ...contract import BuiltModel, Refuted, Stage, Values, race
 from .. import bounds
 from ..checks import check_chain
 from ..decimals import FINE, grid_below, most_periods
@@ -31,16 +30,8 @@ PRINTED_NOTE = "the printed program is not right: its bound and its proofs hold 
 class BeaumontIlp:
     """Minimise the period of a 1F1B pattern: allocation, orders, times and memory in one program."""
 
-    name = "ilp-beaumont"
-    title = "periodic pipelined schedules of chains, with exact memory, as an integer program"
-    paper = (
-        "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations"
-    )
-    problem_kind = "chain"
-    options = (CHAIN_VARIANT, ALLOCATION)
-
     def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
-        check_chain(problem, self.name)
+        check_chain(problem, "ilp-beaumont")
         given_allocation(problem, options)
         _check_range(problem)
         if options["variant"] == "printed" and problem.exclusive_buffers:
@@ -49,10 +40,12 @@ class BeaumontIlp:
     def contiguity(self, options: Mapping[str, Any]) -> str:
         return "none"
 
-    def solvers(self, problem: ChainProblem, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def portfolio(
+        self, problem: ChainProblem, options: Mapping[str, Any], *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
         """With exclusive buffers no grid is good enough for an integer solver."""
         real = options["variant"] == "printed" or problem.exclusive_buffers
-        return ("highs",) if real else ("highs", "cp-sat")
+        return race("highs") if real else race("highs", "cp-sat")
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
         if options["variant"] == "printed":

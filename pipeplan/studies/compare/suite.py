@@ -12,13 +12,11 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
-from ...planners.registry import EXACT_PLANNERS, PLANNERS
+from ...planners.registry import PLANNERS, usual_objective
 from ...planners.run.choose import resolve_options
 from .run import Run
 
 MOST_RUNS = 100_000
-DEFAULT_OBJECTIVE = {"placement": "max-load", "staging": "throughput"}
-"""Of methods that declare no objective, by kind of problem."""
 SCHEMA = "pipeplan.comparison/1"
 
 
@@ -186,7 +184,7 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
     first: dict[str, tuple[str, str]] = {}
     for method in methods:
         kind, options = method.entry.problem_kind, resolve_options(method.entry, method.options)
-        objective = str(options.get("objective") or DEFAULT_OBJECTIVE.get(kind, ""))
+        objective = str(options.get("objective") or usual_objective(kind))
         other, label = first.setdefault(kind, (objective, method.label))
         if objective != other:
             raise UsageError(
@@ -241,10 +239,7 @@ def competitor(text: str) -> Competitor:
 
 def of_name(name: str, method: Competitor) -> Competitor:
     """The competitor with its formulation or planner, and with options that it has."""
-    if name in FORMULATIONS and name not in EXACT_PLANNERS:
-        method = replace(method, formulation=name)
-    else:
-        method = replace(method, planner=name)
+    method = replace(method, formulation=name) if name in FORMULATIONS else replace(method, planner=name)
     resolved = resolve_options(method.entry, method.options)  # refused before any run
     # Allocations are read here, so that no run hangs on their files.
     read = {spec.name for spec in method.entry.options if spec.type == "allocation"} & set(method.options)

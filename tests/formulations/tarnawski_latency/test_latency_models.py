@@ -130,10 +130,6 @@ def test_what_the_formulation_cannot_plan_is_refused_with_a_remedy() -> None:
         formulation.check("nonsense", options)
 
 
-def test_registered_options_are_those_of_the_formulation() -> None:
-    assert FORMULATIONS[NAME].load().options == FORMULATIONS[NAME].options
-
-
 @pytest.mark.parametrize("seed", range(100))
 def test_the_divided_path_is_a_bound(seed: int) -> None:
     problem, pieces, expected = truth(seed)

@@ -98,8 +98,8 @@ def test_a_pattern_is_a_start_that_keeps_every_row(seed: int) -> None:
     plan = solved(problem, "exact-beaumont").plan
     if plan is None:
         return
-    formulation = FORMULATIONS["ilp-beaumont"].load()
-    built = formulation.build(problem, {spec.name: spec.default for spec in formulation.options}, native=False)
+    entry = FORMULATIONS["ilp-beaumont"]
+    built = entry.load().build(problem, {spec.name: spec.default for spec in entry.options}, native=False)
     assert isinstance(built, BuiltModel)
     values = built.encode(plan)
     assert values is not None
@@ -201,7 +201,7 @@ def test_a_refused_pattern_can_be_cut_off_and_no_other_one_is(name: str) -> None
     """Sizes of more digits than a model holds: the pattern that the referee refuses breaks the row, others keep it."""
     problem = random_chain(1).replace(weights=(0.1234567890123456, 1e9 / 3), memory_bytes=2e9, gpus=2)
     formulation = FORMULATIONS[name].load()
-    options = {spec.name: spec.default for spec in formulation.options}
+    options = {spec.name: spec.default for spec in FORMULATIONS[name].options}
     built = formulation.build(problem, options, native=name == "cp-beaumont")
     assert isinstance(built, BuiltModel)
     assert built.exclude is not None

@@ -31,12 +31,6 @@ def planned(problem: PlacementProblem, name: str, pieces: int = 1, **options: An
     return solve(problem, planner=name, options={"subgraphs_per_device": pieces, **options})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_registered_as_they_are(name: str) -> None:
-    entry, planner = PLANNERS[name], PLANNERS[name].load()
-    assert (entry.name, entry.options, entry.exact) == (planner.name, planner.options, planner.exact)
-
-
 @pytest.mark.parametrize("name", SELF_MADE)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_offer_is_a_plan_no_better_than_the_optimum(name: str, seed: int) -> None:

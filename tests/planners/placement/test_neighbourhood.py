@@ -41,7 +41,7 @@ class Search(LargeNeighbourhoodSearch):
     """Starts at 20; `found` tells what the run of a cycle and a thread finds."""
 
     def __init__(self, request: Request, found: Callable[[int, int], int], warm: int | None = None) -> None:
-        super().__init__(request, Incumbent(request, "a test"), cycles=6)
+        super().__init__(request, Incumbent(request), cycles=6)
         self.found, self.warm = found, warm
         self.runs: list[tuple[int, int]] = []
 

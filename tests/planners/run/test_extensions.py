@@ -13,6 +13,7 @@ from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Warmth
 from pipeplan.instances.results import result_from_json
+from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
 from pipeplan.planners.run.solve import solve
@@ -68,8 +69,8 @@ def test_a_flat_problem_still_goes_to_the_formulation() -> None:
 
 def test_where_no_method_knows_them_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     none = {name: entry for name, entry in PLANNERS.items() if not entry.extensions}
-    monkeypatch.setattr(choice, "PLANNERS", none)
-    monkeypatch.setattr(choice, "all_methods", lambda: iter((*FORMULATIONS.values(), *none.values())))
+    for module in (registry, choice):
+        monkeypatch.setattr(module, "PLANNERS", none)
     with pytest.raises(UsageError, match=r"'ip-tarnawski' cannot plan .*; no method can: change the problem"):
         solve(REPLICATED)
 

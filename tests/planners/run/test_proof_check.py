@@ -18,9 +18,9 @@ from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.result import Found, Result, Stop
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.registry import PLANNERS
+from pipeplan.planners.registry import all_methods, provers
 from pipeplan.planners.run import proof_check
-from pipeplan.planners.run.proof_check import SECOND_METHODS, Answer, verify_proof
+from pipeplan.planners.run.proof_check import Answer, verify_proof
 from pipeplan.planners.run.solve import solve
 
 Plan = Callable[..., Any]
@@ -177,11 +177,21 @@ def test_where_nobody_can_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_second_methods_are_methods_of_their_kind_with_bounds() -> None:
-    entries = {**PLANNERS, **FORMULATIONS}
-    for kind, methods in SECOND_METHODS.items():
-        for name, options in methods:
-            assert (entries[name].problem_kind, entries[name].scope is None) == (kind, False)
-            assert set(options) <= {spec.name for spec in entries[name].options}
+    for kind in {entry.problem_kind for entry in FORMULATIONS.values()}:
+        assert len(provers(kind)) > 1
+    for entry in all_methods():
+        for options in entry.proves_anew:
+            assert entry.scope is not None
+            assert set(options) <= {spec.name for spec in entry.options}
+
+
+def test_who_checks_all_others_is_asked_first_then_exact_methods() -> None:
+    names = {kind: [entry.name for entry in provers(kind)] for kind in ("placement", "chain", "graph-pipeline")}
+    assert names == {
+        "placement": ["dp", "ip-tarnawski", "brute-force"],
+        "chain": ["exact-beaumont", "ilp-beaumont", "cp-beaumont"],
+        "graph-pipeline": ["cp-graphpipe", "graphpipe"],
+    }
 
 
 # ---- the command ---------------------------------------------------------------------------------------

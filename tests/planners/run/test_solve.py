@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeplan.formulations.contract import OptionSpec
-from pipeplan.formulations.registry import NON_CONTIGUOUS, OBJECTIVE, Entry
+from pipeplan.formulations.registry import FORMULATIONS, NON_CONTIGUOUS, OBJECTIVE, Entry
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -19,7 +19,6 @@ from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
 from pipeplan.planners.run import solve
-from pipeplan.planners.run import warm_start as start
 
 PROBLEM = PlacementProblem(
     nodes=tuple(Node(i, accelerator_time=float(i), cpu_time=10.0 * i) for i in (1, 2, 3)),
@@ -253,7 +252,7 @@ def test_quick_planners_that_fail_cost_the_start_only(
 
     result = run(act, planner=None)
     assert result.found == Found.OPTIMAL
-    assert len(result.messages) == len(start.QUICK_PLANNERS["placement"])
+    assert len(result.messages) == len(FORMULATIONS["ip-tarnawski"].starts["auto"])
 
 
 def test_no_warm_start_where_none_is_wanted(run: Callable[..., Result]) -> None:

@@ -1,0 +1,39 @@
+"""Who works on the throughput program where the user names no solver, for how long, and what else is worth a try.
+
+What a study of open solvers on these models found, and our own runs confirm: with stage order CP-SAT alone is
+best by far; without it, CP-SAT decides packing-like problems within seconds or not at all, while HiGHS
+needs some start-up and then grinds down the communication-bound ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..contract import Stage, race
+
+SPRINT = Stage("decide", ("cp-sat",), 5.0)
+"""CP-SAT has the machine for itself."""
+
+IMPROVE = Stage("improve", ("cp-sat",), 10.0)
+"""A plan that is nearly good enough is worked on."""
+
+SEARCHES = tuple(Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0))
+"""Annealing, the first and the second time."""
+
+RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
+"""The contiguous problem is much easier, and its plans are plans here, too."""
+
+
+def portfolio(options: Mapping[str, Any], near: bool, found: bool) -> tuple[Stage, ...]:
+    """Close to the bound plans come first, proofs later; without any plan there is nothing to search from."""
+    if options["variant"] == "plain":
+        return race("highs")
+    if not options["non_contiguous"]:
+        return race("cp-sat")
+    both = race("highs", "cp-sat")
+    if not found:
+        return (SPRINT, *both)
+    if near:
+        return (RESTRICT, SEARCHES[0], IMPROVE, SPRINT, SEARCHES[1], IMPROVE, *both)
+    return (SPRINT, RESTRICT, *SEARCHES, *both)

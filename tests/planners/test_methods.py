@@ -1,0 +1,155 @@
+"""A method describes itself once: its entry is all that is said of it, and what entries say of each other is true."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeplan.instances.packaged_any import load_any_packaged
+
+from pipeplan.formulations.contract import Stage, race
+from pipeplan.formulations.registry import FORMULATIONS, Entry
+from pipeplan.planners.exact import planner as exact
+from pipeplan.planners.exact.portfolio import share
+from pipeplan.planners.registry import (
+    EXACT,
+    PLANNERS,
+    all_methods,
+    cross_check_of,
+    default_formulation,
+    default_method,
+    example_of,
+    methods_of,
+    quick_planners,
+    usual_objective,
+)
+
+KINDS = sorted({entry.problem_kind for entry in all_methods()} - {"any"})
+METADATA = {field.name for field in fields(Entry)}
+
+
+@pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
+def test_a_class_repeats_nothing_of_its_entry(entry: Entry) -> None:
+    """A name it may have where one class serves several entries."""
+    method = entry.load()
+    assert METADATA & set(dir(method)) <= {"name"}
+    assert getattr(method, "name", entry.name) == entry.name
+    duties = ("check", "contiguity", "portfolio", "lower_bound", "build") if entry.name in FORMULATIONS else ("plan",)
+    assert all(callable(getattr(method, duty)) for duty in duties)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_one_default_method_with_an_example(kind: str) -> None:
+    (default,) = (entry for entry in all_methods() if entry.problem_kind == kind and entry.default)
+    assert default_method(kind) is default
+    assert default.example is not None
+    formulation = default_formulation(kind)
+    assert formulation is not None
+    assert formulation.problem_kind == kind
+
+
+@pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
+def test_every_method_has_an_example_of_its_kind(entry: Entry) -> None:
+    example = example_of(entry)
+    assert example is not None
+    assert entry.problem_kind in (load_any_packaged(example).kind, "any")
+
+
+def test_a_kind_without_methods_has_neither_default_nor_check() -> None:
+    assert (default_method("cloud"), default_formulation("cloud"), methods_of("cloud")) == (None, None, [])
+    assert usual_objective("cloud") is None
+
+
+def test_what_cannot_be_planned_by_the_default_goes_to_an_exact_method_that_can() -> None:
+    found = [default_method(kind, {"levels"}) for kind in ("placement", "staging", "chain")]
+    assert [entry and entry.name for entry in found] == ["dp", "dp-piper", None]
+
+
+@pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
+def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> None:
+    quick = [start for wish in entry.starts for start in quick_planners(entry, wish)]
+    check = cross_check_of(entry)
+    assert {other.problem_kind for other in (*quick, *filter(None, [check]))} <= {entry.problem_kind}
+    assert set(entry.start_options) <= {spec.name for spec in entry.options}
+    if check is not None:
+        assert check.name != entry.name
+        assert check.exact
+
+
+def test_cross_checks_go_both_ways() -> None:
+    pairs = {entry.name: entry.checked_by for entry in all_methods() if entry.checked_by}
+    assert pairs == {"dp": "ip-tarnawski", "dp-piper": "mip-piper"}
+    checks = {
+        name: cross_check_of({**PLANNERS, **FORMULATIONS}[name]) for name in ("dp", "greedy", "equi", "graphpipe")
+    }
+    assert {name: check and check.name for name, check in checks.items()} == {
+        "dp": "ip-tarnawski",
+        "greedy": "dp",
+        "equi": "dp-piper",
+        "graphpipe": None,
+    }
+
+
+@pytest.mark.parametrize(("kind", "objective"), [("placement", "max-load"), ("staging", "throughput"), ("chain", None)])
+def test_the_usual_objective_of_a_kind(kind: str, objective: str | None) -> None:
+    assert usual_objective(kind) == objective
+
+
+# ---- the exact planner knows no kind -------------------------------------------------------------------
+
+
+def test_the_exact_planner_names_no_kind_no_method_and_no_option_of_one_formulation() -> None:
+    """Words of the code; what a docstring explains by an example is no knowledge."""
+    foreign = {*KINDS, *PLANNERS, *FORMULATIONS, *(spec.name for entry in all_methods() for spec in entry.options)}
+    for path in Path(exact.__file__).parent.glob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        words = {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        assert not words & (foreign - {EXACT}), path.name
+
+
+FREE = {"variant": "strong", "non_contiguous": True}
+CP, BOTH = Stage("decide", ("cp-sat",), 5.0), Stage("decide", ("highs", "cp-sat"))
+LNS = [Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)]
+CHAINS = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
+IMPROVE = Stage("improve", ("cp-sat",), 10.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "near", "found", "stages"),
+    [
+        ({"variant": "plain", "non_contiguous": True}, True, True, race("highs")),
+        ({"variant": "strong", "non_contiguous": False}, True, True, race("cp-sat")),
+        (FREE, False, False, (CP, BOTH)),
+        (FREE, False, True, (CP, CHAINS, *LNS, BOTH)),
+        (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, BOTH)),
+    ],
+)
+def test_the_portfolio_of_placements(options: Any, near: bool, found: bool, stages: tuple[Stage, ...]) -> None:
+    formulation = FORMULATIONS["ip-tarnawski"].load()
+    assert formulation.portfolio(None, options, near=near, found=found) == stages
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "solvers"),
+    [
+        ("ip-tarnawski-latency", {"variant": "strong"}, ("cp-sat",)),
+        ("ip-tarnawski-latency", {"variant": "plain"}, ("highs",)),
+        ("ilp-beaumont", {"variant": "printed"}, ("highs",)),
+        ("cp-beaumont", {}, ("cp-sat",)),
+        ("mip-piper", {}, ("cp-sat", "highs")),
+        ("cp-graphpipe", {}, ("cp-sat",)),
+    ],
+)
+def test_other_formulations_are_raced_to_the_end(name: str, options: Any, solvers: tuple[str, ...]) -> None:
+    assert FORMULATIONS[name].load().portfolio(None, options, near=False, found=True) == race(*solvers)
+
+
+def test_threads_are_shared_and_the_last_solver_has_most() -> None:
+    assert share(("highs", "cp-sat"), 8) == {"highs": 1, "cp-sat": 7}
+    assert share(("highs", "cp-sat"), 1) == {"highs": 1, "cp-sat": 1}
+    assert share(("cp-sat",), 4) == {"cp-sat": 4}
