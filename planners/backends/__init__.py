@@ -9,8 +9,7 @@ from .client import submit as submit
 from .matrix import MatrixModel as MatrixModel
 from .matrix import compile_pyomo as compile_pyomo
 from .matrix import from_rows as from_rows
-from .matrix import write_lp as write_lp
-from .matrix import write_mps as write_mps
+from .matrix import write_model as write_model
 from .records import Event as Event
 from .records import Incumbent as Incumbent
 from .records import RawOutcome as RawOutcome
