@@ -16,6 +16,7 @@ from .records import RawOutcome as RawOutcome
 from .registry import BACKENDS as BACKENDS
 from .registry import Backend as Backend
 from .registry import Capabilities as Capabilities
+from .registry import all_backends as all_backends
 from .registry import available as available
 from .registry import describe as describe
 from .registry import find_backend as find_backend
