@@ -31,13 +31,12 @@ def export_model(
     options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the linear model that the formulation builds for `problem`, without any cut-off."""
-    from ..planners.backends import compile_pyomo, write_lp, write_mps
+    from ..planners.backends import compile_pyomo, write_model
 
     check_export(path)
     method = choose(problem, formulation, planner, solver, options or {})
     built = _build(problem, method)
-    matrix = compile_pyomo(built.model)
-    (write_mps if path.endswith(".mps") else write_lp)(matrix, path)
+    write_model(compile_pyomo(built.model), path)
 
 
 def _build(problem: Problem, method: Method) -> Any:

@@ -9,14 +9,14 @@ from .client import submit as submit
 from .matrix import MatrixModel as MatrixModel
 from .matrix import compile_pyomo as compile_pyomo
 from .matrix import from_rows as from_rows
-from .matrix import write_lp as write_lp
-from .matrix import write_mps as write_mps
+from .matrix import write_model as write_model
 from .records import Event as Event
 from .records import Incumbent as Incumbent
 from .records import RawOutcome as RawOutcome
 from .registry import BACKENDS as BACKENDS
 from .registry import Backend as Backend
 from .registry import Capabilities as Capabilities
+from .registry import all_backends as all_backends
 from .registry import available as available
 from .registry import describe as describe
 from .registry import find_backend as find_backend

@@ -20,7 +20,7 @@ from ..options import Progress, SolveOptions
 from .model import Floats, MatrixModel
 from .process import Worker
 from .records import Answer, Event, Incumbent, Message, RawOutcome, Report, Task, settle
-from .registry import BACKENDS, check
+from .registry import backend_named, check
 from .units import OWN, Units, in_own_units
 
 LEAST_GRACE_S = 5.0
@@ -83,7 +83,7 @@ class Job:
 
     def offer(self, values: Mapping[str, float]) -> bool:
         """Give a solution to the running solver. False where the backend takes none (capability `offers`)."""
-        if not BACKENDS[self.backend].capabilities.offers or not isinstance(self._task.model, MatrixModel):
+        if not backend_named(self.backend).capabilities.offers or not isinstance(self._task.model, MatrixModel):
             return False
         if self.outcome is None:
             vector = self._units.to_solver(self._task.model.vector(values))
@@ -163,7 +163,7 @@ class Job:
         outcome = RawOutcome(
             stop=stop,
             backend=self.backend,
-            version=BACKENDS[self.backend].version(),
+            version=backend_named(self.backend).version(),
             seconds=time.monotonic() - self._task.submitted,
             values=values,
             objective=objective,
@@ -265,7 +265,7 @@ def submit(
     units = OWN
     if isinstance(model, MatrixModel):
         told = model.for_worker()
-        if not BACKENDS[backend].capabilities.exact:
+        if not backend_named(backend).capabilities.exact:
             told, units = in_own_units(told)
         vector = None if start is None else units.to_solver(model.vector(start))
         task = Task(number, told, units.options(options), submitted, start=vector)

@@ -1,18 +1,25 @@
-"""MPS and LP files of a model: names made unique and harmless, written whole or not at all."""
+"""MPS and LP files of a model, written by HiGHS: names made harmless, each file whole or not there at all."""
 
 from __future__ import annotations
 
 import math
 import os
+import pickle
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from ...formulations.contract import ExtraRow
 from ...instances.errors import InputError
 from .model import MatrixModel
+from .process import child_environment, describe_end
 
 LONGEST_NAME = 200
-TERMS_PER_LINE = 8
 RESERVED = frozenset(
     word
     for line in (
@@ -23,24 +30,23 @@ RESERVED = frozenset(
     for word in line.split()
 )
 """Words that LP readers take for something else than a name."""
+SECTION = re.compile(r"^(bin|gen|semi)\n((?: .*\n)*)", re.MULTILINE)
+HEADINGS = {"bin": "binary", "gen": "general"}
+"""HiGHS writes headings that CBC takes for names of columns: shortened, or with nothing below."""
+LEAST_COEFFICIENT = 1e-12
+"""HiGHS drops smaller ones, and, where it is not told, those below 1e-9."""
 
 
-def write_mps(model: MatrixModel, path: str | Path) -> None:
-    """Write the model as a free-format MPS file (names without spaces), atomically."""
-    _write(path, _mps_lines(model))
-
-
-def write_lp(model: MatrixModel, path: str | Path) -> None:
-    """Write the model as an LP file, atomically; a constant in the objective becomes a column fixed at 1."""
-    _write(path, _lp_lines(model))
-
-
-def _write(path: str | Path, lines: Iterable[str]) -> None:
+def write_model(model: MatrixModel, path: str | Path) -> None:
+    """Write an .mps or .lp file (its name says which), from a process that has no solver loaded and wants none."""
     target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".{os.getpid()}.{target.name}")
     try:
-        with part.open("w", encoding="ascii") as stream:
-            stream.writelines(line + "\n" for line in lines)
+        part.touch()  # where nothing can be written, this says why, and HiGHS would not
+        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(part.absolute())]
+        done = subprocess.run(command, input=pickle.dumps(model), env=child_environment(), capture_output=True)
+        if done.returncode:
+            raise OSError(done.returncode, describe_end(done.returncode, done.stderr.decode().strip(), "writing"))
         part.replace(target)
     except OSError as error:
         raise InputError(
@@ -48,6 +54,62 @@ def _write(path: str | Path, lines: Iterable[str]) -> None:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_here(model: MatrixModel, path: Path) -> None:
+    """Write the file from a process that may load HiGHS. Numbers have 15 digits."""
+    import highspy
+
+    from .highs import checked, linear_program
+
+    is_lp = path.suffix == ".lp"
+    named = replace(model, column_names=tuple(safe_names(model.column_names, model.columns, "x")))
+    ready = _for_lp(named) if is_lp else _for_mps(named)
+    program = linear_program(ready)
+    program.model_name_ = "pipeplan FREE"  # the last word keeps CBC from guessing a fixed format
+    program.col_names_ = list(ready.column_names)
+    program.row_names_ = safe_names(ready.row_names, ready.rows, "r")
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.silent()
+    checked(solver.setOptionValue("small_matrix_value", LEAST_COEFFICIENT), "the least coefficient")
+    checked(solver.setOptionValue("large_matrix_value", math.inf), "the largest coefficient")
+    checked(solver.passModel(program), "the model")
+    checked(solver.writeModel(str(path)), f"to write {path}")
+    text = path.read_text()
+    if is_lp:
+        text = SECTION.sub(lambda found: f"{HEADINGS[found[1]]}\n{found[2]}" if found[2] else "", text)
+    if model.maximise:
+        comment = "\\" if is_lp else "*"
+        text = f"{comment} made from a maximisation: all signs of the objective are turned\n{text}"
+    path.write_text(text)
+
+
+def _for_mps(model: MatrixModel) -> MatrixModel:
+    """With a row without sides for columns of no row, continuous ones of which HiGHS would write as integers."""
+    idle = np.flatnonzero(np.bincount(model.col_index, minlength=model.columns) == 0).tolist()
+    row = ExtraRow({model.column_names[j]: 1.0 for j in idle}, -math.inf, math.inf)
+    return model.with_rows([row]) if idle else model
+
+
+def _for_lp(model: MatrixModel) -> MatrixModel:
+    """With a column that is 1 for the constant, and for rows without columns: not every reader takes these."""
+    name = safe_names([*model.column_names, "constant"], model.columns + 1, "x")[-1]
+    empty = np.flatnonzero(np.diff(model.row_start) == 0)
+    before, shift = model.row_start[empty], np.isin(np.arange(model.rows), empty)
+    return replace(
+        model,
+        offset=0.0,
+        costs=np.append(model.costs, model.offset),
+        col_lower=np.append(model.col_lower, 1.0),
+        col_upper=np.append(model.col_upper, 1.0),
+        integer=np.append(model.integer, False),
+        column_names=(*model.column_names, name),
+        row_start=(model.row_start + np.append(0, np.cumsum(shift))).astype(np.int32),
+        col_index=np.insert(model.col_index, before, model.columns),
+        coefficients=np.insert(model.coefficients, before, 1.0),
+        row_lower=model.row_lower + shift,
+        row_upper=model.row_upper + shift,
+    )
 
 
 def safe_names(names: Sequence[str], count: int, letter: str) -> list[str]:
@@ -66,148 +128,6 @@ def safe_names(names: Sequence[str], count: int, letter: str) -> list[str]:
     return result
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-# ---- MPS -----------------------------------------------------------------------------------------------
-
-
-def _mps_lines(model: MatrixModel) -> Iterator[str]:
-    columns = safe_names(model.column_names, model.columns, "x")
-    rows = safe_names(model.row_names, model.rows, "r")
-    lower, upper = model.row_lower.tolist(), model.row_upper.tolist()
-    if model.maximise:
-        yield "* made from a maximisation: all signs of the objective are turned"
-    yield "NAME pipeplan FREE"  # the last word keeps CBC from guessing a fixed format
-    yield "ROWS"
-    yield " N obj"
-    for name, low, high in zip(rows, lower, upper, strict=True):
-        yield f" {_row_type(low, high)} {name}"
-    yield "COLUMNS"
-    yield from _mps_columns(model, columns, rows)
-    yield "RHS"
-    if model.offset:
-        yield f" rhs obj {_number(-model.offset)}"
-    for name, low, high in zip(rows, lower, upper, strict=True):
-        right = high if math.isfinite(high) else low
-        if right and math.isfinite(right):
-            yield f" rhs {name} {_number(right)}"
-    yield "RANGES"
-    for name, low, high in zip(rows, lower, upper, strict=True):
-        if low != high and math.isfinite(low) and math.isfinite(high):
-            yield f" rng {name} {_number(high - low)}"
-    yield "BOUNDS"
-    for j, name in enumerate(columns):
-        yield from _mps_bounds(name, float(model.col_lower[j]), float(model.col_upper[j]), bool(model.integer[j]))
-    yield "ENDATA"
-
-
-def _row_type(low: float, high: float) -> str:
-    if low == high:
-        return "E"
-    if math.isfinite(high):
-        return "L"
-    return "G" if math.isfinite(low) else "N"
-
-
-def _mps_columns(model: MatrixModel, columns: Sequence[str], rows: Sequence[str]) -> Iterator[str]:
-    by_column = model.A.tocsc()
-    starts, entries = by_column.indptr.tolist(), by_column.indices.tolist()
-    coefficients, costs = by_column.data.tolist(), model.costs.tolist()
-    whole = False
-    for j, name in enumerate(columns):
-        if bool(model.integer[j]) != whole:
-            whole = not whole
-            yield f" marker{j} 'MARKER' '{'INTORG' if whole else 'INTEND'}'"
-        # A column without any entry would be lost, so the objective names every column.
-        if costs[j] or starts[j] == starts[j + 1]:
-            yield f" {name} obj {_number(costs[j])}"
-        for k in range(starts[j], starts[j + 1]):
-            yield f" {name} {rows[entries[k]]} {_number(coefficients[k])}"
-    if whole:
-        yield " marker 'MARKER' 'INTEND'"
-
-
-def _mps_bounds(name: str, low: float, high: float, integer: bool) -> Iterator[str]:
-    """Readers differ in their defaults (integers up to 1, a negative upper bound): say everything that matters."""
-    if low == high:
-        yield f" FX bnd {name} {_number(low)}"
-        return
-    if low == -math.inf and high == math.inf:
-        yield f" FR bnd {name}"
-        return
-    if low == -math.inf:
-        yield f" MI bnd {name}"
-    elif low or integer or high <= 0:
-        yield f" LO bnd {name} {_number(low)}"
-    if high < math.inf:
-        yield f" UP bnd {name} {_number(high)}"
-    elif integer:
-        yield f" PL bnd {name}"
-
-
-# ---- LP ------------------------------------------------------------------------------------------------
-
-
-def _lp_lines(model: MatrixModel) -> Iterator[str]:
-    columns = safe_names(model.column_names, model.columns, "x")
-    constant = next(name for name in (f"constant{'_' * k}" for k in range(len(columns) + 1)) if name not in columns)
-    if model.maximise:
-        yield "\\ made from a maximisation: all signs of the objective are turned"
-    yield "minimize"
-    yield " obj:"
-    terms = [(a, columns[j]) for j, a in enumerate(model.costs.tolist()) if a]
-    terms += [(model.offset, constant)] if model.offset else []
-    yield from _wrapped(terms or [(0.0, columns[0] if columns else constant)])
-    yield "subject to"
-    yield from _lp_rows(model, columns, constant)
-    yield "bounds"
-    # Every column is named here: one without entries would be lost.
-    for name, low, high in zip(columns, model.col_lower.tolist(), model.col_upper.tolist(), strict=True):
-        yield f" {_lp_bound(name, low, high)}"
-    yield f" {constant} = 1"
-    whole = [name for j, name in enumerate(columns) if model.integer[j]]
-    if whole:
-        yield "general"
-        yield from (f" {name}" for name in whole)
-    yield "end"
-
-
-def _lp_rows(model: MatrixModel, columns: Sequence[str], constant: str) -> Iterator[str]:
-    names = safe_names(model.row_names, model.rows, "r")
-    for i, name in enumerate(names):
-        index, coefficients = model.row(i)
-        terms = [(a, columns[j]) for j, a in zip(index.tolist(), coefficients.tolist(), strict=True)]
-        terms = terms or [(0.0, columns[0] if columns else constant)]
-        low, high = float(model.row_lower[i]), float(model.row_upper[i])
-        # Not every reader takes rows with two sides, so such a row is written twice.
-        if low == high:
-            yield from _lp_row(name, terms, "=", low)
-            continue
-        if math.isfinite(high):
-            yield from _lp_row(name, terms, "<=", high)
-        if math.isfinite(low):
-            yield from _lp_row(f"{name}{'_low' if math.isfinite(high) else ''}", terms, ">=", low)
-
-
-def _lp_row(name: str, terms: Sequence[tuple[float, str]], sign: str, right: float) -> Iterator[str]:
-    yield f" {name}:"
-    yield from _wrapped(terms)
-    yield f"  {sign} {_number(right)}"
-
-
-def _wrapped(terms: Sequence[tuple[float, str]]) -> Iterator[str]:
-    for first in range(0, len(terms), TERMS_PER_LINE):
-        part = terms[first : first + TERMS_PER_LINE]
-        yield "  " + " ".join(f"{'-' if a < 0 else '+'} {_number(abs(a))} {name}" for a, name in part)
-
-
-def _lp_bound(name: str, low: float, high: float) -> str:
-    if low == high:
-        return f"{name} = {_number(low)}"
-    if low == -math.inf and high == math.inf:
-        return f"{name} free"
-    left = "-inf" if low == -math.inf else _number(low)
-    right = "+inf" if high == math.inf else _number(high)
-    return f"{left} <= {name} <= {right}"
+def main() -> None:
+    """What the process of `write_model` does."""
+    write_here(pickle.load(sys.stdin.buffer), Path(sys.argv[1]))

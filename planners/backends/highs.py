@@ -48,7 +48,7 @@ class Driver:
             everything = np.arange(model.columns, dtype=np.int32)
             # HiGHS refuses what lies outside of bounds by a hair that our tolerance allows.
             inside = np.clip(start.x, model.col_lower, model.col_upper)
-            _checked(solver.setSolution(model.columns, everything, inside), "the warm start")
+            checked(solver.setSolution(model.columns, everything, inside), "the warm start")
         solver.setCallback(_Callback(model, session), None)
         for kind in _Callback.KINDS:
             solver.startCallback(kind)
@@ -59,7 +59,7 @@ class Driver:
         return _read(solver, model)
 
 
-def _checked(status: highspy.HighsStatus, what: str) -> None:
+def checked(status: highspy.HighsStatus, what: str) -> None:
     if status == highspy.HighsStatus.kError:
         raise RuntimeError(f"HiGHS refused {what}")
 
@@ -67,10 +67,10 @@ def _checked(status: highspy.HighsStatus, what: str) -> None:
 def _load(model: MatrixModel, options: SolveOptions, session: Session) -> Any:
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in _common_options(options, session).items():
-        _checked(solver.setOptionValue(name, value), f"the option {name}={value!r}")
+        checked(solver.setOptionValue(name, value), f"the option {name}={value!r}")
     for name, value in options.native.items():
         _set_native(solver, name, value)
-    _checked(solver.passModel(_linear_program(model)), "the model")
+    checked(solver.passModel(linear_program(model)), "the model")
     return solver
 
 
@@ -107,7 +107,7 @@ def _set_native(solver: Any, name: str, value: Any) -> None:
         raise InputError(f"native.{name}", f"cannot be {value!r} in HiGHS", "give a value that this option takes")
 
 
-def _linear_program(model: MatrixModel) -> highspy.HighsLp:
+def linear_program(model: MatrixModel) -> highspy.HighsLp:
     program = highspy.HighsLp()
     program.num_col_, program.num_row_ = model.columns, model.rows
     program.col_cost_, program.offset_ = model.costs, model.offset

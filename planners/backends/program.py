@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...instances.result import Stop
 from ..options import SolveOptions
-from .files import write_mps
+from .files import write_here
 from .model import Floats, MatrixModel
 from .process import die_with_parent
 from .session import Session
@@ -30,7 +30,8 @@ class Run:
 
 def write_model(model: MatrixModel, folder: Path) -> None:
     """Without names (columns are then x0, x1, ...) and without the constant, whose sign the formats disagree on."""
-    write_mps(replace(model, column_names=(), row_names=(), grids={}, offset=0.0), folder / MODEL)
+    plain = replace(model, column_names=(), row_names=(), grids={}, offset=0.0)
+    write_here(plain, folder / MODEL)
 
 
 def run(command: Sequence[str], folder: Path, options: SolveOptions, session: Session, stop: signal.Signals) -> Run:

@@ -1,4 +1,7 @@
-"""The backends by name: what each can do, whether it is here, and in which version; no solver is imported."""
+"""The backends by name: what each can do, whether it is here, and in which version; no solver is imported.
+
+Those of other packages come in by entry points of the group `pipeplan.backends`, each the address of a `Backend`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
 from ...formulations.contract import NativeModel
@@ -48,12 +51,12 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One solver: a package or a program, and the module of ours that drives it inside a worker."""
+    """One solver: a package or a program, and the module that drives it inside a worker."""
 
     name: str
     title: str
     driver: str
-    """Module in this package with a class `Driver`."""
+    """Import name of a module with a class `Driver`; with a leading dot: in this package."""
     capabilities: Capabilities
     package: str | None = None
     """The import name of the solver's Python package."""
@@ -86,36 +89,28 @@ BACKENDS: Mapping[str, Backend] = {
     entry.name: entry
     for entry in (
         Backend(
-            "highs", "HiGHS", "highs", Capabilities(offers=True), "highspy", "highspy",
+            "highs", "HiGHS", ".highs", Capabilities(offers=True), "highspy", "highspy",
             remedy="pip install highspy",
         ),
         Backend(
-            "cp-sat", "OR-Tools CP-SAT", "cp_sat",
+            "cp-sat", "OR-Tools CP-SAT", ".cp_sat",
             Capabilities(unbounded=False, continuous=False, native=True, exact=True), "ortools", "ortools",
             remedy="pip install ortools",
         ),
         Backend(
-            "scip", "SCIP (through OR-Tools)", "scip", _ONE_THREAD, "ortools", "ortools",
+            "scip", "SCIP (through OR-Tools)", ".scip", _ONE_THREAD, "ortools", "ortools",
             remedy="pip install ortools",
         ),
         Backend(
-            "gurobi", "Gurobi", "gurobi", Capabilities(offers=True), "gurobipy", "gurobipy",
+            "gurobi", "Gurobi", ".gurobi", Capabilities(offers=True), "gurobipy", "gurobipy",
             remedy="pip install gurobipy (a licence is needed for all but small models)",
         ),
         Backend(
-            "cplex", "CPLEX", "cplex", Capabilities(), "cplex", "cplex",
-            remedy="pip install cplex (a licence is needed for all but small models)",
-        ),
-        Backend(
-            "xpress", "FICO Xpress", "xpress", Capabilities(), "xpress", "xpress",
-            remedy="pip install xpress (a licence is needed for all but small models)",
-        ),
-        Backend(
-            "cbc", "COIN-OR CBC", "cbc", Capabilities(progress=False, incumbents=False),
+            "cbc", "COIN-OR CBC", ".cbc", Capabilities(progress=False, incumbents=False),
             program="cbc", remedy="install the program cbc (package coinor-cbc on Debian and Ubuntu)",
         ),
         Backend(
-            "glpk", "GLPK", "glpk",
+            "glpk", "GLPK", ".glpk",
             Capabilities(
                 warm_start=False, progress=False, incumbents=False, interrupt=False, threads=False, seed=False,
                 absolute_gap=False,
@@ -129,12 +124,48 @@ BACKENDS: Mapping[str, Backend] = {
 STANDARD = ("highs", "cp-sat")
 """Installed with pipeplan, and between them they take every model."""
 
+GROUP = "pipeplan.backends"
+IN_A_CHECKOUT = (
+    "pip install ./plugins/pipeplan-{} in a checkout of pipeplan (a licence is needed for all but small models)"
+)
+OFFERED: Mapping[str, Backend] = {
+    name: Backend(name, title, "", Capabilities(), remedy=IN_A_CHECKOUT.format(name))
+    for name, title in (("cplex", "CPLEX"), ("xpress", "FICO Xpress"))
+}
+"""Plug-ins of ours, as they are told of where they are not installed."""
+
+
+@cache
+def plugged_in() -> Mapping[str, Backend]:
+    """The backends of other packages. To look for them takes longer than to plan a small problem."""
+    points = importlib.metadata.entry_points(group=GROUP)
+    return {point.name: _loaded(point) for point in points if point.name not in BACKENDS}
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> Backend:
+    try:
+        found: Backend = point.load()
+        return replace(found, name=point.name)
+    except Exception as error:  # whatever is wrong with one plug-in, the others work
+        remedy = f"its plug-in cannot be loaded ({type(error).__name__}: {error}), mend or uninstall it"
+        return Backend(point.name, point.name, "", Capabilities(), remedy=remedy)
+
+
+def all_backends() -> Mapping[str, Backend]:
+    """Ours, installed or not, and those that are plugged in."""
+    return {**BACKENDS, **OFFERED, **plugged_in()}
+
+
+def backend_named(name: str) -> Backend:
+    """The backend of that name; plug-ins are looked for only where it is none of ours."""
+    return BACKENDS[name] if name in BACKENDS else all_backends()[name]
+
 
 def find_backend(name: str) -> Backend:
     """The backend of that name, installed, or a `UsageError` with the remedy."""
-    if name not in BACKENDS:
-        raise UsageError(f"There is no solver named {name!r}; choose one of {', '.join(BACKENDS)}.")
-    found = BACKENDS[name]
+    if name not in BACKENDS and name not in all_backends():
+        raise UsageError(f"There is no solver named {name!r}; choose one of {', '.join(all_backends())}.")
+    found = backend_named(name)
     if not found.available():
         raise UsageError(
             f"The solver {name!r} is not installed: {found.remedy}; installed here: {', '.join(available())}."
@@ -144,19 +175,16 @@ def find_backend(name: str) -> Backend:
 
 def available() -> list[str]:
     """Names of the installed backends, the default first."""
-    return [name for name, entry in BACKENDS.items() if entry.available()]
+    return [name for name, entry in all_backends().items() if entry.available()]
 
 
 def check(name: str, model: MatrixModel | NativeModel) -> None:
     """Refuse what the backend can never take, before any process starts."""
     found = find_backend(name)
-    if not isinstance(model, NativeModel):
-        return
-    if not found.capabilities.native or model.backend != name:
-        able = [entry.name for entry in BACKENDS.values() if entry.capabilities.native and entry.name == model.backend]
+    if isinstance(model, NativeModel) and not (found.capabilities.native and model.backend == name):
         raise UsageError(
             f"The solver {name!r} does not take a native model for {model.backend}; "
-            f"choose {' or '.join(able) or model.backend}, or build a linear model."
+            f"choose {model.backend}, or build a linear model."
         )
 
 
@@ -171,11 +199,11 @@ def describe() -> list[dict[str, Any]]:
             "capabilities": asdict(entry.capabilities),
             "remedy": None if entry.available() else entry.remedy,
         }
-        for entry in BACKENDS.values()
+        for entry in all_backends().values()
     ]
 
 
-@lru_cache
+@cache
 def _program_version(program: str) -> str | None:
     """The first thing that looks like a version in what the program prints about itself."""
     # CBC has no option for it: it prints its version first and then obeys `quit`.

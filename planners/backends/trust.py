@@ -3,7 +3,7 @@
 | backend | computes in | a bound, or "no plan below the cut-off", is taken |
 | --- | --- | --- |
 | cp-sat | whole numbers | as it is: the model is scaled exactly, or rounded so that no plan is lost |
-| highs, scip, gurobi, cplex, xpress, cbc, glpk | floats | with margins, after a second opinion |
+| highs, scip, gurobi, cbc, glpk, and plug-ins that do not say `exact` | floats | with margins, after a second opinion |
 
 Float solvers get every model in units of its own magnitude (`units`), and with room around its cut-off and its
 bounds (`FLOAT_ROOM`). Of what they tell, only the part is used that their tolerances cannot have eaten: bounds
@@ -20,7 +20,7 @@ so.
 from __future__ import annotations
 
 from ...formulations.contract import FLOAT_ROOM
-from .registry import BACKENDS
+from .registry import backend_named
 
 BOUND_MARGIN = 1e-7
 """Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load."""
@@ -34,7 +34,7 @@ SECOND_OPINION_SHARE = 0.1
 
 def is_exact(backend: str) -> bool:
     """Does it compute in whole numbers, so that its proofs hold as they are?"""
-    return BACKENDS[backend].capabilities.exact
+    return backend_named(backend).capabilities.exact
 
 
 def cutoff_for(backend: str, cutoff: float | None) -> float | None:
@@ -48,7 +48,7 @@ def safe_bound(backend: str, bound: float) -> float:
 
 def second_opinions(first: str) -> tuple[str, ...]:
     """Whom to ask after a float solver, the best first."""
-    return tuple(name for name in ("cp-sat", "scip", "highs") if name != first and BACKENDS[name].available())
+    return tuple(name for name in ("cp-sat", "scip", "highs") if name != first and backend_named(name).available())
 
 
 def second_opinion_seconds(first_took_s: float) -> float:
@@ -57,7 +57,7 @@ def second_opinion_seconds(first_took_s: float) -> float:
 
 def evidence(solver: str, what: str) -> str:
     """One line of a proof: who says what, on which numbers."""
-    title = BACKENDS[solver].title
+    title = backend_named(solver).title
     if is_exact(solver):
         return f"{title} {what}, in exact whole numbers"
     return f"{title} {what}, in floating point with margins for its tolerances"

@@ -24,7 +24,7 @@ from ...instances.result import Stop, WarmStart
 from .model import MatrixModel
 from .process import die_with_parent
 from .records import Answer, Message, Report, Task
-from .registry import BACKENDS
+from .registry import backend_named
 from .session import Session
 from .warm import assess
 
@@ -37,7 +37,7 @@ def main(backend: str, descriptor: int, parent: int) -> None:
     connection: Connection[Any, Any] = Connection(descriptor)
     sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, sessions), daemon=True).start()
-    driver = importlib.import_module(f".{BACKENDS[backend].driver}", __package__).Driver()
+    driver = importlib.import_module(backend_named(backend).driver, __package__).Driver()
     while True:
         _work(driver, sessions.get())
 

@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeplan.planners.backends import BACKENDS, Backend, MatrixModel, from_rows
+from pipeplan.planners.backends import Backend, MatrixModel, all_backends, from_rows
 
 INF = float("inf")
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=all_backends())
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each backend in turn; skipped where its solver is not installed."""
-    entry = BACKENDS[request.param]
+    entry = all_backends()[request.param]
     if not entry.available():
         pytest.skip(f"{entry.title} is not installed ({entry.remedy})")
     return entry

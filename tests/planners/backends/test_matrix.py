@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
@@ -13,7 +15,7 @@ import pytest
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.result import Stop
-from pipeplan.planners.backends import BACKENDS, MatrixModel, compile_pyomo, from_rows, solve, write_lp, write_mps
+from pipeplan.planners.backends import BACKENDS, MatrixModel, compile_pyomo, from_rows, solve, write_model
 from pipeplan.planners.backends.files import safe_names
 
 INF = float("inf")
@@ -122,36 +124,94 @@ AWKWARD = from_rows(
 """Every kind of row and bound, negative and infinite ones among them, and names that no format takes."""
 
 
-@pytest.mark.parametrize("write", [write_mps, write_lp], ids=["mps", "lp"])
-def test_an_exported_file_has_the_same_optimum(write: object, tmp_path: Path) -> None:
-    assert callable(write)
-    path = tmp_path / ("model.mps" if write is write_mps else "model.lp")
-    write(AWKWARD, path)
-    expected = solve("highs", AWKWARD)
-    script = (
-        "import highspy, sys; h = highspy.Highs(); h.silent(); assert h.readModel(sys.argv[1]).name == 'kOk';"
-        "h.setOptionValue('mip_rel_gap', 0.0); h.run();"
-        "print(h.getModelStatus().name, h.getInfo().objective_function_value)"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
-    status, value = done.stdout.split()[-2:]
-    assert (status, float(value)) == ("kOptimal", pytest.approx(expected.objective))
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+READ_BACK = """
+import highspy, json, sys
+h = highspy.Highs()
+h.silent()
+h.setOptionValue("small_matrix_value", 1e-12)
+h.setOptionValue("large_matrix_value", float("inf"))
+assert h.readModel(sys.argv[1]).name == "kOk"
+p = h.getLp()
+whole = [kind.name == "kInteger" for kind in p.integrality_]
+columns = zip(p.col_names_, p.col_cost_, p.col_lower_, p.col_upper_, whole)
+h.setOptionValue("mip_rel_gap", 0.0)
+h.run()
+said = {"columns": {name: facts for name, *facts in columns}, "status": h.getModelStatus().name}
+json.dump({**said, "offset": p.offset_, "value": h.getInfo().objective_function_value}, sys.stdout)
+"""
 
 
-@pytest.mark.parametrize(("write", "option"), [(write_mps, "--freemps"), (write_lp, "--lp")], ids=["mps", "lp"])
-def test_another_reader_understands_the_file(write: object, option: str, tmp_path: Path, knapsack: MatrixModel) -> None:
+def read_back(path: Path) -> Any:
+    """What HiGHS makes of the file: its columns (cost, bounds, integer?) and its optimum."""
+    done = subprocess.run([sys.executable, "-c", READ_BACK, str(path)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["model.mps", "model.lp"])
+def test_an_exported_file_has_the_same_optimum(name: str, tmp_path: Path) -> None:
+    write_model(AWKWARD, tmp_path / name)
+    said = read_back(tmp_path / name)
+    assert said["status"] == "kOptimal"
+    assert said["value"] == pytest.approx(solve("highs", AWKWARD).objective)
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["model.mps", "model.lp"])
+def test_an_exported_file_has_the_same_columns(name: str, tmp_path: Path) -> None:
+    """In no row at all are the last four: HiGHS's own writer of MPS would make integers of the continuous ones."""
+    bounds = [(0, INF), (0, 1), (-INF, 5), (2, 5), (-INF, INF), (0.25, 0.5), (-INF, -2), (3, INF)]
+    whole = [True, True, True, True, False, False, True, False]
+    row = ({0: 1.0, 1: 1e-11, 2: 3.0, 3: 2e16}, -INF, 4.0)
+    model = from_rows([1.0, 0, -1, 0, 0, 2, -1, 0], [row], *zip(*bounds, strict=True), whole, offset=-3.0)
+    write_model(model, tmp_path / name)
+    said = read_back(tmp_path / name)
+    wanted = zip(model.column_names, model.costs, model.col_lower, model.col_upper, whole, strict=True)
+    columns = {name: [float(x) for x in facts] for name, *facts in wanted}
+    if name.endswith(".lp"):
+        columns["constant"] = [-3.0, 1.0, 1.0, 0.0]
+    assert {name: [float(x) for x in facts] for name, facts in said["columns"].items()} == columns
+    assert said["offset"] == (0.0 if name.endswith(".lp") else -3.0)
+
+
+@pytest.mark.parametrize("name", ["model.mps", "model.lp"])
+def test_a_contradiction_without_variables_is_written(name: str, tmp_path: Path) -> None:
+    write_model(from_rows([1.0], [({}, 1.0, INF)], [0.0], [1.0], [True]), tmp_path / name)
+    assert read_back(tmp_path / name)["status"] == "kInfeasible"
+
+
+@pytest.mark.parametrize(("name", "mark"), [("model.mps", "*"), ("model.lp", "\\")])
+def test_a_maximisation_is_marked_in_the_file(name: str, mark: str, tmp_path: Path) -> None:
+    write_model(from_rows([-2.0], [], [0.0], [5.0], [True], maximise=True), tmp_path / name)
+    assert (tmp_path / name).read_text().startswith(f"{mark} made from a maximisation")
+    assert read_back(tmp_path / name)["value"] == -10.0
+
+
+@pytest.mark.parametrize(("suffix", "option"), [("mps", "--freemps"), ("lp", "--lp")], ids=["mps", "lp"])
+def test_another_reader_understands_the_file(suffix: str, option: str, tmp_path: Path, knapsack: MatrixModel) -> None:
     if not BACKENDS["glpk"].available():
         pytest.skip("GLPK is not installed")
-    assert callable(write)
-    write(AWKWARD, tmp_path / "awkward")
-    write(knapsack, tmp_path / "knapsack")
-    for name in ("awkward", "knapsack"):
-        command = ["glpsol", option, str(tmp_path / name), "--check"]
-        done = subprocess.run(command, capture_output=True, text=True)
+    for name, model in (("awkward", AWKWARD), ("knapsack", knapsack)):
+        path = tmp_path / f"{name}.{suffix}"
+        write_model(model, path)
+        done = subprocess.run(["glpsol", option, str(path), "--check"], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
+
+
+def test_or_tools_reads_the_same_model(tmp_path: Path) -> None:
+    """A reader that shares no code with the writer."""
+    if not BACKENDS["scip"].available():
+        pytest.skip("OR-Tools is not installed")
+    write_model(AWKWARD, tmp_path / "model.mps")
+    script = (
+        "import sys; from ortools.linear_solver.python import model_builder as mb; m = mb.Model();"
+        "assert m.import_from_mps_file(sys.argv[1]); s = mb.Solver('scip'); print(s.solve(m).name, s.objective_value)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "model.mps")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    status, value = done.stdout.split()[-2:]
+    assert (status, float(value)) == ("OPTIMAL", pytest.approx(solve("highs", AWKWARD).objective))
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path, knapsack: MatrixModel) -> None:
     with pytest.raises(InputError, match="cannot be written"):
-        write_mps(knapsack, tmp_path / "missing" / "model.mps")
+        write_model(knapsack, tmp_path / "missing" / "model.mps")

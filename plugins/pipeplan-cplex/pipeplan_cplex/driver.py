@@ -10,13 +10,13 @@ import cplex
 import numpy as np
 from cplex.exceptions import CplexError
 
-from ...instances.errors import InputError
-from ...instances.result import Stop
-from ..options import SolveOptions
-from .model import MatrixModel
-from .records import Answer, finite
-from .session import Session
-from .warm import Start, unbounded_or_infeasible
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.result import Stop
+from pipeplan.planners.backends.model import MatrixModel
+from pipeplan.planners.backends.records import Answer, finite
+from pipeplan.planners.backends.session import Session
+from pipeplan.planners.backends.warm import Start, unbounded_or_infeasible
+from pipeplan.planners.options import SolveOptions
 
 SIZE_LIMIT = "1016"
 """CPLEX's error number for a model that the free edition does not take."""
