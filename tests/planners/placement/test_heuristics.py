@@ -113,7 +113,7 @@ def test_a_time_limit_of_nothing_returns_at_once(name: str) -> None:
 @pytest.mark.parametrize("name", MANY)
 def test_incumbents_are_posted_as_they_come(name: str) -> None:
     seen: list[Progress] = []
-    outcome = run(name, random_placement(3, layers=4), board=Board(watcher=seen.append), non_contiguous=True)
+    outcome = run(name, random_placement(3, layers=4), board=Board(seen.append, name), non_contiguous=True)
     values = [progress.incumbent for progress in seen]
     assert values
     assert values[-1] == outcome.claimed

@@ -326,11 +326,13 @@ def test_progress_reaches_whoever_watches(run: Callable[..., Result]) -> None:
     seen: list[Progress] = []
 
     def act(request: Request) -> Outcome:
-        request.board.post(POOR, 5.0, bound=1.0, source="fake")
-        return Outcome(Stop.COMPLETED, POOR)
+        request.board.post(POOR, 5.0, bound=1.0)
+        request.board.post(GOOD, 3.0, source="a friend")
+        return Outcome(Stop.COMPLETED, GOOD)
 
     run(act, on_progress=seen.append)
-    assert [(p.incumbent, p.bound, p.gap, p.source) for p in seen] == [(5.0, 1.0, 0.8, "fake")]
+    told = [(p.incumbent, p.bound, p.source) for p in seen]
+    assert (told, seen[0].gap) == ([(5.0, 1.0, "fake"), (3.0, 1.0, "a friend")], 0.8)
 
 
 def test_seconds_add_up(run: Callable[..., Result]) -> None:
