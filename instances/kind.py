@@ -70,6 +70,8 @@ class Kind:
     """problem -> its size in words."""
     cluster: Mapping[str, str]
     """What the caller may say of the cluster, and which field of the problem that is."""
+    view: str
+    """The module that knows how problems and plans are shown: `facts`, `value_name`, `view`."""
     adjust: str = "pipeplan.instances.cluster:adjusted"
     """(kind, problem, cluster) -> the problem on that cluster."""
     published: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ KIND = Kind(
     size=f"{_HERE}.door:size",
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
     adjust=f"{_HERE}.door:adjusted",
+    view="pipeplan.show.views.chain",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",

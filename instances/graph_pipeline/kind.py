@@ -18,6 +18,7 @@ KIND = Kind(
     facts=f"{_HERE}.door:facts",
     size=f"{_HERE}.door:size",
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
+    view="pipeplan.show.views.graph_pipeline",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",

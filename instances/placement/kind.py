@@ -21,6 +21,7 @@ KIND = Kind(
     facts=f"{_HERE}.door:facts",
     size=f"{_HERE}.door:size",
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
+    view="pipeplan.show.views.placement",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",

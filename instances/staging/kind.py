@@ -34,6 +34,7 @@ KIND = Kind(
         "time_unit": "time_unit",
     },
     adjust=f"{_HERE}.door:adjusted",
+    view="pipeplan.show.views.staging",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",

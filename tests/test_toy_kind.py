@@ -1,0 +1,106 @@
+"""The promise of the house: a kind moves in without a change in any other's rooms, and is planned from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_kind
+
+import pipeplan
+
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+
+SITE = """
+import sys
+sys.path.insert(0, {root!r})
+sys.path.insert(0, {tests!r})
+import toy_kind
+from pipeplan.instances.kinds import KINDS
+from pipeplan.planners.registry import PLANNERS
+toy_kind.register(KINDS, PLANNERS)
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Any:
+    """The command in a process of its own, in which the kind is registered before anything runs; its children, too."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "usercustomize.py").write_text(SITE.format(root=str(ROOT), tests=str(TESTS)))
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "COLUMNS": "100"}
+
+    def run(*words: object) -> subprocess.CompletedProcess[str]:
+        code = "import usercustomize; from pipeplan.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-c", code, *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+
+    return run
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps({"schema": "pipeplan.toy/1", "name": "jobs", "jobs": [5, 4, 3, 3, 3], "machines": 2}))
+    return path
+
+
+def test_a_new_kind_is_solved_verified_shown_reported_and_compared(plan: Any, jobs: Path, tmp_path: Path) -> None:
+    solved = plan("solve", jobs, "--output", "result.json")
+    assert solved.returncode == 0, solved.stderr
+    assert "optimal" in solved.stdout
+    assert "longest work 9" in solved.stdout
+    verified = plan("verify", jobs, "result.json", "--json")
+    assert verified.returncode == 0, verified.stderr
+    assert json.loads(verified.stdout)["objective"] == 9
+    shown = plan("show", jobs, "result.json")
+    assert shown.returncode == 0, shown.stderr
+    assert "machine 1" in shown.stdout
+    assert plan("show", jobs).returncode == 0
+    assert plan("report", jobs, "result.json", "--output", "page.html").returncode == 0
+    assert "machine 1" in (tmp_path / "page.html").read_text("utf-8")
+    compared = plan("compare", jobs, "-m", "toy-exhaustive", "-m", "toy-balanced", "--output", "compared")
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+    table = (tmp_path / "compared" / "tables.md").read_text("utf-8")
+    assert "toy-balanced" in table
+    worth = plan("sensitivity", jobs, "--json")
+    assert json.loads(worth.stdout)["changes"][0]["change"] == "one more machine"
+
+
+def test_a_wrong_plan_of_a_new_kind_is_refused(plan: Any, jobs: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "plan.json"
+    wrong.write_text(json.dumps({"kind": "toy-plan", "machine": [0, 0, 0, 0, 7]}))
+    refused = plan("verify", jobs, wrong)
+    assert refused.returncode == 3
+    assert "There is no machine 7" in refused.stdout
+
+
+def test_the_cluster_of_the_command_line_is_that_of_the_kind(plan: Any, jobs: Path) -> None:
+    assert json.loads(plan("solve", jobs, "--devices", "3", "--json").stdout)["objective"] == 7
+    assert plan("solve", jobs, "--batch", "3").returncode == 2
+
+
+def test_the_page_on_contributing_lists_what_a_kind_needs() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert set(re.findall(r"`tests/toy_kind/(\w+\.py)`", text)) == set(toy_kind.FILES)
+    files = {path.name for path in (TESTS / "toy_kind").glob("*.py")} - {"__init__.py"}
+    assert files == set(toy_kind.FILES)
+
+
+def test_every_kind_names_what_exists() -> None:
+    from pipeplan.instances.kind import load_address
+    from pipeplan.instances.kinds import KINDS
+
+    assert pipeplan.__version__
+    for kind in KINDS.values():
+        for name in ("problem", "read", "write", "rules", "facts", "size", "adjust"):
+            assert callable(kind.get(name)), (kind.name, name)
+        for address in kind.plans.values():
+            assert load_address(address)
