@@ -17,8 +17,7 @@ from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
-from pipeplan.show.pictures.canvas import canvas, write_picture
-from pipeplan.show.pictures.stage_graph import draw
+from pipeplan.show.pictures.plans import draw_plan
 
 HALF_SAMPLES = (0.44, 0.6, 0.82)
 """From the published gain of larger micro-batches alone, our default, from the published total gain."""
@@ -95,9 +94,7 @@ def _iteration(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool) 
 
 
 def _picture(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool, path: Path) -> None:
-    with canvas(11, 6) as figure:
-        draw(problem, layer_stages(problem, micro_batch, in_a_row), figure)
-        write_picture(figure, path)
+    draw_plan(problem, layer_stages(problem, micro_batch, in_a_row), path)
 
 
 if __name__ == "__main__":

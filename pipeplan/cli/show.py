@@ -18,13 +18,11 @@ from .arguments import (
 from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .picture_options import Picture, check_picture, draw_picture
-from .progress import number
 from .referee_options import Case, Given, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
     from ..instances.chain.problem import ChainProblem
-    from ..instances.graph_pipeline.problem import GraphPipelineProblem
     from ..instances.kinds import Problem
 
 ENOUGH_S = 20.0
@@ -72,7 +70,9 @@ def command(
     case = read_case(problem, plan, given)
     violations = case.violations()
     if json:
-        print_json({**report(case, violations), **_latency(case)})
+        found = _latency(case)
+        latency = {} if found is None else {"latency": found.latency}
+        print_json({**report(case, violations), **latency})
     else:
         _draw(case, [str(violation) for violation in violations], unrolled)
     if picture is not None:
@@ -85,28 +85,17 @@ def _show_instance(problem: Problem, json: bool) -> None:
     from ..instances.chain.problem import ChainProblem
     from ..instances.graph_pipeline.problem import GraphPipelineProblem
     from ..planners.run.solve import describe
-    from ..show.terminal.drawing import draw_instance
+    from ..show.terminal.drawing import draw_decomposition, draw_instance
+    from ..show.views.graph_pipeline import decomposition
 
-    if isinstance(problem, GraphPipelineProblem):
-        _show_graph_pipeline(problem, json)
-        return
     needed = _smallest_memory(problem) if isinstance(problem, ChainProblem) else None
+    tree = decomposition(problem) if isinstance(problem, GraphPipelineProblem) else None
     if json:
-        print_json({"problem": describe(problem), **({"smallest_memory": needed.to_json()} if needed else {})})
+        smallest = {"smallest_memory": needed.to_json()} if needed else {}
+        print_json({"problem": describe(problem), **smallest, **({"decomposition": tree} if tree else {})})
         return
     draw_instance(problem, _said(needed) if needed else {})
-
-
-def _show_graph_pipeline(problem: GraphPipelineProblem, json: bool) -> None:
-    from ..planners.run.solve import describe
-    from ..show.terminal.drawing import draw_instance
-    from ..show.terminal.stage_graph import decomposition, draw_decomposition
-
-    if json:
-        print_json({"problem": describe(problem), "decomposition": decomposition(problem)})
-        return
-    draw_instance(problem, {})
-    draw_decomposition(problem)
+    draw_decomposition(tree or [])
 
 
 def _smallest_memory(problem: ChainProblem) -> Any:
@@ -122,47 +111,33 @@ def _said(needed: Any) -> dict[str, str]:
     return {"smallest": f"{said(needed)} per GPU, one batch at a time", "binding": binding(needed)}
 
 
-def _latency(case: Case) -> dict[str, float | None]:
-    """Of placements; other plans have none."""
-    from ..instances.placement.plan import PlacementPlan
-    from ..instances.placement.problem import PlacementProblem
+def _latency(case: Case) -> Any:
+    """The evaluation for one sample of placements; other plans have none."""
     from ..instances.placement.referee.evaluate import NotAnAssignmentError
-    from ..instances.placement.referee.latency import evaluate_latency
+    from ..instances.placement.referee.latency import LatencyEvaluation
+    from ..instances.placement.rules import LatencyRules
 
-    if not isinstance(case.problem, PlacementProblem) or not isinstance(case.plan, PlacementPlan):
-        return {}
+    if case.problem.kind != "placement":
+        return None
     try:
-        return {"latency": evaluate_latency(case.problem, case.plan).latency}
-    except NotAnAssignmentError:
-        return {"latency": None}
+        return LatencyRules().evaluation(case.problem, case.plan)
+    except NotAnAssignmentError as error:
+        return LatencyEvaluation(None, {}, (), str(error))
 
 
 def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
-    from ..instances.chain.plan import PatternPlan
-    from ..instances.chain.problem import ChainProblem
-    from ..instances.placement.plan import PlacementPlan
-    from ..instances.placement.problem import PlacementProblem
-    from ..instances.placement.referee.latency import evaluate_latency
     from ..show.terminal.drawing import draw_plan, say_differences, say_verdict
+    from ..show.words import amount
 
-    problem, plan = case.problem, case.plan
+    problem = case.problem
     try:
-        draw_plan(problem, plan, case.rules)
-        if unrolled and isinstance(problem, ChainProblem) and isinstance(plan, PatternPlan):
-            from ..show.terminal.unrolled import draw_unrolled
-
-            draw_unrolled(problem, plan)
+        draw_plan(problem, case.plan, case.rules, unrolled)
     except PipeplanError as error:
         out().print(styled(f"the plan cannot be drawn. {error}"))
     else:
-        if (
-            isinstance(problem, PlacementProblem)
-            and isinstance(plan, PlacementPlan)
-            and "contiguity" in case.rules.to_options()
-        ):
-            unit = f" {problem.time_unit}" if problem.time_unit else ""
-            found = evaluate_latency(problem, plan)
-            latency = f"none. {found.reason}" if found.latency is None else f"{number(found.latency)}{unit}"
+        found = _latency(case) if "contiguity" in case.rules.to_options() else None
+        if found is not None:
+            latency = f"none. {found.reason}" if found.latency is None else amount(found.latency, problem.time_unit)
             out().print(styled(f"latency of one sample: {latency}"))
-    say_verdict(problem, plan, violations, case.rules)
+    say_verdict(problem, case.plan, violations, case.rules)
     say_differences(case.differences())

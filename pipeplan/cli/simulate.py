@@ -9,7 +9,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.simulation.orders import SCHEDULES
-from ..show.terminal.shapes import several, size
+from ..show.words import several, size
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -70,9 +70,10 @@ def command(
     if json:
         print_json(simulation.to_json())
     else:
-        from ..show.terminal.timeline import draw_simulation
+        from ..show.terminal.plan import draw
+        from ..show.views.simulated import view_of_simulation
 
-        draw_simulation(simulation, "samples" if problem.kind == "graph-pipeline" else "micro-batches")
+        draw(view_of_simulation(simulation, "samples" if problem.kind == "graph-pipeline" else "micro-batches"))
     raise typer.Exit(OK)
 
 

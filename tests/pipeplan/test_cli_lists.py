@@ -15,7 +15,8 @@ from pipeplan.cli import app
 from pipeplan.cli.console import clean
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
-from pipeplan.show.terminal.shapes import bar, size
+from pipeplan.show.terminal.shapes import bar
+from pipeplan.show.words import size
 
 Plan = Callable[..., Any]
 COMMANDS = (

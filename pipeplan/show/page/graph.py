@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+from ..view import Graph
 from .charts import chart, colour, legend, mark, svg
 from .markup import tag
 
@@ -15,17 +15,7 @@ SWEEPS = 4
 """Of the ordering by neighbours within the levels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Coloured:
-    """A graph by node numbers, in topological order or not; `groups` are the names that colours stand for."""
-
-    labels: Sequence[str]
-    edges: Sequence[tuple[int, int]]
-    group_of: Sequence[int]
-    groups: Sequence[str]
-
-
-def graph(picture: Coloured, label: str) -> Element | None:
+def graph(picture: Graph) -> Element | None:
     """Levels from left to right; None where the graph is too large to be looked at."""
     count = len(picture.labels)
     if count > MOST_NODES:
@@ -38,13 +28,7 @@ def graph(picture: Coloured, label: str) -> Element | None:
         drawn.append(mark("circle", shape, title))
     width = max(x for x, _ in places) + MARGIN
     height = max(y for _, y in places) + MARGIN
-    return chart(svg(max(width, 320.0), height, label, *drawn), label, True, legend(picture.groups))
-
-
-def numbered(ids: Sequence[Hashable], edges: Sequence[tuple[Hashable, Hashable]]) -> list[tuple[int, int]]:
-    """Edges by positions."""
-    index: Mapping[Hashable, int] = {node: i for i, node in enumerate(ids)}
-    return [(index[u], index[v]) for u, v in edges]
+    return chart(svg(max(width, 320.0), height, picture.title, *drawn), picture.title, True, legend(picture.groups))
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:

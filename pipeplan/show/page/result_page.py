@@ -11,12 +11,12 @@ from ...instances.kinds import Problem
 from ...instances.result import Moment, Result, Stop
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
+from ..run import run_facts
+from ..words import amount
 from .charts import Line, line_chart, number
-from .gantt import gantt
-from .kinds import sections
 from .markup import tag
 from .page import details, facts, page, section, table
-from .timeline import timelines
+from .plan import sections
 
 
 def result_page(problem: Problem, result: Result) -> str:
@@ -28,9 +28,6 @@ def result_page(problem: Problem, result: Result) -> str:
     parts = [_head(problem, anew, unit), section("Run", facts(_run(anew.result, unit)))]
     if result.plan is not None and anew.result.verified:
         parts += sections(problem, result.plan, rules)
-        parts += [
-            section(line.title, gantt(line, unit), name="gantt") for line in timelines(problem, result.plan, rules)
-        ]
     if len(result.history) > 1:
         parts.append(section("Search", _curve(result.history, unit)))
     if result.messages:
@@ -78,19 +75,9 @@ def _among(result: Result) -> str:
 
 
 def _run(result: Result, unit: str) -> list[tuple[str, object]]:
-    backend = " ".join(str(result.backend[key]) for key in ("name", "version") if result.backend.get(key))
-    amounts = (("objective", result.objective), ("claimed", result.claimed), ("bound", result.bound))
     return [
-        ("method", " through ".join(filter(None, (result.formulation, result.planner)))),
-        ("solver", backend or None),
-        ("stop", result.stop),
-        ("found", result.found),
-        *((name, None if value is None else f"{value:.7g} {unit}".rstrip()) for name, value in amounts),
-        ("gap", None if result.gap is None else f"{100 * result.gap:.4f} %"),
-        ("scope", result.scope),
-        ("wider", result.wider),
-        ("proof", None if result.proof is None else "; ".join(result.proof.checks)),
-        ("seconds", ", ".join(f"{name} {value:.2f}" for name, value in result.seconds.items())),
+        *run_facts(result, unit).items(),
+        ("claimed", None if result.claimed is None else amount(result.claimed, unit)),
         ("options", ", ".join(f"{name}={value}" for name, value in result.options.items() if value is not None)),
         *(("allocation", text) for text in [unknown_allocation(result.options.get("allocation"))] if text),
         ("instance hash", result.problem.get("hash")),

@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
+from ..words import byte_scale
 from .canvas import COLOURS, canvas, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-UNITS = ("B", "KiB", "MiB", "GiB")
 LEAST = 0.1
 """Levels are shown in the largest unit in which they are not smaller than this; real networks come to GiB."""
 MARGIN = 0.05
@@ -25,7 +25,7 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
     with canvas() as figure:
         axes = figure.add_subplot()
         methods = dict.fromkeys(point.method for point in pareto.points)
-        unit, factor = _unit(pareto)
+        factor, unit = byte_scale(max((point.memory_bytes for point in pareto.points), default=2.0**30) / LEAST)
         right = _right_end(pareto) / factor
         # The exact curves last: they must not be hidden behind the others.
         for i, method in reversed(list(enumerate(methods))):
@@ -40,13 +40,6 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
 def _right_end(pareto: Pareto) -> float:
     levels = [point.memory_bytes for point in pareto.points]
     return max(levels, default=1.0) + MARGIN * (max(levels, default=1.0) - min(levels, default=0.0))
-
-
-def _unit(pareto: Pareto) -> tuple[str, float]:
-    """The unit of memory, and its bytes."""
-    largest = max((point.memory_bytes for point in pareto.points), default=2.0**30)
-    power = max((i for i in range(len(UNITS)) if largest >= LEAST * 1024.0**i), default=0)
-    return UNITS[power], 1024.0**power
 
 
 def _draw_curve(axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float) -> None:

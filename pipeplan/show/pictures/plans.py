@@ -1,37 +1,34 @@
-"""Plans as pictures: one table says who draws which kind."""
+"""Plans as pictures: what a view holds decides which."""
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Mapping
 
-from ...formulations.contract import Plan, Problem
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
+from ...instances.kinds import KINDS, Plan, Problem
 from ...planners.referee import rules_of
+from ..view import view_of
 from .canvas import format_of
-
-PICTURES: Mapping[str, str] = {
-    "placement": "placement",
-    "chain": "pattern",
-    "staging": "stages",
-    "graph-pipeline": "stage_graph",
-}
-"""By kind of problem, the module beside this one that draws its plans: `picture(problem, plan, rules, path)`."""
+from .load_bars import draw_bars
+from .schedule import draw_schedule
+from .stage_graph import draw_stage_graph
 
 
 def check_picture(kind: str, path: str | os.PathLike[str]) -> None:
     """Refuse what cannot be drawn before any work is done."""
     format_of(path)
-    if kind not in PICTURES:
-        raise UsageError(
-            f"There are no pictures of plans for problems of kind {kind!r}; kinds with pictures: {', '.join(PICTURES)}."
-        )
+    if kind not in KINDS:
+        raise UsageError(f"There are no problems of kind {kind!r}; known: {', '.join(KINDS)}.")
 
 
 def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules: Rules | None = None) -> None:
     """Write the picture of a plan, SVG or PNG by the file's ending."""
     check_picture(problem.kind, path)
-    module = importlib.import_module(f".{PICTURES[problem.kind]}", __package__)
-    module.picture(problem, plan, rules or rules_of(problem, {}), path)
+    view = view_of(problem, plan, rules or rules_of(problem, {}))
+    if view.flow is not None:
+        draw_stage_graph(view, view.flow, path)
+    elif view.timelines:
+        draw_schedule(view, path)
+    else:
+        draw_bars(view, path)

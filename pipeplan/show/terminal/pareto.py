@@ -6,7 +6,8 @@ from ...cli.console import clean, out
 from ...cli.progress import number
 from ...studies.pareto.export import by_memory, verdict
 from ...studies.pareto.records import EXACT_METHODS, Frame, Pareto, Point
-from .shapes import columns, new_table, size
+from ..words import size
+from .shapes import columns, new_table
 
 DIGITS = 6
 """One fewer than elsewhere, so that the usual methods fit into 80 columns."""

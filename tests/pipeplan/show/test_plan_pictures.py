@@ -18,9 +18,8 @@ from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.pictures import stages
-from pipeplan.show.pictures.load_bars import Bars
-from pipeplan.show.pictures.plans import PICTURES, check_picture, draw_plan
+from pipeplan.show.pictures.plans import check_picture, draw_plan
+from pipeplan.show.view import view_of
 
 QUICK = {
     "placement": ("bert-large-training", "greedy"),
@@ -42,7 +41,7 @@ def svg(problem: Any, plan: Any, folder: Path) -> str:
     return path.read_text("utf-8")
 
 
-@pytest.mark.parametrize("kind", sorted(PICTURES))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_has_a_picture(kind: str, tmp_path: Path) -> None:
     name, planner = QUICK[kind]
     problem = load_packaged(name)
@@ -66,37 +65,43 @@ def test_levels_and_latency_have_pictures_of_their_own(name: str, planner: str, 
     assert ("latency" if planner == "latency-greedy" else "levels") in path.read_text("utf-8")
 
 
-def test_the_longest_bar_of_levels_is_the_time_in_the_title(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    drawn: list[Bars] = []
-    monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
+def test_the_longest_bar_of_levels_is_the_time_in_the_title() -> None:
     problem = load_packaged("tiny-levels")
     result = solve(problem)
     assert result.plan is not None
-    draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))
-    (bars,) = drawn
-    assert bars.names == ["stage 0 (level 2, x 2)", "stage 0.0 (1 x 1)", "stage 0.1 (1 x 1)"]
-    assert [bars.load(row) for row in range(3)] == pytest.approx([6.0, 6.0, 6.0])
-    assert bars.limit_bytes == [None, 15.0, 15.0]
+    view = view_of(problem, result.plan, rules_of(problem, result.options))
+    (table,) = view.tables
+    assert [row.title for row in table.rows] == ["stage 0 (level 2, x 2)", "stage 0.0 (1 x 1)", "stage 0.1 (1 x 1)"]
+    assert [sum(row.parts.values()) for row in table.rows] == pytest.approx([view.full_load] * 3)
+    assert view.headline.startswith("6 s per micro-batch")
+    assert [row.limit for row in table.rows] == [None, 15.0, 15.0]
 
 
-def test_stages_on_types_of_devices_name_them_and_have_their_limits(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    drawn: list[Bars] = []
-    monkeypatch.setattr(stages, "draw_bars", lambda bars, path: drawn.append(bars))
+def test_stages_on_types_of_devices_name_them_and_have_their_limits() -> None:
     kinds = (DeviceType("big", 2, 1.0, 70.0), DeviceType("small", 2, 0.8, 35.0))
     problem = load_packaged("tiny-stages").replace(memory_bytes=None, device_types=kinds)
     result = solve(problem)
     assert isinstance(result.plan, StagedPlan)
-    draw_plan(problem, result.plan, tmp_path / "plan.svg", rules_of(problem, result.options))
-    (bars,) = drawn
+    (table,) = view_of(problem, result.plan, rules_of(problem, result.options)).tables
     limits = {"big": 70.0, "small": 35.0}
-    assert bars.limit_bytes == [limits[str(stage.device_type)] for stage in result.plan.stages]
-    assert all(str(stage.device_type) in name for stage, name in zip(result.plan.stages, bars.names, strict=True))
+    assert [row.limit for row in table.rows] == [limits[str(stage.device_type)] for stage in result.plan.stages]
+    assert all(str(stage.device_type) in row.title for stage, row in zip(result.plan.stages, table.rows, strict=True))
 
 
-def test_no_kind_that_has_a_referee_is_forgotten() -> None:
-    assert set(PICTURES) == set(KINDS)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_parts_of_a_load_add_up_to_it(kind: str) -> None:
+    name, planner = QUICK[kind]
+    problem = load_packaged(name)
+    result = solve(problem, planner=planner)
+    assert result.plan is not None
+    view = view_of(problem, result.plan, rules_of(problem, result.options))
+    rows = [row for table in view.tables for row in table.rows]
+    assert [sum(row.parts.values()) for row in rows] == pytest.approx([row.load for row in rows])
+    assert max(row.load for row in rows) == pytest.approx(view.full_load)
+
+
+def test_no_kind_is_forgotten() -> None:
+    assert set(QUICK) == set(KINDS)
 
 
 def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:

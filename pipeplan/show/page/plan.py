@@ -1,0 +1,72 @@
+"""What a report shows of a plan: tables, loads and memory as bars, memory over time, the graph, what runs when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element
+
+from ...instances.kind import Rules
+from ...instances.kinds import Plan, Problem
+from ..view import Curve, PlanView, Row, Table, view_of
+from ..views.simulated import first_micro_batches
+from ..words import byte_scale
+from .charts import Line, bars, line_chart
+from .gantt import gantt
+from .graph import graph
+from .page import section, table
+
+
+def sections(problem: Problem, plan: Plan, rules: Rules) -> list[Element]:
+    """The sections about the plan itself, recomputed by the referee; of plans that fix no times an iteration is
+    simulated, if it can be run."""
+    view = view_of(problem, plan, rules)
+    timelines, memory = (view.timelines, view.memory) if view.timelines else first_micro_batches(problem, plan)
+    words = view.each or view.tables[0].what
+    rows = [row for part in view.tables for row in part.rows]
+    loads = [(row.title, list(row.parts.items())) for row in rows]
+    parts = [
+        *(section(f"{part.what[0].upper()}{part.what[1:]}s", _table(view, part)) for part in view.tables),
+        section("Loads", bars(loads, f"Load of each {words}", view.unit or "")),
+        *_memory(rows, view.tables[0].what),
+        *_memory_over_time(memory, view.time_unit),
+    ]
+    drawn = None if view.graph is None else graph(view.graph)
+    parts += [] if drawn is None else [section("Graph", drawn)]
+    return parts + [
+        section(line.title, gantt(line, view.time_unit or ""), name="gantt") for line in timelines[-1:] if line.bars
+    ]
+
+
+def _table(view: PlanView, part: Table) -> Element:
+    columns = part.columns(part.rows)
+    columns[part.what] = [row.title for row in part.rows]
+    for title in dict.fromkeys(title for row in part.rows for title in row.told):
+        columns[title] = [row.told.get(title, "") for row in part.rows]
+    head = [f"load {view.unit or ''}".rstrip() if title == "load" else title for title in columns]
+    legend = "; ".join(filter(None, ["Recomputed by the referee", view.legend]))
+    return table(head, list(zip(*columns.values(), strict=True)), legend)
+
+
+def _memory(rows: Sequence[Row], what: str) -> list[Element]:
+    held = [row for row in rows if row.memory]
+    if not held:
+        return []
+    factor, unit = byte_scale(max(max(row.memory_bytes or 0.0, row.limit or 0.0) for row in held))
+    terms = [(row.title, [(name, amount / factor) for name, amount in (row.memory or {}).items()]) for row in held]
+    limits = {row.limit for row in held if row.limit is not None}
+    limit = limits.pop() / factor if len(limits) == 1 else None
+    return [section("Memory", bars(terms, f"Memory of a device of each {what}", unit, limit))]
+
+
+def _memory_over_time(curves: Sequence[Curve], time_unit: str | None) -> list[Element]:
+    """What a device holds while micro-batches come and go."""
+    if not curves:
+        return []
+    factor, unit = byte_scale(max(max(curve.totals) for curve in curves))
+    lines = []
+    for curve in curves:
+        held = [amount / factor for amount in curve.totals]
+        points = zip((*curve.times, curve.end), (*held, held[-1]), strict=True)
+        lines.append(Line(curve.name, tuple(points), steps=True))
+    chart = line_chart(lines, "Memory of each device over time", f"time {time_unit or ''}".rstrip(), unit)
+    return [section("Memory over time", chart)]

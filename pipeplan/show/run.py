@@ -1,0 +1,55 @@
+"""How a method got to its result, in words: the same for the terminal and for pages."""
+
+from __future__ import annotations
+
+from ..instances.result import Found, Result, Stop
+from .words import amount
+
+
+def run_facts(result: Result, unit: str | None) -> dict[str, str]:
+    """By name; what a run does not have is left out, but for the values that a reader looks for."""
+    method = " through ".join(filter(None, [result.formulation, result.planner]))
+    if result.backend.get("name"):
+        method += f" on {result.backend['name']} {result.backend.get('version') or ''}".rstrip()
+    facts = {
+        "method": method,
+        "stop": str(result.stop),
+        "found": _found(result),
+        "objective": _value(result.objective, unit),
+        "bound": _value(result.bound, unit),
+        "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
+        "scope": result.scope,
+        "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
+        "proof": None if result.proof is None else "; ".join(result.proof.checks),
+        "start": _start(result),
+        "cross-check": _cross_check(result),
+        "seconds": ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()),
+    }
+    return {name: text for name, text in facts.items() if text is not None}
+
+
+def _value(value: float | None, unit: str | None) -> str:
+    return "none" if value is None else amount(value, unit)
+
+
+def _found(result: Result) -> str:
+    """`optimal` never stands alone: it holds within the gap that was proven."""
+    if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN and result.gap is not None:
+        return f"optimal (proven gap {result.gap:.2g})"
+    return str(result.found)
+
+
+def _start(result: Result) -> str:
+    start = result.warm_start
+    facts = [f"from {start.source}" if start.source else "", f"at {amount(start.value, None)}" if start.value else ""]
+    return " ".join(filter(None, [str(start.outcome), *facts]))
+
+
+def _cross_check(result: Result) -> str | None:
+    facts = result.cross_check
+    if facts is None:
+        return None
+    method = facts.get("planner") or facts.get("formulation")
+    word = "CONTRADICTS" if result.contradicted else "no contradiction"
+    values = f"value {_value(facts.get('objective'), None)}, bound {_value(facts.get('bound'), None)}"
+    return f"{method}: {facts.get('stop')}, {values}: {word}"

@@ -1,0 +1,83 @@
+"""A plan in characters: its tables, what is to be said of them, what runs when, and memory over the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...cli.console import can_draw, out, styled
+from ..view import PlanView, Row, Table
+from .gantt import gantt, memory_lines
+from .shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, new_table
+
+if TYPE_CHECKING:
+    from rich.table import Table as Drawn
+
+SHORT_BAR = 5
+LONGEST_NAME = 12
+SHORT = {
+    "computation": "compute",
+    "transfers in": "in",
+    "transfers out": "out",
+    "transfers": "moved",
+    "synchronisation": "sync",
+    "larger of links and inside": "nested",
+}
+"""Titles of columns that a terminal has no room for."""
+HIDDEN = ("forward", "backward")
+"""Parts of a load that are what the others leave."""
+CUT = {"type", "group", "inside"}
+"""Columns of names."""
+LEFT = ("type", "group", "inside", "share", "after", "binds", "")
+
+
+def draw(view: PlanView, unrolled: bool = False) -> None:
+    """`unrolled`: all timelines, not the first one alone."""
+    console = out()
+    for table in view.tables:
+        if table.rows:
+            console.print(_drawn(view, table, console.width))
+        if len(table.rows) > MAX_DEVICES_DRAWN:
+            console.print(styled(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s"))
+    for sentence in filter(None, [view.legend, *view.sentences]):
+        console.print(styled(sentence))
+    lines = [line for timeline in view.timelines[:1] for line in gantt(timeline, view.time_unit)]
+    lines += memory_lines(view)
+    lines += [line for timeline in view.timelines[1:] if unrolled for line in gantt(timeline, view.time_unit)]
+    for line in lines:
+        console.print(styled(line), soft_wrap=True)
+
+
+def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
+    """The slowest rows are marked; where the columns do not fit, bars are shortened and parts of the load left out."""
+    rows = table.rows[:MAX_DEVICES_DRAWN]
+    columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows).items() if title not in HIDDEN}
+    for title in CUT & columns.keys() | {table.what}:
+        columns[title] = [cell[:LONGEST_NAME] for cell in columns[title]]
+    less = [SHORT.get(part, part) for part in table.parts]
+    bar_width = BAR_WIDTH
+    while _width(columns) + bar_width + 1 + len("<--") > width and (bar_width > SHORT_BAR or less):
+        if bar_width > SHORT_BAR:
+            bar_width = SHORT_BAR
+        else:
+            columns.pop(less.pop(0), None)
+    drawn = new_table()
+    titles = list(columns)
+    titles.insert(titles.index("load"), "share")
+    for title in (*titles, ""):
+        drawn.add_column(title, justify="left" if title in (table.what, *LEFT) else "right", no_wrap=True)
+    for i, row in enumerate(rows):
+        cells = {title: styled(cell[i]) for title, cell in columns.items()}
+        cells[table.what] = styled(_indent(row) + columns[table.what][i], "bold" if row.slowest else "")
+        cells["share"] = styled(bar(row.load, view.full_load, bar_width), "red" if row.slowest else "cyan")
+        drawn.add_row(*(cells[title] for title in titles), styled("<--" if row.slowest else "", "bold red"))
+    return drawn
+
+
+def _indent(row: Row) -> str:
+    return ("│ " if can_draw("│") else "| ") * row.depth
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Of a table, with a blank between the columns."""
+    return sum(1 + max(map(len, (title, *cells))) for title, cells in columns.items())

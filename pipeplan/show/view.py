@@ -1,0 +1,195 @@
+"""A plan as it is shown: plain data that the terminal, the pictures and the pages render, each in its own way."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..instances.kind import Rules
+from ..instances.kinds import Plan, Problem, kind_of
+from .words import size
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A device or a stage: a line of a table, a bar of a chart."""
+
+    name: str
+    """Short, for a column that says what it names."""
+    load: float
+    parts: Mapping[str, float]
+    """By name; they add up to the load."""
+    cells: Mapping[str, str]
+    """What else is known of it, by column; columns that are empty in all rows are left out."""
+    label: str | None = None
+    """Its name where no heading says what it names."""
+    memory: Mapping[str, float] | None = None
+    """Bytes by what they are for; None: it has no memory of its own."""
+    limit: float | None = None
+    slowest: bool = False
+    depth: int = 0
+    """Rows that it is inside of."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """Columns too wide for a terminal, which has sentences in their place."""
+
+    @property
+    def title(self) -> str:
+        return self.name if self.label is None else self.label
+
+    @property
+    def memory_bytes(self) -> float | None:
+        return None if self.memory is None else math.fsum(self.memory.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of one sort: devices, groups, stages."""
+
+    what: str
+    rows: tuple[Row, ...]
+
+    def columns(self, rows: Sequence[Row]) -> dict[str, list[str]]:
+        """Some of its rows as text by column."""
+        columns = {self.what: [row.name for row in rows]}
+        for title in dict.fromkeys(title for row in self.rows for title in row.cells):
+            columns[title] = [row.cells.get(title, "") for row in rows]
+        columns["load"] = [f"{row.load:.5g}" for row in rows]
+        parts = self.parts
+        for part in parts if len(parts) > 1 else ():
+            columns[part] = [f"{row.parts.get(part, 0.0):.3g}" for row in rows]
+        columns["memory"] = ["" if row.memory_bytes is None else size(row.memory_bytes) for row in rows]
+        columns["full"] = [f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows]
+        return {title: cells for title, cells in columns.items() if any(cells)}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(part for row in self.rows for part in row.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What runs in a lane for a while."""
+
+    lane: str
+    start: float
+    end: float
+    mark: str
+    """One character."""
+    label: str
+    """A few."""
+    title: str
+    """All that is to be said."""
+    colour: int = 0
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What runs when; one without bars has only its summary, which says why."""
+
+    title: str
+    lanes: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    """In the order of their starts."""
+    end: float
+    start: float = 0.0
+    summary: str = ""
+    marks: str = ""
+    """What the characters mean."""
+    colours: tuple[str, ...] = ()
+    """What the colours mean, where they mean anything but batches."""
+    period: float | None = None
+    steady: float | None = None
+    """From then on everything repeats."""
+    windows: tuple[str, ...] = ()
+    """Of beginning, middle and end, which are all that a terminal shows of a long one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Memory over time: from each instant to the next the same, by what it is for."""
+
+    name: str
+    times: tuple[float, ...]
+    terms: Mapping[str, tuple[float, ...]]
+    end: float
+    limit: float | None = None
+
+    @property
+    def totals(self) -> list[float]:
+        return [math.fsum(amounts) for amounts in zip(*self.terms.values(), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The problem's graph, its nodes in groups; `groups` are their names."""
+
+    title: str
+    labels: tuple[str, ...]
+    edges: tuple[tuple[int, int], ...]
+    group_of: tuple[int, ...]
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        labels: Mapping[Any, str],
+        edges: Iterable[tuple[Any, Any]],
+        groups: Mapping[str, Iterable[Any]],
+    ) -> Graph:
+        """By ids of nodes; each is in one group."""
+        index = {node: i for i, node in enumerate(labels)}
+        group_of = {node: g for g, nodes in enumerate(groups.values()) for node in nodes}
+        pairs = tuple((index[u], index[v]) for u, v in edges)
+        return cls(title, tuple(labels.values()), pairs, tuple(group_of[node] for node in labels), tuple(groups))
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How stages follow each other: the level of each row, and edges between rows."""
+
+    levels: tuple[int, ...]
+    edges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """All that is shown of a plan, from one evaluation by the referee."""
+
+    name: str
+    """Of the problem."""
+    headline: str
+    """The value and what goes with it."""
+    tables: tuple[Table, ...]
+    """Devices or stages first."""
+    unit: str | None
+    """Of the loads."""
+    full_load: float
+    """As long as a bar can be."""
+    sentences: tuple[str, ...]
+    """What binds and what else the tables leave open."""
+    each: str = ""
+    """What the rows of the first table are, in words; empty: what its heading says."""
+    legend: str = ""
+    """What the columns mean."""
+    time_unit: str | None = None
+    """Of what follows."""
+    timelines: tuple[Timeline, ...] = ()
+    memory: tuple[Curve, ...] = ()
+    graph: Graph | None = None
+    flow: Flow | None = None
+
+
+def module_of(problem: Problem) -> Any:
+    """What knows how problems of this kind and their plans are shown."""
+    return importlib.import_module(kind_of(problem).view)
+
+
+def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
+    """Evaluates the plan; raises what the referee raises where it has no value."""
+    view: PlanView = module_of(problem).view(problem, plan, rules)
+    return view

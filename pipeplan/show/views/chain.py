@@ -1,0 +1,163 @@
+"""A periodic pattern: GPUs with their layers, load and memory, one period, and the pipeline from its first batch on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...instances.chain.plan import PatternPlan
+from ...instances.chain.problem import ChainProblem
+from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memory_profiles
+from ...instances.chain.referee.memory import TERMS
+from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
+from ...instances.kind import Rules
+from ..view import Bar, Curve, PlanView, Row, Table, Timeline
+from ..words import amount, limit, several, size
+
+BATCH_COLOURS = 6
+STEADY_PERIODS = 2
+"""So many periods are shown after the pipeline has filled."""
+MOST_PERIODS = 12
+MOST_SENTENCES = 64
+TERM_NAMES = {"kept": "kept activations"}
+
+
+def facts(problem: ChainProblem) -> dict[str, Any]:
+    """What the instance is, in a few words."""
+    speed = "transfers take no time"
+    if problem.has_transfers:
+        rate = "given times" if problem.bandwidth is None else f"{size(problem.bandwidth)} per time unit"
+        speed = f"transfers at {rate}, {problem.duplex} duplex"
+    return {
+        "chain": f"{several(problem.layers, 'layer')}, work {amount(sum(problem.durations), None)}",
+        "cluster": f"{problem.gpus} GPUs with memory {limit(problem.memory_bytes)}; {speed}",
+        "memory": f"mode {problem.memory_mode}, weights x {problem.weight_copies:g}",
+    }
+
+
+def value_name(rules: Rules) -> str:
+    return "period per batch"
+
+
+def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
+    """Allocation, load and memory of each GPU; who does what when; the overruns of transfer buffers."""
+    evaluation: PatternEvaluation = rules.evaluation(problem, plan)
+    batches, unit = evaluation.batches_per_period, problem.time_unit
+    period = amount(evaluation.period, unit, 6) + (f" for {batches} batches" if batches > 1 else "")
+    return PlanView(
+        name=problem.name,
+        headline=f"period {period}, batches under way: {evaluation.in_flight}",
+        tables=(Table("GPU", tuple(_row(problem, use, evaluation) for use in evaluation.devices)),),
+        unit=unit,
+        full_load=evaluation.period,
+        sentences=(
+            f"period {amount(evaluation.period, None)}, batches per period: {batches}, "
+            f"under way: {evaluation.in_flight}; bottleneck: {evaluation.bottleneck}",
+            *map(_peak, evaluation.devices[:MOST_SENTENCES]),
+            *(
+                f"buffer of {overrun.name} on gpu{overrun.gpu} ({overrun.side}) is needed "
+                f"{amount(overrun.excess, None)} longer than until the next batch"
+                for overrun in evaluation.overruns
+            ),
+        ),
+        time_unit=unit,
+        timelines=(_one_period(problem, plan), _unrolled(problem, plan)),
+        memory=_memory(problem, plan, evaluation.period),
+    )
+
+
+def _row(problem: ChainProblem, use: GpuUse, evaluation: PatternEvaluation) -> Row:
+    name = f"gpu{use.gpu}"
+    return Row(
+        name=name,
+        load=use.busy,
+        parts={"busy": use.busy},
+        cells={"layers": _runs(use.layers), "idle": f"{use.idle:.3g}", "held": str(use.in_flight)},
+        memory=_terms(use.terms),
+        limit=problem.memory_bytes,
+        slowest=name == evaluation.bottleneck,
+        told={"at its peak": use.peak_task or ""},
+    )
+
+
+def _terms(terms: Any) -> dict[str, float]:
+    return {TERM_NAMES.get(term, term): float(getattr(terms, term)) for term in TERMS}
+
+
+def _peak(use: GpuUse) -> str:
+    """What the peak is made of, and when it is."""
+    parts = ", ".join(f"{name} {size(held)}" for name, held in _terms(use.terms).items() if held)
+    when = f"during {use.peak_task}" if use.peak_task else f"at {amount(use.peak_time, None)}"
+    return f"gpu{use.gpu} holds the most {when}: {parts or 'nothing'}"
+
+
+def _runs(layers: Iterable[int]) -> str:
+    """Runs of layers as 1-3."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][1] + 1:
+            runs[-1][1] = layer
+        else:
+            runs.append([layer, layer])
+    return ",".join(f"{a}-{b}" if a < b else str(a) for a, b in runs)
+
+
+def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
+    """Labels are tasks; colours tell batches apart."""
+    period = float(plan.period)
+    found = unroll(problem, plan, 0, period, first_batch=None)
+    bars = tuple(_bar(activity, activity.name, _task_mark(activity), (0.0, period)) for activity in found)
+    return Timeline(
+        "one period (light: forward, dark: backward; one colour per batch)",
+        resources(problem, plan),
+        bars,
+        period,
+        marks="one period; digits: forward, letters: backward (1 and a: layer 1)",
+    )
+
+
+def _task_mark(activity: Activity) -> str:
+    if activity.resource.startswith("link"):
+        return "<" if activity.backward else ">"
+    return chr(ord("a") + (activity.layer - 1) % 26) if activity.backward else str(activity.layer % 10)
+
+
+def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
+    """Labels are batches, from the first one on, until everything repeats."""
+    period, steady = float(plan.period), steady_from(problem, plan)
+    end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
+    begin = min(0.0, float(min(min(row) for row in plan.starts)))
+    found = unroll(problem, plan, begin, end)
+    return Timeline(
+        "from the first batch on, by batch number",
+        resources(problem, plan),
+        tuple(_bar(activity, str(activity.batch), str(activity.batch % 10), (begin, end)) for activity in found),
+        end,
+        begin,
+        marks="from the first batch on; digits: batch number (its last digit)",
+        period=period,
+        steady=steady if begin < steady < end else None,
+    )
+
+
+def _bar(activity: Activity, label: str, mark: str, window: tuple[float, float]) -> Bar:
+    title, colour = f"{activity.name} of batch {activity.batch}", activity.batch % BATCH_COLOURS
+    start, end = max(activity.start, window[0]), min(activity.end, window[1])
+    return Bar(activity.resource, start, end, mark, label, title, colour, activity.backward)
+
+
+def _memory(problem: ChainProblem, plan: PatternPlan, period: float) -> tuple[Curve, ...]:
+    """Of each GPU over one period; kinds that do not occur are left out."""
+    profiles = memory_profiles(problem, plan)
+    instants = [instant for profile in profiles for instant in profile.instants]
+    used = [term for term in TERMS if any(getattr(instant.terms, term) for instant in instants)] or TERMS[:1]
+    return tuple(
+        Curve(
+            f"gpu{profile.gpu}",
+            tuple(instant.time for instant in profile.instants),
+            {TERM_NAMES.get(term, term): tuple(getattr(i.terms, term) for i in profile.instants) for term in used},
+            period,
+            problem.memory_bytes,
+        )
+        for profile in profiles
+    )

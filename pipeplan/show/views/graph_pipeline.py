@@ -1,0 +1,144 @@
+"""A stage graph: the stages level by level with devices, micro-batches, load and memory, and what each does when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...instances.errors import PipeplanError
+from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, stage_levels
+from ...instances.graph_pipeline.series_parallel import decompose, to_text
+from ...instances.kind import Rules
+from ...instances.simulate import simulate
+from ..view import Curve, Flow, Graph, PlanView, Row, Table, Timeline
+from ..words import amount, limit, names, several, size
+from .simulated import memory_of, timeline_of
+
+MAX_READERS_SHOWN = 6
+MOST_SENTENCES = 64
+
+
+def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
+    """What the instance is, in a few words."""
+    known = {
+        "graph": f"{several(len(problem.operators), 'operator')}, {several(len(problem.edges), 'edge')}",
+        "batch": f"{several(problem.mini_batch, 'sample')} between two updates",
+        "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, weights x "
+        f"{problem.weight_copies:g}",
+        "link": _link(problem, problem.link),
+    }
+    if problem.node_link is not None:
+        known["nodes"] = f"{several(problem.devices_per_node or 0, 'device')} each, {_link(problem, problem.node_link)}"
+    return known
+
+
+def _link(problem: GraphPipelineProblem, link: Link) -> str:
+    latency = f"latency {amount(link.latency_s, problem.time_unit)}"
+    if link.bandwidth is None:
+        return latency if link.latency_s else "transfers take no time"
+    return f"{size(link.bandwidth)}/{problem.time_unit or 'time unit'}, {latency}"
+
+
+def decomposition(problem: GraphPipelineProblem) -> list[str]:
+    """The series-parallel tree whose parts become stages: one line for each node, indented by its depth."""
+    place = {operator.id: v for v, operator in enumerate(problem.operators)}
+    tree = decompose(len(place), [(place[u], place[v]) for u, v in problem.edges])
+    return to_text(tree, list(place)).splitlines()
+
+
+def value_name(rules: Rules) -> str:
+    return "iteration" if rules.objective == "iteration" else "time per sample"
+
+
+def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> PlanView:
+    """Stages by level, loads per sample; then what every stage does over one iteration."""
+    evaluation: StageGraphEvaluation = rules.evaluation(problem, plan)
+    levels, unit = stage_levels(problem, plan), problem.time_unit
+    places = levels or tuple(range(len(plan.stages)))
+    order = sorted(range(len(plan.stages)), key=places.__getitem__)
+    scale, small = _scaled(unit, evaluation.time_per_sample)
+    timeline, memory = _iteration(problem, plan)
+    position = {x: row for row, x in enumerate(order)}
+    return PlanView(
+        name=problem.name,
+        headline=f"{amount(evaluation.time_per_sample, unit, 4)} per sample, depth {evaluation.depth}",
+        tables=(Table("stage", tuple(_row(problem, plan, x, evaluation, scale) for x in order)),),
+        unit=small,
+        full_load=scale * evaluation.time_per_sample,
+        sentences=(
+            *([] if levels is None else [_levels_in_a_line(levels)]),
+            f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
+            f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
+            *(f"stage {x}: {names(stage.nodes)}" for x, stage in enumerate(plan.stages[:MOST_SENTENCES])),
+        ),
+        legend=f"b, held: samples; load (with moved and sync): {small or 'time'} per sample",
+        time_unit=unit,
+        timelines=(timeline,),
+        memory=memory,
+        graph=Graph.of(
+            "Operators by stage",
+            {operator.id: str(operator.id) for operator in problem.operators},
+            problem.edges,
+            {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)},
+        ),
+        flow=Flow(
+            tuple(places[x] for x in order),
+            tuple((position[i], position[j]) for i, j in plan.edges if i in position and j in position),
+        ),
+    )
+
+
+def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Timeline, tuple[Curve, ...]]:
+    try:
+        simulation = simulate(problem, plan)
+    except PipeplanError as error:
+        return Timeline("One iteration", (), (), 0.0, summary=str(error)), ()
+    return timeline_of(simulation), memory_of(simulation)
+
+
+def _levels_in_a_line(levels: tuple[int, ...]) -> str:
+    """Stages of the same level, level after level."""
+    groups = [[str(x) for x, level in enumerate(levels) if level == wanted] for wanted in range(max(levels) + 1)]
+    return "stages: " + " -> ".join(",".join(group) for group in groups)
+
+
+def _scaled(unit: str | None, largest: float) -> tuple[float, str | None]:
+    """What to multiply times with, and their unit then: short numbers for seconds."""
+    if unit == "s" and 0 < largest < 1:
+        return (1e3, "ms") if largest >= 1e-3 else (1e6, "us")
+    return 1.0, unit
+
+
+def _row(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, x: int, evaluation: StageGraphEvaluation, scale: float
+) -> Row:
+    stage, cost = plan.stages[x], evaluation.stages[x]
+    per_sample = scale / stage.micro_batch
+    return Row(
+        name=str(x),
+        load=scale * cost.time_per_sample,
+        parts={
+            "forward": per_sample * cost.forward,
+            "backward": per_sample * cost.backward,
+            "transfers": per_sample * cost.transfers,
+            "synchronisation": scale * cost.synchronisation / problem.mini_batch,
+        },
+        cells={
+            "ops": str(len(stage.nodes)),
+            "d": str(stage.devices),
+            "b": str(stage.micro_batch),
+            "k": str(stage.k),
+            "held": str(stage.in_flight),
+            "after": _shortened(sorted(i for i, j in plan.edges if j == x)),
+        },
+        label=f"stage {x}",
+        memory={"memory": cost.memory_bytes},
+        limit=problem.memory_bytes,
+        slowest=x == evaluation.bottleneck,
+    )
+
+
+def _shortened(stages: list[int]) -> str:
+    shown = ",".join(map(str, stages[:MAX_READERS_SHOWN]))
+    return f"{shown},+{len(stages) - MAX_READERS_SHOWN}" if len(stages) > MAX_READERS_SHOWN else shown

@@ -1,0 +1,114 @@
+"""The schedule of one sample: pieces of accelerators, and nodes of the CPU pool packed into few lanes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from ...instances.errors import UsageError
+from ...instances.kind import Rules
+from ...instances.placement.plan import Device, PlacementPlan
+from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.latency import LatencyEvaluation, Piece
+from ..view import Bar, Graph, PlanView, Row, Table, Timeline
+from ..words import amount, several, size
+
+MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
+POOL_COLOUR = 6
+
+
+def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanView:
+    """Every piece with its time and size, the share of the CPUs, and who does what when."""
+    evaluation: LatencyEvaluation = rules.evaluation(problem, plan)
+    if evaluation.latency is None:
+        raise UsageError(evaluation.reason or "The plan has no latency.")
+    devices = {device.name: device for device in plan.devices}
+    rows = tuple(_row(problem, devices[piece.device], piece, evaluation.pieces) for piece in evaluation.pieces)
+    pool = [node_id for device in plan.devices if device.type == "cpu" for node_id in device.nodes]
+    work = sum(problem.nodes[problem.index[node_id]].cpu_time for node_id in pool)
+    return PlanView(
+        name=problem.name,
+        headline=f"latency {evaluation.latency:.6g}",
+        tables=(Table("device", rows),),
+        unit=problem.time_unit,
+        full_load=max((row.load for row in rows), default=0.0),
+        sentences=(f"CPU pool: {several(len(pool), 'node')}, work {amount(work, None)}",),
+        time_unit=problem.time_unit,
+        timelines=(schedule(problem, plan, evaluation),),
+        graph=graph_of(problem, plan),
+    )
+
+
+def limit_of(problem: PlacementProblem, device: Device) -> float | None:
+    """Of an accelerator of its type; CPUs have none."""
+    kind = device.accelerator_type
+    if device.type == "cpu":
+        return None
+    return problem.memory_bytes if kind is None else problem.other_types[problem.type_index[kind]].memory_bytes
+
+
+def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
+    labels = {node.id: str(node.name or node.id) for node in problem.nodes}
+    return Graph.of("Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices})
+
+
+def _row(problem: PlacementProblem, device: Device, piece: Piece, pieces: Sequence[Piece]) -> Row:
+    mine = [other for other in pieces if other.device == piece.device]
+    sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in other.nodes) for other in mine]
+    number = mine.index(piece) + 1
+    return Row(
+        name=piece.device,
+        load=piece.finish - piece.start,
+        parts={"from start to finish": piece.finish - piece.start},
+        cells={
+            "piece": str(number),
+            "nodes": str(len(piece.nodes)),
+            "start": f"{piece.start:.5g}",
+            "finish": f"{piece.finish:.5g}",
+            "size": size(sizes[number - 1]),
+        },
+        label=f"{piece.device}, piece {number}",
+        memory={"this piece": sizes[number - 1], "others on its device": sum(sizes) - sizes[number - 1]},
+        limit=limit_of(problem, device),
+    )
+
+
+def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> Timeline:
+    """A lane for each accelerator that holds something, then the pool; nodes without time are left out.
+
+    The pool has unlimited width: its lanes show how much of it is used at a time, and are no devices.
+    """
+    devices = list(dict.fromkeys(piece.device for piece in evaluation.pieces))
+    count = dict.fromkeys(devices, 0)
+    bars = []
+    for piece in evaluation.pieces:
+        mark = MARKS[count[piece.device] % len(MARKS)]
+        count[piece.device] += 1
+        label = str(piece.nodes[0]) if len(piece.nodes) == 1 else f"{len(piece.nodes)} nodes"
+        title = f"{several(len(piece.nodes), 'node')} from {piece.nodes[0]}"
+        bars.append(Bar(piece.device, piece.start, piece.finish, mark, label, title, devices.index(piece.device) % 6))
+    bars += _pool(problem, plan, evaluation)
+    lanes = tuple(dict.fromkeys([*devices, *(bar.lane for bar in bars)]))
+    ordered = tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane)))
+    return Timeline("One sample", lanes, ordered, evaluation.latency or 0.0)
+
+
+def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> list[Bar]:
+    """The fewest lanes: each node goes where a lane has become free first."""
+    nodes = [problem.nodes[problem.index[i]] for device in plan.devices if device.type == "cpu" for i in device.nodes]
+    spans = [(evaluation.finish[node.id] - node.cpu_time, evaluation.finish[node.id], node) for node in nodes]
+    bars: list[Bar] = []
+    free: list[tuple[float, int]] = []
+    lanes = 0
+    slack = 1e-9 * (evaluation.latency or 0.0)  # a start is a difference of floats
+    for start, finish, node in sorted(spans, key=lambda span: span[:2]):
+        if node.cpu_time <= 0:
+            continue
+        if free and free[0][0] <= start + slack:
+            _, number = heapq.heappop(free)
+        else:
+            lanes = number = lanes + 1
+        heapq.heappush(free, (finish, number))
+        lane = "CPU pool" if number == 1 else f"CPU pool {number}"
+        bars.append(Bar(lane, start, finish, "#", str(node.id), str(node.name or node.id), POOL_COLOUR))
+    return sorted(bars, key=lambda bar: (len(bar.lane), bar.lane))

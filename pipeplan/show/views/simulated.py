@@ -1,0 +1,115 @@
+"""A simulated iteration: what every stage does when, and what a device of it holds meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...instances.errors import PipeplanError
+from ...instances.kinds import Plan, Problem
+from ...instances.placement.plan import PlacementPlan
+from ...instances.simulate import simulate
+from ...instances.simulation.timeline import Simulation, StageRun, Task
+from ...instances.staging.problem import StagingProblem
+from ..view import Bar, Curve, PlanView, Row, Table, Timeline
+from ..words import amount
+
+PHASES = ("forward", "backward", "warm-up", "synchronisation", "cool-down")
+"""What a pass is, in the order of the colours."""
+MARKS = "digits: forward, letters: backward (1 and a: micro-batch 1), =: weights are synchronised"
+WINDOWS = ("warm-up", "steady", "cool-down")
+MOST_MICRO_BATCHES = 24
+
+
+def view_of_simulation(simulation: Simulation, counted: str) -> PlanView:
+    """`counted`: what it works on."""
+    timeline = timeline_of(simulation, counted)
+    return PlanView(
+        name="",
+        headline=timeline.summary,
+        tables=(Table("stage", tuple(_row(stage, simulation.iteration) for stage in simulation.stages)),),
+        unit=simulation.time_unit,
+        full_load=simulation.iteration,
+        sentences=(),
+        time_unit=simulation.time_unit,
+        timelines=(timeline,),
+    )
+
+
+def _row(stage: StageRun, iteration: float) -> Row:
+    return Row(
+        name=stage.name,
+        load=stage.busy,
+        parts={"computation": stage.busy},
+        cells={
+            "devices": str(stage.devices),
+            "busy": f"{100 * stage.busy / iteration:.0f}%" if iteration else "-",
+            "warm-up": str(stage.warm_up),
+            "held": str(stage.peak_in_flight),
+        },
+        memory={"memory": stage.memory_bytes},
+    )
+
+
+def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, ...], tuple[Curve, ...]]:
+    """Of a plan that fixes no times: as many micro-batches as show its steady state, if it can be run."""
+    stages = len(plan.devices if isinstance(plan, PlacementPlan) else getattr(plan, "stages", ()))
+    most = problem.micro_batches if isinstance(problem, StagingProblem) else MOST_MICRO_BATCHES
+    count = min(2 * stages + 2, most, MOST_MICRO_BATCHES)
+    try:
+        found = simulate(problem, plan, micro_batches=count)
+    except PipeplanError:
+        return (), ()
+    return (timeline_of(found, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(found)
+
+
+def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "One iteration") -> Timeline:
+    """A lane for each replica of each stage."""
+    lanes: list[str] = []
+    bars: list[Bar] = []
+    for stage in simulation.stages:
+        for replica in range(stage.replicas):
+            lanes.append(stage.name if stage.replicas == 1 else f"{stage.name}/{replica}")
+            tasks = [task for task in stage.tasks if task.replica == replica]
+            bars += [_bar(lanes[-1], task, phase) for task, phase in zip(tasks, phases(tasks), strict=True)]
+    return Timeline(
+        title,
+        tuple(lanes),
+        tuple(sorted((bar for bar in bars if bar.end > bar.start), key=lambda bar: (bar.start, bar.lane))),
+        simulation.iteration,
+        summary=f"iteration {amount(simulation.iteration, simulation.time_unit)} for {simulation.mini_batch} "
+        f"{counted}, depth {simulation.depth}, idle {100 * simulation.bubble:.1f} % of all devices' time",
+        marks=MARKS,
+        colours=PHASES,
+        windows=WINDOWS,
+    )
+
+
+def _bar(lane: str, task: Task, phase: str) -> Bar:
+    mark, label, title = "=", "", str(task.kind)
+    if task.micro_batch:
+        letter = chr(ord("a") + (task.micro_batch - 1) % 26)
+        mark, label = str(task.micro_batch % 10) if task.kind == "forward" else letter, str(task.micro_batch)
+        title = f"{task.kind} of micro-batch {task.micro_batch}"
+    return Bar(lane, task.start, task.end, mark, label, title, PHASES.index(phase))
+
+
+def phases(tasks: Sequence[Task]) -> list[str]:
+    """What the passes of one replica are: warm-up ends with the first backward pass, cool-down begins after the last
+    forward pass."""
+    kinds = [task.kind for task in tasks]
+    first = kinds.index("backward") if "backward" in kinds else 0
+    last = max((i for i, kind in enumerate(kinds) if kind == "forward"), default=0)
+    cool = {i for i, kind in enumerate(kinds) if kind == "backward" and i > last}
+    warm = {i for i, kind in enumerate(kinds) if kind == "forward" and i < first}
+    return ["warm-up" if i in warm else "cool-down" if i in cool else kind for i, kind in enumerate(kinds)]
+
+
+def memory_of(simulation: Simulation) -> tuple[Curve, ...]:
+    """By stage, of a device of its first replica; empty where nothing changes."""
+    if not any(stage.micro_batch_bytes for stage in simulation.stages):
+        return ()
+    curves = []
+    for stage in simulation.stages:
+        times, held = zip(*stage.memory_over_time(), strict=True)
+        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration))
+    return tuple(curves)

@@ -1,0 +1,173 @@
+"""A staged plan: degrees, recomputation, load and memory of each stage, or of each stage of each level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...instances.kind import Rules
+from ...instances.staging.leveled_plan import LeveledPlan
+from ...instances.staging.plan import PlannedStage, StagedPlan, counted
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
+from ...instances.staging.referee.rows import LeveledRow, leveled_rows
+from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
+from ...instances.staging.rules import FLUSH
+from ..view import Graph, PlanView, Row, Table
+from ..words import amount, limit, names, several, size
+
+SHORT_NAMES = 50
+MOST_SENTENCES = 64
+EQUAL = 1e-9
+"""Relative: a load that is as large as the largest, but for rounding, sets the pace."""
+
+
+def facts(problem: StagingProblem) -> dict[str, Any]:
+    """What the instance is, in a few words."""
+    exactly = "exactly" if problem.exact_batches else "at most"
+    unit = problem.time_unit or "time unit"
+    degrees = ", ".join(map(str, problem.degrees))
+    known = {
+        "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
+        "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, "
+        f"{size(problem.bandwidth)}/{unit} between them",
+        "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
+    }
+    if problem.levels:
+        known["cluster"] = f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}"
+    if problem.device_types:
+        known["cluster"] = f"{several(problem.devices, 'device')}, {size(problem.bandwidth)}/{unit} between them"
+    for kind in problem.device_types:
+        known[kind.name] = (
+            f"{several(kind.devices, 'device')} of speed {kind.speed:g} with memory {limit(kind.memory_bytes)}"
+        )
+    levels = [f"{level.devices} devices, {size(level.bandwidth)}/{unit}" for level in problem.levels]
+    return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+
+
+def value_name(rules: Rules) -> str:
+    """What the value of a plan is called."""
+    return "time per micro-batch" + (", flushes included," if rules.objective == FLUSH else "")
+
+
+def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) -> PlanView:
+    """Stages in execution order; on devices within devices those of all levels, each before what is inside of it."""
+    if isinstance(plan, LeveledPlan):
+        return _leveled(problem, plan, rules)
+    evaluation: StagedEvaluation = rules.evaluation(problem, plan)
+    unit, largest = problem.time_unit, evaluation.time_per_micro_batch
+    rows = tuple(_stage_row(problem, i, stage, evaluation) for i, stage in enumerate(plan.stages))
+    slots = [f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"]
+    labels = {layer.id: str(layer.id) for layer in problem.layers}
+    edges = [(edge.source, edge.target) for edge in problem.edges]
+    groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
+    return PlanView(
+        name=problem.name,
+        headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
+        "(data x tensor parallel)",
+        tables=(Table("stage", rows),),
+        unit=unit,
+        full_load=largest,
+        sentences=(
+            f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}",
+            *(slots if rules.objective == FLUSH else ()),
+            f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
+            *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_SENTENCES]),
+        ),
+        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; held: micro-batches in flight",
+        time_unit=unit,
+        graph=Graph.of("Layers by stage", labels, edges, groups),
+    )
+
+
+def _stage_row(problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation) -> Row:
+    kind, cost = type_of(problem, stage), evaluation.stages[i]
+    on = f", {stage.device_type}" if stage.device_type is not None else ""
+    return Row(
+        name=str(i),
+        load=cost.load,
+        parts=_parts(cost),
+        cells={
+            "type": stage.device_type or "",
+            "layers": str(len(stage.nodes)),
+            "d": str(stage.data_parallel),
+            "t": str(stage.tensor_parallel),
+            "held": str(cost.in_flight),
+        },
+        label=f"stage {i} ({stage.data_parallel} x {stage.tensor_parallel}{on})",
+        memory={"memory": cost.memory_bytes},
+        limit=None if kind is None else kind.memory_bytes,
+        slowest=i == evaluation.bottleneck,
+        told={
+            "devices": str(cost.devices),
+            "layers run": counted(stage.configurations),
+            "binds": ", ".join(cost.binds),
+            "names": names(stage.nodes, SHORT_NAMES),
+        },
+    )
+
+
+def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
+    return {
+        "computation": cost.compute * share,
+        "transfers": cost.transfers * share,
+        "synchronisation": cost.synchronisation * share,
+    }
+
+
+def _told(row: Row, cost: StageCost | LeafCost) -> str:
+    """What its layers run, and what holds the stage where it is: the largest part of its load, and memory where it is
+    nearly full."""
+    largest, *memory = cost.binds
+    share = row.parts[largest] / row.load if row.load else 1.0
+    verb = "are" if largest == "transfers" else "is"
+    binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
+    return f"stage {row.name}: {row.told['layers run']}; {binds}; layers {row.told['names']}"
+
+
+def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanView:
+    """Loads of all levels per micro-batch of the whole, so that they can be compared."""
+    evaluation: LeveledEvaluation = rules.evaluation(problem, plan)
+    unit, largest = problem.time_unit, evaluation.time_per_micro_batch
+    leveled = list(leveled_rows(plan, evaluation))
+    rows = tuple(_leveled_row(problem, row, largest) for row in leveled)
+    told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
+    return PlanView(
+        name=problem.name,
+        headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
+        tables=(Table("stage", rows),),
+        unit=unit,
+        full_load=largest,
+        sentences=(
+            f"a load is the largest over its levels: {amount(largest, unit)}",
+            f"{several(len(evaluation.leaves), 'stage')} of level 1; copies sum to {evaluation.degrees}",
+            *told[:MOST_SENTENCES],
+        ),
+        each="stage of each level",
+        legend=f"load: {unit or 'time'} per micro-batch of the whole; held: micro-batches in flight",
+        time_unit=unit,
+    )
+
+
+def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Row:
+    stage, leaf, cost = row.stage, row.leaf, row.cost
+    copies = stage.data_parallel
+    return Row(
+        name=row.name,
+        load=row.load,
+        parts={"larger of links and inside": row.load} if leaf is None else _parts(leaf, row.share),
+        cells={
+            "level": str(cost.level),
+            "layers": str(len(stage.nodes)),
+            "d": str(copies),
+            "t": "" if leaf is None else str(stage.tensor_parallel),
+            "held": "" if leaf is None else str(leaf.in_flight),
+            "binds": ", ".join(cost.binds),
+        },
+        label=f"stage {row.name} "
+        + (f"(level {cost.level}, x {copies})" if leaf is None else f"({copies} x {stage.tensor_parallel})"),
+        memory=None if leaf is None else {"memory": leaf.memory_bytes},
+        limit=None if leaf is None else problem.memory_bytes,
+        slowest=row.load >= largest * (1 - EQUAL),
+        depth=len(row.path) - 1,
+        told={} if leaf is None else {"layers run": counted(stage.configurations), "names": names(stage.nodes)},
+    )

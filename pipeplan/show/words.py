@@ -1,0 +1,50 @@
+"""Amounts and names as words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
+NAMES_WIDTH = 68
+
+
+def size(count: float) -> str:
+    """Bytes for eyes."""
+    for unit in BYTES[:-1]:
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} {BYTES[-1]}"
+
+
+def byte_scale(largest: float) -> tuple[float, str]:
+    """One unit for sizes that are compared: what to divide bytes by, and what the result is in."""
+    power = max((power for power in range(len(BYTES)) if largest >= 1024.0**power), default=0)
+    return 1024.0**power, BYTES[power]
+
+
+def limit(memory_bytes: float | None) -> str:
+    """A memory limit for eyes."""
+    return "no limit" if memory_bytes is None else size(memory_bytes)
+
+
+def amount(value: float, unit: str | None, digits: int = 7) -> str:
+    """Seven digits are what an eye compares; and the unit where there is one."""
+    return f"{value:.{digits}g} {unit or ''}".rstrip()
+
+
+def several(count: int, what: str) -> str:
+    """1 layer, 2 layers."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def names(ids: Iterable[object], width: int = NAMES_WIDTH) -> str:
+    """As many as fit on a line, and how many there are besides."""
+    texts = [str(name) for name in ids]
+    line, shown = "", 0
+    for text in texts:
+        longer = f"{line}, {text}" if line else text
+        if shown and len(longer) > width:
+            return f"{line} and {len(texts) - shown} more"
+        line, shown = longer, shown + 1
+    return line
