@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from .instances.simulation.simulate import simulate as simulate
     from .instances.staging.plan import StagedPlan as StagedPlan
     from .instances.staging.problem import StagingProblem as StagingProblem
-    from .instances.staging.referee.stages import evaluate_stages as evaluate_stages
-    from .instances.staging.referee.stages import verify_stages as verify_stages
     from .planners.beaumont.smallest_memory import SmallestMemory as SmallestMemory
     from .planners.beaumont.smallest_memory import smallest_memory as smallest_memory
     from .planners.contract import Planner as Planner
@@ -76,7 +74,6 @@ _HOMES = {
     "instances.results": ("load_plan",),
     "instances.placement.problem": ("Node", "PlacementProblem"),
     "instances.placement.plan": ("Device", "DeviceGroup", "PlacementPlan"),
-    "instances.staging.referee.stages": ("evaluate_stages", "verify_stages"),
     "instances.result": ("Found", "Proof", "Result", "Stop", "WarmStart", "Warmth"),
     "planners.beaumont.smallest_memory": ("SmallestMemory", "smallest_memory"),
     "instances.simulation.simulate": ("simulate",),

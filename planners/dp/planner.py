@@ -26,6 +26,7 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relat
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
 from ..run.judge import BOUND_SLACK, Rules, rule
+from ..search import OutOfTimeError, tick_of
 from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .magnitudes import first_limit, next_limit, rounding, within
@@ -63,10 +64,6 @@ DEFAULT_MEMORY = 1_500_000_000
 """Bytes that ideals and tables may take where the user sets no limit."""
 
 
-class _OutOfTimeError(Exception):
-    """The time limit ends the search between two steps."""
-
-
 class DpPlanner:
     name = "dp"
     title = "dynamic program over ideals"
@@ -85,6 +82,7 @@ class _Run:
     def __init__(self, request: Request) -> None:
         problem = request.problem
         self.request = request
+        self._tick = tick_of(request)
         self.problem: PlacementProblem = problem
         self.objective = request.options.get("objective", "max-load")
         self.levels = problem.levels if len(problem.levels) > 1 else ()
@@ -123,7 +121,7 @@ class _Run:
             stop = self._by_magnitude(self.model)
             if self.by_a_hair and not self._is_proven():
                 stop = self._with_safe_sizes()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             stop = Stop.TIME
         return self._answer(stop)
 
@@ -223,10 +221,6 @@ class _Run:
             self.bound = bound
             self.request.board.post(bound=bound)
 
-    def _tick(self, *_: object) -> None:
-        if self.request.out_of_time():
-            raise _OutOfTimeError
-
     # ---- the search -----------------------------------------------------------------------------------
 
     def _solve(self) -> Stop:
@@ -249,11 +243,8 @@ class _Run:
         return max(2, min(wanted, memory // bytes_per_ideal(self.model)))
 
     def _all_ideals(self) -> Lattice | None:
-        def tick(count: int) -> None:
-            self._tick()
-
         try:
-            return all_ideals(self.model, self._limit(), tick)
+            return all_ideals(self.model, self._limit(), lambda count: self._tick())
         except TooManyIdealsError as error:
             self.size["ideals_at_least"] = error.count
             return None
