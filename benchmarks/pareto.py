@@ -16,8 +16,8 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
 from pipeplan.show.pictures.pareto import draw_pareto
 from pipeplan.studies.pareto.export import by_memory, verdict
-from pipeplan.studies.pareto.journal import open_journal
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, Pareto, Point, Settings
+from pipeplan.studies.pareto.stored import open_journal
 from pipeplan.studies.pareto.sweep import sweep
 
 CHAINS = "resnet18-4,resnet18-8,resnet34-4,resnet34-8,resnet50-4,resnet50-8"

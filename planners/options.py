@@ -59,3 +59,16 @@ class Progress:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "gap": self.gap}
+
+
+def typed(text: str) -> Any:
+    """The value of an option that was written as text: numbers and truth values as such, everything else as text."""
+    truth = {"true": True, "false": False}
+    if text.lower() in truth:
+        return truth[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

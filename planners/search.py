@@ -1,10 +1,10 @@
-"""The best assignment that a heuristic has seen, posted as soon as it is found; and a bound to measure it by."""
+"""What searches share: how they end in time, and the best assignment that a heuristic has seen, with its bound."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ..formulations.contract import Plan
@@ -16,6 +16,20 @@ SAFETY = 1e-9
 
 
 WORK_ALONE = "work alone takes no less: a bound without transfers and without a search"
+
+
+class OutOfTimeError(Exception):
+    """Ends a search between two of its steps."""
+
+
+def tick_of(request: Request) -> Callable[[], None]:
+    """What a search calls between two steps: it raises when the time is over."""
+
+    def tick() -> None:
+        if request.out_of_time():
+            raise OutOfTimeError
+
+    return tick
 
 
 class Incumbent(ABC):

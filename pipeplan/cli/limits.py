@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.options import SolveOptions
+from ..planners.options import SolveOptions, typed
 from . import quantities
 
 PANEL = "Limits"
@@ -101,17 +101,4 @@ def _key_and_value(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise UsageError(f"--native is {text!r}; write it as KEY=VALUE.")
-    return key, _typed(value)
-
-
-def _typed(text: str) -> Any:
-    """Numbers and truth values as such, everything else as text."""
-    truth = {"true": True, "false": False}
-    if text.lower() in truth:
-        return truth[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return key, typed(value)

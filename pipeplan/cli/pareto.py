@@ -126,7 +126,7 @@ def command(
 
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")
-    from ..studies.pareto.journal import open_journal
+    from ..studies.pareto.stored import open_journal
     from ..studies.pareto.sweep import check, sweep
 
     limit_s = TIME_LIMIT_S if time_limit is None else time_limit

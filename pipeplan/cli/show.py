@@ -113,6 +113,7 @@ def _said(needed: Any) -> dict[str, str]:
 
 def _latency(case: Case) -> Any:
     """The evaluation for one sample of placements; other plans have none."""
+    from ..instances.kind import Rules
     from ..instances.placement.referee.evaluate import NotAnAssignmentError
     from ..instances.placement.referee.latency import LatencyEvaluation
     from ..instances.placement.rules import LatencyRules
@@ -120,7 +121,8 @@ def _latency(case: Case) -> Any:
     if case.problem.kind != "placement":
         return None
     try:
-        return LatencyRules().evaluation(case.problem, case.plan)
+        rules: Rules = LatencyRules()
+        return rules.evaluation(case.problem, case.plan)
     except NotAnAssignmentError as error:
         return LatencyEvaluation(None, {}, (), str(error))
 

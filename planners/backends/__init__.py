@@ -6,10 +6,10 @@ The parent process never imports a solver: see `client` for how a model gets to 
 from .client import Job as Job
 from .client import solve as solve
 from .client import submit as submit
-from .matrix import MatrixModel as MatrixModel
-from .matrix import compile_pyomo as compile_pyomo
-from .matrix import from_rows as from_rows
-from .matrix import write_model as write_model
+from .compiler import compile_pyomo as compile_pyomo
+from .files import write_model as write_model
+from .model import MatrixModel as MatrixModel
+from .model import from_rows as from_rows
 from .records import Event as Event
 from .records import Incumbent as Incumbent
 from .records import RawOutcome as RawOutcome

@@ -26,6 +26,7 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relat
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
 from ..referee import BOUND_SLACK, rule, rules_of
+from ..search import OutOfTimeError, tick_of
 from .bound import lower_bound
 from .lattice import Lattice, TooManyIdealsError, all_ideals, bytes_per_ideal, cheapest
 from .magnitudes import first_limit, next_limit, rounding, within
@@ -63,10 +64,6 @@ DEFAULT_MEMORY = 1_500_000_000
 """Bytes that ideals and tables may take where the user sets no limit."""
 
 
-class _OutOfTimeError(Exception):
-    """The time limit ends the search between two steps."""
-
-
 class DpPlanner:
     def plan(self, request: Request) -> Outcome:
         return _Run(request).outcome()
@@ -79,6 +76,7 @@ class _Run:
     def __init__(self, request: Request) -> None:
         problem = request.problem
         self.request = request
+        self._tick = tick_of(request)
         self.problem: PlacementProblem = problem
         self.objective = request.options.get("objective", "max-load")
         self.levels = problem.levels if len(problem.levels) > 1 else ()
@@ -117,7 +115,7 @@ class _Run:
             stop = self._by_magnitude(self.model)
             if self.by_a_hair and not self._is_proven():
                 stop = self._with_safe_sizes()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             stop = Stop.TIME
         return self._answer(stop)
 
@@ -219,10 +217,6 @@ class _Run:
             self.bound = bound
             self.request.board.post(bound=bound)
 
-    def _tick(self, *_: object) -> None:
-        if self.request.out_of_time():
-            raise _OutOfTimeError
-
     # ---- the search -----------------------------------------------------------------------------------
 
     def _solve(self) -> Stop:
@@ -245,11 +239,8 @@ class _Run:
         return max(2, min(wanted, memory // bytes_per_ideal(self.model)))
 
     def _all_ideals(self) -> Lattice | None:
-        def tick(count: int) -> None:
-            self._tick()
-
         try:
-            return all_ideals(self.model, self._limit(), tick)
+            return all_ideals(self.model, self._limit(), lambda count: self._tick())
         except TooManyIdealsError as error:
             self.size["ideals_at_least"] = error.count
             return None

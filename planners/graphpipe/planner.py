@@ -21,16 +21,13 @@ from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.result import Stop
 from ..contract import Outcome, Request
+from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
 from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
-
-
-class OutOfTimeError(Exception):
-    """Raised between two steps of a search when its time is over."""
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
@@ -49,16 +46,12 @@ def make_search(request: Request, family: Family, sizes: tuple[int, ...], inside
     """Prices for all configurations that the options allow."""
     problem, options = request.problem, request.options
 
-    def tick() -> None:
-        if request.out_of_time():
-            raise OutOfTimeError
-
     largest_k = options.get("k", 1)
     if largest_k < 1:
         raise InputError("option k", f"is {largest_k}", "give a whole number >= 1")
     choice = menu(problem, sizes, largest_k, options.get("degrees", "divisors"))
     tree = chain_tree(problem) if family == "sequential" else None
-    return Search(problem, choice, tree, options.get("join", "any") == "any", tick, inside)
+    return Search(problem, choice, tree, options.get("join", "any") == "any", tick_of(request), inside)
 
 
 def answers(search: Search, mixed: bool) -> Iterator[Answer]:

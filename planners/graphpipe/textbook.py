@@ -20,10 +20,11 @@ from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, de
 from ...instances.result import Stop
 from ..contract import Outcome, Request
 from ..dp.lattice import MOST_IDEALS
+from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs
 from .options import MOST_DOWNSETS
-from .planner import OutOfTimeError, bounded, in_a_row, sizes_of, value_of
+from .planner import bounded, in_a_row, sizes_of, value_of
 from .search import plan_of
 from .trace import Decision
 
@@ -168,14 +169,10 @@ class TextbookPlanner:
     def _best(
         self, request: Request, sets: list[int], b: int, known: float | None
     ) -> tuple[float, StageGraphPlan] | None:
-        def tick() -> None:
-            if request.out_of_time():
-                raise OutOfTimeError
-
         problem, options = request.problem, request.options
         choice = menu(problem, [b], 1, options.get("degrees", "divisors"))
         for inside in (False, True):  # the second time where memory has more digits than are counted
-            found = SequentialSearch(problem, choice, sets, tick, inside=inside).best()
+            found = SequentialSearch(problem, choice, sets, tick_of(request), inside=inside).best()
             if found is None:
                 return None
             period, decisions = found

@@ -16,16 +16,13 @@ from ...instances.result import Stop
 from ...instances.staging.memory import StagingMemory, whole_memory
 from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
+from ..search import OutOfTimeError, tick_of
 from .counted import STRICT, Counted, Found
 from .model import build
 from .options import ROUNDED_MEMORY
 from .search import Search
 
 CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
-
-
-class _OutOfTimeError(Exception):
-    pass
 
 
 def is_extended(problem: Any, options: Any) -> bool:
@@ -47,7 +44,7 @@ def plan_extended(request: Request) -> Outcome:
         if not run.fits(best):  # the bound stays
             messages = (ROUNDED_MEMORY,)
             _Run(request, memory.inside(), bounds=False).best()
-    except _OutOfTimeError:
+    except OutOfTimeError:
         return Outcome(Stop.TIME, board.plan, board.value, board.bound, model_size=run.size())
     size = run.size()
     return Outcome(
@@ -60,13 +57,10 @@ class _Run:
         self.request, self.problem, self.memory, self.bounds = request, request.problem, memory, bounds
         self.semantics = request.options.get("semantics", "paper")
         self.flush = request.options.get("objective", "throughput") == "flush"
+        self.tick = tick_of(request)
         self.counted = Counted(self.problem, self.semantics, memory, self.tick)
         self.low = 0.0
         """No load of any plan is below."""
-
-    def tick(self) -> None:
-        if self.request.out_of_time():
-            raise _OutOfTimeError
 
     def size(self) -> dict[str, int]:
         return {"downsets": len(self.counted.sets), "decisions": self.counted.decisions}

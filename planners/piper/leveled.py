@@ -9,6 +9,7 @@ from ...instances.errors import InputError
 from ...instances.result import Stop
 from ...instances.staging.referee.levels import verify_leveled
 from ..contract import Outcome, Request
+from ..search import OutOfTimeError, tick_of
 from .hierarchy import plan_levels
 from .options import ROUNDED_MEMORY
 
@@ -19,20 +20,13 @@ _NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
 CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 
-class _OutOfTimeError(Exception):
-    pass
-
-
 def plan_with_levels(request: Request) -> Outcome:
     """The best tree of stages, proven; nothing on the way is a plan, so a limit leaves none."""
     _check_options(request.options)
 
-    def tick() -> None:
-        if request.out_of_time():
-            raise _OutOfTimeError
-
     problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
     messages: tuple[str, ...] = ()
+    tick = tick_of(request)
     try:
         found = plan_levels(problem, variant, tick)
         if found is None:
@@ -41,7 +35,7 @@ def plan_with_levels(request: Request) -> Outcome:
         if verify_leveled(problem, found.plan, variant):
             messages = (ROUNDED_MEMORY,)
             found = plan_levels(problem, variant, tick, inside=True)
-    except _OutOfTimeError:
+    except OutOfTimeError:
         return Outcome(Stop.TIME, bound=bound)
     if found is None:
         return Outcome(Stop.COMPLETED, bound=bound, messages=messages, checks=CHECKS)

@@ -17,12 +17,9 @@ from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
 from ..placement.groups import Groups
 from ..placement.pipedream import contract_to_path
+from ..search import OutOfTimeError, tick_of
 from .model import PiperModel, from_downsets
 from .search import Search, TooManySumsError
-
-
-class _OutOfTimeError(Exception):
-    pass
 
 
 class PipeDreamPlanner:
@@ -31,15 +28,12 @@ class PipeDreamPlanner:
         if problem.levels:
             raise InputError("levels", "are not planned by piper-pipedream", "choose another planner, or remove them")
 
-        def tick() -> None:
-            if request.out_of_time():
-                raise _OutOfTimeError
-
+        tick = tick_of(request)
         try:
             tick()
             search = Search(path_model(problem, semantics), tick=tick)
             answer = search.best()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             return Outcome(Stop.TIME)
         except TooManySumsError:
             return Outcome(Stop.MEMORY, messages=("too many sums of degrees for exactly N micro-batches",))

@@ -14,6 +14,7 @@ from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
+from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended
 from .leveled import plan_with_levels, refuse_hierarchy
@@ -22,10 +23,6 @@ from .restriction import Restriction, model_of, recomputes
 from .search import Search, TooManySumsError
 from .tables import TooManyPairsError
 from .trace import Step
-
-
-class _OutOfTimeError(Exception):
-    pass
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,7 @@ NO_RECOMPUTATION = PiperPlanner(Restriction(allowed=lambda degree, way: not reco
 class _Run:
     def __init__(self, restriction: Restriction | None, request: Request) -> None:
         self.restriction, self.request = restriction, request
+        self._tick = tick_of(request)
         self.plan: StagedPlan | None = None
         self.value: float | None = None
         self.bound: float | None = None
@@ -67,7 +65,7 @@ class _Run:
     def outcome(self) -> Outcome:
         try:
             stop = self._solve()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             stop = Stop.TIME
         except TooManyPairsError:
             return Outcome(Stop.MEMORY, messages=("too many stages between downsets for the tables",))
@@ -118,10 +116,6 @@ class _Run:
             else:
                 plan = None
         self.request.board.post(plan, value, self.bound, nodes=search.decisions)
-
-    def _tick(self) -> None:
-        if self.request.out_of_time():
-            raise _OutOfTimeError
 
     def _answer(self, stop: Stop) -> Outcome:
         if self.search is None:

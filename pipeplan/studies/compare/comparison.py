@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ...instances.errors import InputError, UsageError
 from ...instances.files import problem_to_text
 from ...instances.json_file import read_json, write_json
-from .journal import Journal
+from ..journal import Journal
 from .pool import run_here, run_on_cluster
 from .reread import keep_problems, reread
-from .run import Record, Run, Status
+from .run import SCHEMA, Record, Run, Status
 from .suite import Expanded, Suite, default_jobs, expand
 from .table import tidy
 
@@ -75,13 +75,13 @@ def compare(
 ) -> Comparison:
     """Run what is not yet in the folder's journal. An interrupt keeps all finished runs."""
     expanded = expand(suite, workloads)
-    journal = Journal(_prepared(folder) / JOURNAL)
+    journal = journal_in(_prepared(folder))
     if journal.exists() and not resume:
         raise UsageError(f"{folder} holds a comparison already; go on with it by --resume, or name another folder.")
     write_json(folder / CONTENTS, expanded.to_json())
     keep_problems(folder, expanded.problems)
     wanted = {run.key: run for run in expanded.runs}
-    records = {key: record for key, record in journal.read().items() if key in wanted}
+    records = {key: record for key, record in finished(journal).items() if key in wanted}
     if retry_failed:
         records = {key: record for key, record in records.items() if record.status == Status.DONE}
     records, differences = reread(folder, records)
@@ -89,7 +89,7 @@ def compare(
     tell(Progress(reused, len(wanted)))
 
     def keep(record: Record) -> None:
-        journal.append(record)
+        journal.append(record.to_json())
         records[record.run.key] = record
         tell(Progress(len(records), len(wanted), record))
 
@@ -111,9 +111,20 @@ def load_comparison(folder: Path) -> Comparison:
         problem = f"is no list of runs ({type(reason).__name__}: {reason})"
         raise InputError("content", problem, "compare again into another folder", str(contents)) from None
     wanted = {run.key for run in expanded.runs}
-    records = {key: record for key, record in Journal(folder / JOURNAL).read().items() if key in wanted}
+    records = {key: record for key, record in finished(journal_in(folder)).items() if key in wanted}
     records, differences = reread(folder, records)
     return Comparison(expanded, records, len(records), differences=differences)
+
+
+def journal_in(folder: Path) -> Journal:
+    """The runs of the comparison in this folder."""
+    remedy = "delete the line, or compare into another folder"
+    return Journal(folder / JOURNAL, f"record of a run ({SCHEMA})", remedy)
+
+
+def finished(journal: Journal) -> dict[str, Record]:
+    """Finished runs by key; of runs with the same key the last."""
+    return {record.run.key: record for _, record in journal.read(Record.from_json)}
 
 
 def _prepared(folder: Path) -> Path:

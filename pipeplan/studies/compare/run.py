@@ -76,5 +76,7 @@ class Record:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
+        if data["schema"] != SCHEMA:
+            raise ValueError(data["schema"])
         fields = {name: data[name] for name in ("result", "message", "wall_s", "peak_memory_bytes", "versions")}
         return cls(Run(**data["run"]), Status(data["status"]), **fields)

@@ -12,6 +12,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
+from ...planners.options import typed
 from ...planners.registry import PLANNERS, usual_objective
 from ...planners.run.choose import resolve_options
 from .run import Run
@@ -250,18 +251,7 @@ def _option(text: str, part: str) -> tuple[str, Any]:
     key, equals, value = part.partition("=")
     if not key or not equals:
         raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
-    return key.replace("-", "_"), _typed(value)
-
-
-def _typed(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return key.replace("-", "_"), typed(value)
 
 
 def default_jobs() -> int:

@@ -1,25 +1,76 @@
-"""Pieces of a sweep to and from its journal; plans are measured again when they are read."""
+"""Pieces of a sweep to and from its journal; plans are measured again when they are read.
+
+The first line names the problem and the settings, each other one holds one finished piece of work.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
-from ...instances.fields import as_list, require, require_list, require_object
+from ...instances.fields import as_list, as_object, require, require_list, require_object
 from ...instances.result import Stop
+from ..journal import Journal, line_of
 from .candidates import measured
-from .journal import ANEW, Journal
-from .records import Candidate, Frame, Point
+from .records import SCHEMA, Candidate, Frame, Point, Settings, facts
 
 FRAME, RUNS, POINT = "frame", "runs", "point"
+ANEW = "name another file, or start anew with --no-resume"
+
+
+def open_journal(
+    path: str | os.PathLike[str] | None, problem: ChainProblem, settings: Settings, resume: bool = True
+) -> Journal:
+    """The journal of this sweep: continued where the file fits, begun where there is none, refused otherwise."""
+    journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
+    if journal.path is None:
+        return journal
+    if not resume:
+        journal.path.write_text("")
+    head = {"schema": SCHEMA, "problem": facts(problem), "settings": settings.to_json()}
+    lines = journal.read(partial(as_object, "line"))
+    if lines:
+        _check_head(lines[0][1], json.loads(line_of(head)), journal.path)
+        return journal
+    # A run that was killed at once has left the beginning of its first line.
+    begun = journal.path.read_text() if journal.exists() else ""
+    if not line_of(head).startswith(begun):
+        raise InputError("file", "is not a sweep of plan pareto", ANEW, str(path))
+    journal.append(head)
+    return journal
+
+
+def _check_head(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    """The same problem and the same settings, or a sentence that names the first difference."""
+    if found.get("schema") != SCHEMA:
+        raise InputError("schema", f"is not {SCHEMA}", ANEW, str(path))
+    problem = found.get("problem")
+    if not isinstance(problem, Mapping) or problem.get("hash") != wanted["problem"]["hash"]:
+        raise InputError("problem", "is another one than the one to be planned", ANEW, str(path))
+    settings = found.get("settings")
+    for name, value in wanted["settings"].items():
+        given = settings.get(name) if isinstance(settings, Mapping) else None
+        if given != value:
+            raise InputError(f"settings.{name}", f"is {given!r} there and {value!r} now", ANEW, str(path))
+
+
+def _lines(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Lines of one kind, each with where it is."""
+    found = journal.read(partial(as_object, "line"))
+    return [(f"line {number}", line) for number, line in found if line.get("record") == kind]
 
 
 def frame_to_json(frame: Frame) -> dict[str, Any]:
     return {
+        "record": FRAME,
         "levels": list(frame.levels),
         "smallest_bytes": frame.smallest_bytes,
         "smallest_proven": frame.smallest_proven,
@@ -30,8 +81,7 @@ def frame_to_json(frame: Frame) -> dict[str, Any]:
 
 
 def stored_frame(problem: ChainProblem, journal: Journal) -> Frame | None:
-    for number, line in journal.of(FRAME):
-        where = f"line {number}"
+    for where, line in _lines(journal, FRAME):
         plan = _candidate(problem, require_object(where, line, "unlimited_plan"), "unlimited", where)
         smallest = _candidate(problem, require_object(where, line, "smallest_plan"), "smallest", where)
         bound = _number(where, line, "unlimited_bound")
@@ -49,12 +99,11 @@ def stored_frame(problem: ChainProblem, journal: Journal) -> Frame | None:
 
 
 def candidates_to_json(candidates: tuple[Candidate, ...]) -> dict[str, Any]:
-    return {"plans": [{"source": c.source, "plan": c.plan.to_json()} for c in candidates]}
+    return {"record": RUNS, "plans": [{"source": c.source, "plan": c.plan.to_json()} for c in candidates]}
 
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
-    for number, line in journal.of(RUNS):
-        where = f"line {number}"
+    for where, line in _lines(journal, RUNS):
         rows = [require_object(where, {"plans": row}, "plans") for row in as_list(where, require(where, line, "plans"))]
         return tuple(
             _candidate(problem, require_object(where, row, "plan"), str(row.get("source")), where) for row in rows
@@ -65,8 +114,7 @@ def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidat
 def stored_points(problem: ChainProblem, journal: Journal) -> dict[tuple[str, float], Point]:
     """By method and memory limit; the bound is as it was proven, everything about the plan is recomputed."""
     points: dict[tuple[str, float], Point] = {}
-    for number, line in journal.of(POINT):
-        where = f"line {number}"
+    for where, line in _lines(journal, POINT):
         memory, method = _number(where, line, "memory_bytes"), str(require(where, line, "method"))
         plan = None
         if line.get("plan") is not None:

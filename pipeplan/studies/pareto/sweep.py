@@ -18,17 +18,16 @@ from ...instances.result import Result, Stop
 from ...planners.beaumont import exact
 from ...planners.options import Progress
 from ...planners.run.solve import solve
+from ..journal import Journal
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
 from .curves import candidate_of, curves, settled
 from .frame import Watch, build_frame
-from .journal import Journal
 from .records import EXACT_METHODS, METHODS, Candidate, Frame, Pareto, Point, Settings, met
 from .stored import (
-    FRAME,
     POINT,
-    RUNS,
     candidates_to_json,
     frame_to_json,
+    open_journal,
     stored_candidates,
     stored_frame,
     stored_points,
@@ -47,7 +46,8 @@ def sweep(
     """Period against memory; an interrupt keeps the points that are done, and the plan of the one under way."""
     settings = settings or Settings()
     check(problem, settings)
-    run = _Sweep(problem.replace(memory_bytes=None), settings, journal or Journal(), on_progress)
+    journal = journal or open_journal(None, problem, settings)
+    run = _Sweep(problem.replace(memory_bytes=None), settings, journal, on_progress)
     complete = True
     try:
         run.prepare()
@@ -105,11 +105,11 @@ class _Sweep:
         known = stored_candidates(self.problem, self.journal)
         self.candidates = pipedream_front(self.problem) if known is None else known
         if known is None:
-            self.journal.append(RUNS, candidates_to_json(self.candidates))
+            self.journal.append(candidates_to_json(self.candidates))
         frame = stored_frame(self.problem, self.journal)
         if frame is None:
             frame = build_frame(self.problem, self.settings, self.candidates, self._watcher("without a limit"))
-            self.journal.append(FRAME, frame_to_json(frame))
+            self.journal.append(frame_to_json(frame))
         self.frame = frame
 
     def run(self) -> None:
@@ -126,7 +126,7 @@ class _Sweep:
                     self.interrupted = True
                     return
                 if point.stop != Stop.ERROR:  # else the next run may do better
-                    self.journal.append(POINT, point.to_json())
+                    self.journal.append({"record": POINT, **point.to_json()})
 
     def _point(self, method: str, memory: float, frame: Frame) -> Point:
         begun = monotonic()

@@ -283,8 +283,8 @@ def test_the_referee_of_placements_names_the_one_of_stagings() -> None:
     problem = pipeplan.load_packaged("tiny-stages")
     plan = pipeplan.solve(problem).plan
     assert isinstance(plan, pipeplan.StagedPlan)
-    assert pipeplan.evaluate_stages(problem, plan).time_per_micro_batch == 6.0
-    assert pipeplan.verify_stages(problem, plan) == ()
+    assert pipeplan.evaluate(problem, plan).time_per_micro_batch == 6.0
+    assert pipeplan.verify(problem, plan) == ()
     wrong: Any = (problem, plan)
     with pytest.raises(pipeplan.UsageError, match="this is a staging problem; use evaluate_stages"):
         placement_costs.evaluate(*wrong)

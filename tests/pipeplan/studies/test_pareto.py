@@ -21,8 +21,8 @@ from pipeplan.studies.pareto import sweep as module
 from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
 from pipeplan.studies.pareto.curves import curves
 from pipeplan.studies.pareto.export import write_csv
-from pipeplan.studies.pareto.journal import Journal, open_journal
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, EXACT_METHODS, Candidate, Pareto, Point, Settings
+from pipeplan.studies.pareto.stored import open_journal
 from pipeplan.studies.pareto.sweep import halving, sweep
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
@@ -226,12 +226,12 @@ def test_the_journal_of_another_sweep_is_refused(chain: ChainProblem, tmp_path: 
     with pytest.raises(InputError, match=r"settings\.levels is 4 there and 5 now"):
         open_journal(path, chain, settings(levels=5))
     path.write_text("notes that are not ours\n")
-    with pytest.raises(InputError, match="line 1 is not JSON"):
+    with pytest.raises(InputError, match="line 1 is no line of plan pareto"):
         open_journal(path, chain, settings())
     path.write_text("half a line that is not ours")
     with pytest.raises(InputError, match="not a sweep"):
         open_journal(path, chain, settings())
-    assert open_journal(path, chain, settings(), resume=False).lines == []
+    assert open_journal(path, chain, settings(), resume=False).path.read_text().count("\n") == 1
 
 
 def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_wishes_that_make_no_sense_are_refused(chain: ChainProblem) -> None:
 
 def test_progress_names_the_point_under_way(chain: ChainProblem) -> None:
     records: list[Progress] = []
-    sweep(chain, settings(levels=2, methods=("contiguous",)), Journal(), records.append)
+    sweep(chain, settings(levels=2, methods=("contiguous",)), None, records.append)
     assert {record.source for record in records} >= {"contiguous at 29 B (1 of 2)", "contiguous at 41 B (2 of 2)"}
 
 

@@ -15,8 +15,15 @@ import pytest
 
 from pipeplan.instances.errors import UsageError
 from pipeplan.planners.backends.process import child_environment
-from pipeplan.studies.compare.comparison import JOURNAL, Comparison, Progress, Where, compare
-from pipeplan.studies.compare.journal import Journal
+from pipeplan.studies.compare.comparison import (
+    JOURNAL,
+    Comparison,
+    Progress,
+    Where,
+    compare,
+    finished,
+    journal_in,
+)
 from pipeplan.studies.compare.run import Record, Status
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
@@ -69,12 +76,12 @@ def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(tmp_path: 
         env=child_environment(),
         start_new_session=True,
     )
-    journal = Journal(folder / JOURNAL)
-    while process.poll() is None and (not journal.exists() or len(journal.read()) < 2):
+    journal = journal_in(folder)
+    while process.poll() is None and (not journal.exists() or len(finished(journal)) < 2):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    left = journal.read()
+    left = finished(journal)
     assert 2 <= len(left) < 10, "it was killed in the middle"
     resumed = subprocess.run(
         [*COMMAND, *methods, "-o", str(folder), "--resume"], capture_output=True, env=child_environment(), check=True
@@ -102,7 +109,7 @@ def test_a_folder_with_a_comparison_is_not_overwritten(tmp_path: Path) -> None:
 def test_failed_runs_are_run_again_only_when_that_is_asked(tmp_path: Path) -> None:
     small = Suite("s", SUITE.instances, SUITE.methods[:1])
     (done,) = compare(small, tmp_path).records.values()
-    Journal(tmp_path / JOURNAL).append(Record(done.run, Status.CRASHED, message="killed"))
+    journal_in(tmp_path).append(Record(done.run, Status.CRASHED, message="killed").to_json())
     (kept,) = compare(small, tmp_path, resume=True).records.values()
     assert kept.status == Status.CRASHED
     (again,) = compare(small, tmp_path, resume=True, retry_failed=True).records.values()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.errors import InputError
-from pipeplan.studies.compare.journal import Journal
+from pipeplan.studies.compare.comparison import finished, journal_in
 from pipeplan.studies.compare.run import Record, Run, Status
 
 
@@ -17,30 +17,30 @@ def record(seed: int, wall_s: float = 1.0) -> Record:
 
 
 def test_records_come_back_by_key(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "runs.jsonl")
-    assert journal.read() == {}
+    journal = journal_in(tmp_path)
+    assert finished(journal) == {}
     for seed in range(3):
-        journal.append(record(seed))
-    assert journal.read() == {record(seed).run.key: record(seed) for seed in range(3)}
+        journal.append(record(seed).to_json())
+    assert finished(journal) == {record(seed).run.key: record(seed) for seed in range(3)}
 
 
 def test_cut_at_any_byte_whole_lines_survive_and_writing_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    Journal(path).extend([record(0), record(1)])
+    journal_in(tmp_path).extend([record(0).to_json(), record(1).to_json()])
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        journal = Journal(path)
-        assert len(journal.read()) == (length >= first)
-        journal.append(record(2))
-        assert set(journal.read()) == {record(seed).run.key for seed in ([0, 2] if length >= first else [2])}
+        journal = journal_in(tmp_path)
+        assert len(finished(journal)) == (length >= first)
+        journal.append(record(2).to_json())
+        assert set(finished(journal)) == {record(seed).run.key for seed in ([0, 2] if length >= first else [2])}
 
 
 def test_the_last_record_of_a_run_counts(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "runs.jsonl")
-    journal.extend([record(0, 1.0), record(0, 2.0)])
-    (only,) = journal.read().values()
+    journal = journal_in(tmp_path)
+    journal.extend([record(0, 1.0).to_json(), record(0, 2.0).to_json()])
+    (only,) = finished(journal).values()
     assert only.wall_s == 2.0
 
 
@@ -49,4 +49,4 @@ def test_a_strange_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text(line + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"runs\.jsonl: line 1 is no record of a run"):
-        Journal(path).read()
+        finished(journal_in(tmp_path))
