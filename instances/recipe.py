@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .kinds import Problem
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +13,8 @@ class Recipe:
 
     name: str
     source: str
-    build: Callable[[], Problem]
+    build: Callable[[], Any]
+    """The problem."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,3 +179,49 @@ def test_the_wheel_holds_every_module_and_all_data(wheel: list[str]) -> None:
     }
     assert data <= set(wheel)
     assert "pipeplan/py.typed" in wheel
+
+
+# ---- the house -----------------------------------------------------------------------------------------
+
+
+def folder_of(name: tuple[str, ...]) -> str:
+    """The room within the room: `instances/chain`, `pipeplan/show`; modules that lie directly in a room stand alone."""
+    parts = name[1:] if room_of(name) in ROOMS else name
+    path = ROOT.joinpath(*parts[:2])
+    return "/".join(parts[:2] if path.is_dir() or len(parts) < 2 else parts)
+
+
+def arrows_at_run_time() -> Iterator[tuple[str, str]]:
+    """From folder to folder; what type checkers alone read is no arrow."""
+    known = {dotted(path) for path in everything()}
+    for path in everything():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        checked = {
+            id(node)
+            for branch in ast.walk(tree)
+            if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+            for node in ast.walk(branch)
+        }
+        package = dotted(path) if path.name == "__init__.py" else dotted(path)[:-1]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in checked:
+                base = (*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else ()))
+                for alias in node.names:
+                    target = (*base, alias.name) if (*base, alias.name) in known else base
+                    yield folder_of(dotted(path)), folder_of(target)
+
+
+def test_there_are_no_circles_between_folders() -> None:
+    import networkx
+
+    graph = networkx.DiGraph(arrow for arrow in arrows_at_run_time() if arrow[0] != arrow[1])
+    assert len(graph) > 40, "this test reads nothing"
+    assert [sorted(part) for part in networkx.strongly_connected_components(graph) if len(part) > 1] == []
+
+
+def test_planners_hold_ways_to_get_a_plan_and_nothing_else() -> None:
+    modules = {path.name for path in (ROOT / "planners").glob("*.py")} - {"__init__.py"}
+    assert len(modules) <= 6, modules
+    drawn = {"matplotlib", "rich", "pandas"}
+    users = {path for path in modules_of("planners") for name in imports_of(path) if name[0] in drawn}
+    assert not users

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from ..instances.errors import PipeplanError
+from ..show.console import clean, say_error
 from . import compare, convert, generate, lists, pareto, report, sensitivity, show, simulate, solve, verify
-from .console import clean, say_error
 
 OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
 

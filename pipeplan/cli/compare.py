@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import UsageError
+from ..show.console import out, print_json, say_note, styled
 from . import limits as limit_options
 from . import quantities
 from .arguments import CLUSTER, Bandwidth, Batch, Json
-from .console import out, print_json, say_note, styled
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 
@@ -132,6 +132,7 @@ def _run(
     parquet: bool,
     json: bool,
 ) -> None:
+    from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
     from ..studies.compare.write import check_parquet, write_tables
     from .compare_progress import Lines
@@ -150,7 +151,7 @@ def _run(
             retry_failed=retry_failed,
             watch=Lines(),
         )
-    paths = write_tables(comparison, folder, parquet)
+    paths = write_tables(comparison, folder, parquet) | draw_profile(comparison, folder)
     _tell(comparison, {name: str(path) for name, path in paths.items()}, json)
     raise typer.Exit(_exit_code(comparison))
 

@@ -6,8 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from .console import clean
-from .progress import number
+from ..show.console import clean, number
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from .console import clean, out, styled
+from ..show.console import clean, out, styled
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..show.console import out, print_json, styled
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -14,7 +15,6 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import out, print_json, styled
 from .referee_options import one_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.placement.generators import GENERATORS, Parameter
 from ..instances.placement.problem import PlacementProblem
 from ..instances.staging.problem import StagingProblem
+from ..show.console import out, print_json, styled
 from . import quantities
 from .arguments import Json, check_output
-from .console import out, print_json, styled
 from .generate_chains import build_chain, known_facts, parameters_of, remarks
 from .lists import print_table
 from .referee_options import one_of

@@ -12,8 +12,8 @@ from ..formulations.registry import FORMULATIONS, Entry
 from ..instances.errors import UsageError
 from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
+from ..show.console import out, print_json, styled
 from .arguments import Json
-from .console import out, print_json, styled
 
 _Name = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Show one of them with its options.", show_default=False)

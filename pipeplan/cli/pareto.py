@@ -8,10 +8,10 @@ import typer
 
 from ..instances.errors import UsageError
 from ..planners.options import SolveOptions
+from ..show.console import print_json, say_note
 from . import limits as limit_options
 from . import quantities
 from .arguments import Bandwidth, Cluster, Devices, Json, check_output, load_instance
-from .console import print_json, say_note
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .progress import reporter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import PipeplanError
-from .console import say_note
+from ..show.console import say_note
 
 if TYPE_CHECKING:
     from ..instances.kind import Rules

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..planners.options import Progress
-from .console import clean
+from ..show.console import clean, number
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -100,11 +100,6 @@ def line(record: Progress) -> str:
     if record.source:
         facts.append(clean(record.source))
     return "  ".join(facts)
-
-
-def number(value: float | None, missing: str = "-") -> str:
-    """Seven digits are what an eye compares; files hold them all."""
-    return missing if value is None else f"{value:.7g}"
 
 
 def reporter(mode: str | None) -> Reporter:

@@ -11,7 +11,7 @@ import typer
 
 from ..instances.errors import UsageError
 from ..instances.kinds import KINDS, kind_of
-from .console import say_note
+from ..show.console import say_note
 from .signatures import option, with_options
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..instances.errors import UsageError
+from ..show.console import out, print_json, styled
 from .arguments import (
     Cluster,
     Json,
@@ -15,7 +16,6 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import out, print_json, styled
 
 _Source = Annotated[
     str,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
+from ..show.console import number, out, print_json, say_note, styled
 from . import limits as limit_options
 from . import quantities
 from .arguments import (
@@ -17,11 +18,10 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import out, print_json, say_note, styled
 from .exits import exit_code
 from .interrupt import graceful
 from .method_options import with_method_options
-from .progress import number, reporter
+from .progress import reporter
 from .solve import METHOD, PROGRESS_MODES
 
 if TYPE_CHECKING:

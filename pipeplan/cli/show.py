@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import PipeplanError, UsageError
+from ..show.console import out, print_json, styled
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -15,7 +16,6 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import out, print_json, styled
 from .exits import OK, REJECTED
 from .picture_options import Picture, check_picture, draw_picture
 from .referee_options import Case, Given, read_case, with_rules

@@ -9,6 +9,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.simulation.orders import SCHEDULES
+from ..show.console import print_json, say_error, say_note
 from ..show.words import several, size
 from .arguments import (
     Cluster,
@@ -17,7 +18,6 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import print_json, say_error, say_note
 from .exits import OK, REJECTED
 from .referee_options import Case, Given, PlanArgument, one_of, read_case
 

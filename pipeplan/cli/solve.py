@@ -11,6 +11,7 @@ from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
 from ..planners.registry import EXACT, PLANNERS, example_of
+from ..show.console import print_json, say_note
 from ..studies import export
 from . import limits as limit_options
 from .arguments import (
@@ -20,7 +21,6 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import print_json, say_note
 from .exits import exit_code
 from .interrupt import graceful
 from .method_options import with_method_options

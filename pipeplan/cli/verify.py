@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
+from ..show.console import print_json
 from .arguments import (
     Cluster,
     InstanceArgument,
@@ -14,7 +15,6 @@ from .arguments import (
     load_instance,
     with_cluster,
 )
-from .console import print_json
 from .exits import NO_PLAN, OK, REJECTED
 from .interrupt import graceful
 from .limits import TimeLimit

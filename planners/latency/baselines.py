@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+from ...formulations.contract import OptionSpec
 from ...instances.errors import UsageError
+from ...instances.kind import load_address
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.result import Stop
 from ...instances.results import load_plan
 from ..contract import Board, Outcome, Request
+from ..dp.options import OPTIONS as DP_OPTIONS
+from ..placement.options import OPTIONS
 from .incumbent import Incumbent, world_of
 
 
@@ -41,16 +45,13 @@ class LatencyExpert:
 class _Borrowed:
     """The plan that another planner makes for throughput."""
 
-    def __init__(self, lender: str) -> None:
-        self.lender = lender
+    def __init__(self, lender: str, address: str, options: tuple[OptionSpec, ...]) -> None:
+        self.lender, self.address, self.options = lender, address, options
 
     def plan(self, request: Request) -> Outcome:
-        from ..registry import PLANNERS  # the registry names this module, too
-
-        entry = PLANNERS[self.lender]
-        own = {spec.name: spec.default for spec in entry.options}
+        own = {spec.name: spec.default for spec in self.options}
         board = Board(started=request.board.started)
-        answer = entry.load().plan(Request(request.problem, own, request.limits, board=board))
+        answer = load_address(self.address).plan(Request(request.problem, own, request.limits, board=board))
         world = world_of(request)
         incumbent = Incumbent(request, world)
         if not isinstance(answer.plan, PlacementPlan):
@@ -65,6 +66,6 @@ class _Borrowed:
 
 CPU = LatencyCpu()
 EXPERT = LatencyExpert()
-DP = _Borrowed("dp")
-LINEAR_DP = _Borrowed("linear-dp")
-PARTITION = _Borrowed("partition")
+DP = _Borrowed("dp", "pipeplan.planners.dp.planner:PLANNER", DP_OPTIONS)
+LINEAR_DP = _Borrowed("linear-dp", "pipeplan.planners.placement.linear_dp:PLANNER", OPTIONS["linear-dp"])
+PARTITION = _Borrowed("partition", "pipeplan.planners.placement.partition:PLANNER", OPTIONS["partition"])

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import pipeplan
 from pipeplan.cli import app
-from pipeplan.cli.console import clean
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
+from pipeplan.show.console import clean
 from pipeplan.show.terminal.shapes import bar
 from pipeplan.show.words import size
 

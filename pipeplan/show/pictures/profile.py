@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .canvas import COLOURS, canvas, write_picture
@@ -10,7 +11,20 @@ from .canvas import COLOURS, canvas, write_picture
 if TYPE_CHECKING:
     import pandas
 
+    from ...studies.compare.comparison import Comparison
+
 STYLES = ("-", "--", "-.", ":")
+
+
+def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
+    """The picture's path by what it holds; nothing where nothing has run."""
+    from ...studies.compare.table import profile
+
+    frame = comparison.table()
+    if frame.empty:
+        return {}
+    write_profile(profile(frame), folder / "profile.svg")
+    return {"profile": folder / "profile.svg"}
 
 
 def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> None:

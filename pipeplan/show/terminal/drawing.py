@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...cli.console import out, styled
 from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
 from ...instances.result import Result
+from ..console import out, styled
 from ..run import run_facts
 from ..view import module_of, view_of
 from ..words import amount, several

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ...cli.console import can_draw
-from ...cli.progress import number
+from ..console import can_draw, number
 from ..view import Bar, Curve, PlanView, Timeline
 from ..words import amount, size
 from .shapes import MAX_DEVICES_DRAWN

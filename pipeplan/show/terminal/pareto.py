@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ...cli.console import clean, out
-from ...cli.progress import number
 from ...studies.pareto.export import by_memory, verdict
 from ...studies.pareto.records import EXACT_METHODS, Frame, Pareto, Point
+from ..console import clean, number, out
 from ..words import size
 from .shapes import columns, new_table
 

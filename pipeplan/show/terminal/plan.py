@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...cli.console import can_draw, out, styled
+from ..console import can_draw, out, styled
 from ..view import PlanView, Row, Table
 from .gantt import gantt, memory_lines
 from .shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, new_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...cli.console import can_draw
+from ..console import can_draw
 
 if TYPE_CHECKING:
     from rich.table import Table

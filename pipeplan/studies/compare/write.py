@@ -1,4 +1,4 @@
-"""The files of a comparison: tidy runs as CSV and Parquet, tables for papers as markdown, the profile as a picture."""
+"""The files of a comparison: tidy runs as CSV and Parquet, tables for papers as markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...instances.errors import UsageError
 from ...instances.json_file import write_bytes_atomically, write_text_atomically
 from .comparison import Comparison
-from .table import CASE, absent_as_none, faults, profile, ratios, summary, values
+from .table import CASE, absent_as_none, faults, ratios, summary, values
 
 if TYPE_CHECKING:
     import pandas
@@ -35,11 +35,6 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
         frame.to_parquet(buffer, index=False)
         paths["parquet"] = folder / "runs.parquet"
         write_bytes_atomically(paths["parquet"], buffer.getvalue())
-    if not frame.empty:
-        from ...show.pictures.profile import write_profile
-
-        paths["profile"] = folder / "profile.svg"
-        write_profile(profile(frame), paths["profile"])
     return paths
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from pipeplan.instances.errors import UsageError
 from pipeplan.planners.backends.process import child_environment
+from pipeplan.show.pictures.profile import draw_profile
 from pipeplan.studies.compare.comparison import (
     JOURNAL,
     Comparison,
@@ -119,7 +120,7 @@ def test_failed_runs_are_run_again_only_when_that_is_asked(tmp_path: Path) -> No
 def test_the_files_of_a_comparison(tmp_path: Path, undisturbed: Comparison) -> None:
     import pandas
 
-    paths = write_tables(undisturbed, tmp_path, parquet=True)
+    paths = write_tables(undisturbed, tmp_path, parquet=True) | draw_profile(undisturbed, tmp_path)
     assert len(pandas.read_csv(paths["runs"])) == len(pandas.read_parquet(paths["parquet"])) == 10
     text = paths["tables"].read_text(encoding="utf-8")
     assert "6 *proven*" in text

@@ -70,3 +70,8 @@ def can_draw(text: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+def number(value: float | None, missing: str = "-") -> str:
+    """Seven digits are what an eye compares; files hold them all."""
+    return missing if value is None else f"{value:.7g}"
