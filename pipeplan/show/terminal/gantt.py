@@ -23,7 +23,7 @@ Window = tuple[float, int]
 
 def gantt(timeline: Timeline, unit: str | None) -> list[str]:
     """One row for each lane. A long timeline is shown in three windows of time."""
-    if not timeline.bars:
+    if not timeline.bars or timeline.end <= timeline.start:
         return [timeline.summary] if timeline.summary else []
     windows, step = _windows(timeline)
     names = _names(timeline.lanes[:MAX_DEVICES_DRAWN])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
@@ -22,8 +23,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     evaluation: LatencyEvaluation = rules.evaluation(problem, plan)
     if evaluation.latency is None:
         raise UsageError(evaluation.reason or "The plan has no latency.")
-    devices = {device.name: device for device in plan.devices}
-    rows = tuple(_row(problem, devices[piece.device], piece, evaluation.pieces) for piece in evaluation.pieces)
+    rows = tuple(_rows(problem, plan, evaluation.pieces))
     pool = [node_id for device in plan.devices if device.type == "cpu" for node_id in device.nodes]
     work = sum(problem.nodes[problem.index[node_id]].cpu_time for node_id in pool)
     return PlanView(
@@ -52,25 +52,32 @@ def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
     return Graph.of("Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices})
 
 
-def _row(problem: PlacementProblem, device: Device, piece: Piece, pieces: Sequence[Piece]) -> Row:
-    mine = [other for other in pieces if other.device == piece.device]
-    sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in other.nodes) for other in mine]
-    number = mine.index(piece) + 1
-    return Row(
-        name=piece.device,
-        load=piece.finish - piece.start,
-        parts={"from start to finish": piece.finish - piece.start},
-        cells={
-            "piece": str(number),
-            "nodes": str(len(piece.nodes)),
-            "start": f"{piece.start:.5g}",
-            "finish": f"{piece.finish:.5g}",
-            "size": size(sizes[number - 1]),
-        },
-        label=f"{piece.device}, piece {number}",
-        memory={"this piece": sizes[number - 1], "others on its device": sum(sizes) - sizes[number - 1]},
-        limit=limit_of(problem, device),
-    )
+def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece]) -> Iterator[Row]:
+    """Each piece with its own memory and that of the others on its device, which has to hold them all."""
+    limits = {device.name: limit_of(problem, device) for device in plan.devices}
+    sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in piece.nodes) for piece in pieces]
+    totals: dict[str, float] = {}
+    for piece, held in zip(pieces, sizes, strict=True):
+        totals[piece.device] = totals.get(piece.device, 0.0) + held
+    count: Counter[str] = Counter()
+    for piece, held in zip(pieces, sizes, strict=True):
+        count[piece.device] += 1
+        number, time = count[piece.device], piece.finish - piece.start
+        yield Row(
+            name=piece.device,
+            load=time,
+            parts={"from start to finish": time},
+            cells={
+                "piece": str(number),
+                "nodes": str(len(piece.nodes)),
+                "start": f"{piece.start:.5g}",
+                "finish": f"{piece.finish:.5g}",
+                "size": size(held),
+            },
+            label=f"{piece.device}, piece {number}",
+            memory={"this piece": held, "others on its device": totals[piece.device] - held},
+            limit=limits[piece.device],
+        )
 
 
 def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> Timeline:
@@ -79,7 +86,7 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
     The pool has unlimited width: its lanes show how much of it is used at a time, and are no devices.
     """
     devices = list(dict.fromkeys(piece.device for piece in evaluation.pieces))
-    count = dict.fromkeys(devices, 0)
+    count: Counter[str] = Counter()
     bars = []
     for piece in evaluation.pieces:
         mark = MARKS[count[piece.device] % len(MARKS)]

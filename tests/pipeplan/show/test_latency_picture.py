@@ -11,6 +11,7 @@ from pipeplan.instances.kind import Rules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.show.pictures.plans import draw_plan
+from pipeplan.show.terminal.gantt import gantt
 from pipeplan.show.view import view_of
 
 PROBLEM = PlacementProblem(
@@ -55,6 +56,13 @@ def test_the_picture_is_the_same_for_the_same_plan(tmp_path: Path) -> None:
     assert first == (tmp_path / "two.svg").read_text()
     for words in ("fork $x$: latency 4", "acc0", "CPU pool 3", "time (s)"):
         assert words in first
+
+
+def test_a_sample_that_takes_no_time_has_no_gantt() -> None:
+    problem = PlacementProblem((Node("a", 0.0, 0.0, 0.0, 0.0),), (), 1, 0)
+    plan = PlacementPlan((Device("acc0", "accelerator", ("a",), (("a",),)),))
+    (timeline,) = view_of(problem, plan, LATENCY).timelines
+    assert gantt(timeline, "s") == []
 
 
 def test_what_cannot_run_is_not_drawn(tmp_path: Path) -> None:
