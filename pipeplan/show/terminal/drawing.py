@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
 from ...instances.result import Result
+from ...planners.referee import rules_of
 from ..console import out, styled
 from ..run import run_facts
 from ..view import module_of, view_of
@@ -15,8 +16,7 @@ from ..words import amount, several
 from . import plan as drawing
 
 if TYPE_CHECKING:
-    from ...planners.referee import rules_of
-from ...planners.run.proof_check import ProofCheck
+    from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64
 
