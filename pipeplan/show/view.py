@@ -21,6 +21,10 @@ VIEWS: Mapping[str, str] = {
 """By kind of problem, the module in `views` with its `facts`, `value_name` and `view`; imported when it is needed."""
 
 
+MOST_TOLD = 64
+"""Rows that sentences are about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A device or a stage: a line of a table, a bar of a chart."""
