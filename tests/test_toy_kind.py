@@ -64,7 +64,7 @@ def test_a_new_kind_is_solved_verified_shown_reported_and_compared(plan: Any, jo
     assert shown.returncode == 0, shown.stderr
     assert "machine 1" in shown.stdout
     assert plan("show", jobs).returncode == 0
-    assert plan("report", jobs, "result.json", "--output", "page.html").returncode == 0
+    assert plan("report", "result.json", jobs, "--output", "page.html").returncode == 0
     assert "machine 1" in (tmp_path / "page.html").read_text("utf-8")
     compared = plan("compare", jobs, "-m", "toy-exhaustive", "-m", "toy-balanced", "--output", "compared")
     assert compared.returncode == 0, compared.stdout + compared.stderr

@@ -12,6 +12,9 @@ from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
 from .words import size
 
+MOST_TOLD = 64
+"""Rows that sentences are about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -11,14 +11,13 @@ from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memor
 from ...instances.chain.referee.memory import TERMS
 from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from ...instances.kind import Rules
-from ..view import Bar, Curve, PlanView, Row, Table, Timeline
+from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, limit, several, size
 
 BATCH_COLOURS = 6
 STEADY_PERIODS = 2
 """So many periods are shown after the pipeline has filled."""
 MOST_PERIODS = 12
-MOST_SENTENCES = 64
 TERM_NAMES = {"kept": "kept activations"}
 
 
@@ -53,7 +52,7 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
         sentences=(
             f"period {amount(evaluation.period, None)}, batches per period: {batches}, "
             f"under way: {evaluation.in_flight}; bottleneck: {evaluation.bottleneck}",
-            *map(_peak, evaluation.devices[:MOST_SENTENCES]),
+            *map(_peak, evaluation.devices[:MOST_TOLD]),
             *(
                 f"buffer of {overrun.name} on gpu{overrun.gpu} ({overrun.side}) is needed "
                 f"{amount(overrun.excess, None)} longer than until the next batch"

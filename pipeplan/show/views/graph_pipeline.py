@@ -11,12 +11,11 @@ from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, s
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.kind import Rules
 from ...instances.simulate import simulate
-from ..view import Curve, Flow, Graph, PlanView, Row, Table, Timeline
+from ..view import MOST_TOLD, Curve, Flow, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, limit, names, several, size
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
-MOST_SENTENCES = 64
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
             *([] if levels is None else [_levels_in_a_line(levels)]),
             f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
             f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
-            *(f"stage {x}: {names(stage.nodes)}" for x, stage in enumerate(plan.stages[:MOST_SENTENCES])),
+            *(f"stage {x}: {names(stage.nodes)}" for x, stage in enumerate(plan.stages[:MOST_TOLD])),
         ),
         legend=f"b, held: samples; load (with moved and sync): {small or 'time'} per sample",
         time_unit=unit,

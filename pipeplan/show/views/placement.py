@@ -10,11 +10,9 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
 from ...instances.placement.referee.stages import stage_order
 from ...instances.placement.rules import LATENCY
-from ..view import PlanView, Row, Table
+from ..view import MOST_TOLD, PlanView, Row, Table
 from ..words import amount, limit
 from . import latency
-
-MOST_NAMES = 64
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
@@ -120,6 +118,6 @@ def _group_rows(plan: PlacementPlan, evaluation: PlacementEvaluation) -> tuple[R
 
 def _remarks(busy: list[str], devices: int, is_chain: bool) -> list[str]:
     idle = [f"idle: {devices - len(busy)} of {devices} devices"] if devices > len(busy) else []
-    shown = [*busy[:MOST_NAMES], *(["..."] if len(busy) > MOST_NAMES else [])]
+    shown = [*busy[:MOST_TOLD], *(["..."] if len(busy) > MOST_TOLD else [])]
     stages = " -> ".join(shown) if is_chain else "none, the devices depend on each other in a circle"
     return [*idle, f"stages: {stages}"]

@@ -12,11 +12,10 @@ from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
 from ...instances.staging.rules import FLUSH
-from ..view import Graph, PlanView, Row, Table
+from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, limit, names, several, size
 
 SHORT_NAMES = 50
-MOST_SENTENCES = 64
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
 
@@ -71,7 +70,7 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
             f"devices: {evaluation.devices} of {problem.devices}; degrees sum to {evaluation.degrees}",
             *(slots if rules.objective == FLUSH else ()),
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
-            *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_SENTENCES]),
+            *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
         legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; held: micro-batches in flight",
         time_unit=unit,
@@ -140,7 +139,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
         sentences=(
             f"a load is the largest over its levels: {amount(largest, unit)}",
             f"{several(len(evaluation.leaves), 'stage')} of level 1; copies sum to {evaluation.degrees}",
-            *told[:MOST_SENTENCES],
+            *told[:MOST_TOLD],
         ),
         each="stage of each level",
         legend=f"load: {unit or 'time'} per micro-batch of the whole; held: micro-batches in flight",
