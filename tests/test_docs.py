@@ -65,7 +65,7 @@ def test_every_command_of_the_pages_has_options_that_exist(plan: Plan) -> None:
 
 
 def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
-    from pipeplan.instances.kinds import PLAN_KIND
+    from pipeplan.instances.kinds import plan_types
 
     (text,) = blocks("formats.md", "json")
-    assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(PLAN_KIND.values())
+    assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())

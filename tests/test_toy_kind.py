@@ -34,11 +34,11 @@ def plan(tmp_path: Path) -> Any:
     """The command in a process of its own, in which the kind is registered before anything runs; its children, too."""
     site = tmp_path / "site"
     site.mkdir()
-    (site / "usercustomize.py").write_text(SITE.format(root=str(ROOT), tests=str(TESTS)))
+    (site / "sitecustomize.py").write_text(SITE.format(root=str(ROOT), tests=str(TESTS)))
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "COLUMNS": "100"}
 
     def run(*words: object) -> subprocess.CompletedProcess[str]:
-        code = "import usercustomize; from pipeplan.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
+        code = "import sys; from pipeplan.cli import main; sys.exit(main(sys.argv[1:]))"
         command = [sys.executable, "-c", code, *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
 

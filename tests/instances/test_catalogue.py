@@ -22,7 +22,7 @@ from pipeplan.instances.catalogue import (
 )
 from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.kinds import PLAN_KIND
+from pipeplan.instances.kinds import KINDS
 from pipeplan.instances.staging.recipes import staging_variants
 
 RECIPES = {recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes}
@@ -38,7 +38,7 @@ def variants_of(name: str) -> tuple[str, ...]:
 
 
 def test_every_kind_has_packaged_instances() -> None:
-    assert set(packaged_kinds()) == set(PLAN_KIND)
+    assert set(packaged_kinds()) == set(KINDS)
     assert all(packaged_names(kind) for kind in packaged_kinds())
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.errors import UsageError
-from pipeplan.instances.kind import Rules
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.rules import LatencyRules
 from pipeplan.show.pictures.plans import draw_plan
 from pipeplan.show.terminal.gantt import gantt
 from pipeplan.show.view import view_of
@@ -24,7 +24,7 @@ PROBLEM = PlacementProblem(
 PLAN = PlacementPlan(
     (Device("acc0", "accelerator", ("a", "b"), (("a",), ("b",))), Device("cpu0", "cpu", ("x", "y", "z")))
 )
-LATENCY = Rules(objective="latency")
+LATENCY = LatencyRules()
 
 
 def lanes_of(plan: PlacementPlan) -> dict[str, list[tuple[float, float, str]]]:

@@ -105,7 +105,7 @@ def test_no_kind_is_forgotten() -> None:
 
 
 def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
-    with pytest.raises(UsageError, match="kinds with pictures: placement, chain, staging"):
+    with pytest.raises(UsageError, match="known: placement, chain, staging"):
         check_picture("poem", "poem.svg")
 
 
