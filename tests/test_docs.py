@@ -69,3 +69,25 @@ def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
 
     (text,) = blocks("formats.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
+
+
+ROOT = DOCS.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(DOCS.glob("*.md")),
+    *sorted(ROOT.glob("notebooks/*.ipynb")),
+]
+FOLDERS = "instances|formulations|planners|pipeplan|plugins|tests|benchmarks|notebooks|docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_on_the_pages_exist(page: Path) -> None:
+    """What a page names in our folders is there; <kind> and * stand for anything."""
+    named = set(re.findall(rf"`((?:{FOLDERS})/[\w./*<>-]*)`", page.read_text("utf-8")))
+    patterns = {path: re.sub(r"<[^>]*>", "*", path).rstrip("/") for path in named}
+    made_later = ("docs/reference", "docs/_build")
+    missing = [
+        path for path, pattern in patterns.items() if not pattern.startswith(made_later) and not any(ROOT.glob(pattern))
+    ]
+    assert not missing
