@@ -21,7 +21,7 @@ from pipeplan.instances.staging.problem import StagingProblem
 
 POWERS = (0, -9, 6, -6, 9)
 
-QUICK, SWEPT = 2, 32
+QUICK, SWEPT = 2, 20
 """Problems of each method."""
 
 ALL = [method for kind in KINDS for method in METHODS[kind]]
