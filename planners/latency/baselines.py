@@ -45,13 +45,13 @@ class LatencyExpert:
 class _Borrowed:
     """The plan that another planner makes for throughput."""
 
-    def __init__(self, lender: str, address: str, options: tuple[OptionSpec, ...]) -> None:
-        self.lender, self.address, self.options = lender, address, options
+    def __init__(self, lender: str, lent_from: str, its_options: tuple[OptionSpec, ...]) -> None:
+        self.lender, self.lent_from, self.its_options = lender, lent_from, its_options
 
     def plan(self, request: Request) -> Outcome:
-        own = {spec.name: spec.default for spec in self.options}
+        own = {spec.name: spec.default for spec in self.its_options}
         board = Board(started=request.board.started)
-        answer = load_address(self.address).plan(Request(request.problem, own, request.limits, board=board))
+        answer = load_address(self.lent_from).plan(Request(request.problem, own, request.limits, board=board))
         world = world_of(request)
         incumbent = Incumbent(request, world)
         if not isinstance(answer.plan, PlacementPlan):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeplan.instances.packaged_any import load_any_packaged
 
 from pipeplan.formulations.contract import Stage, race
 from pipeplan.formulations.registry import FORMULATIONS, Entry
+from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.exact import planner as exact
 from pipeplan.planners.exact.portfolio import share
 from pipeplan.planners.registry import (
@@ -55,7 +55,7 @@ def test_every_kind_has_one_default_method_with_an_example(kind: str) -> None:
 def test_every_method_has_an_example_of_its_kind(entry: Entry) -> None:
     example = example_of(entry)
     assert example is not None
-    assert entry.problem_kind in (load_any_packaged(example).kind, "any")
+    assert entry.problem_kind in (load_packaged(example).kind, "any")
 
 
 def test_a_kind_without_methods_has_neither_default_nor_check() -> None:

@@ -12,11 +12,15 @@ import pytest
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.files import load, save
+from pipeplan.instances.kinds import kind_of
 from pipeplan.instances.lookup import Cluster, load_instance
-from pipeplan.instances.on_cluster import on_cluster, staging_on
 from pipeplan.instances.quantities import levels
 from pipeplan.instances.staging.files import staging_to_json
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
+
+
+def on_cluster(given: Any, cluster: Cluster) -> Any:
+    return kind_of(given).on_cluster(given, cluster)
 
 
 def problem(**changes: Any) -> StagingProblem:
@@ -25,44 +29,54 @@ def problem(**changes: Any) -> StagingProblem:
 
 
 def test_exactly_so_many_replicas_may_be_asked_for() -> None:
-    assert staging_on(problem(), Cluster(batch=4, exact_batches=True)).exact_batches
-    assert not staging_on(problem(exact_batches=True), Cluster(exact_batches=False)).exact_batches
+    assert on_cluster(problem(), Cluster(batch=4, exact_batches=True)).exact_batches
+    assert (
+        not kind_of(problem(exact_batches=True))
+        .on_cluster(problem(exact_batches=True), Cluster(exact_batches=False))
+        .exact_batches
+    )
 
 
 def test_levels_bring_their_devices_and_bandwidths() -> None:
-    given = staging_on(problem(), Cluster(levels=((8, 300e9), (2, 25e9))))
+    given = on_cluster(problem(), Cluster(levels=((8, 300e9), (2, 25e9))))
     assert given.levels == (StagingLevel(8, 300e9), StagingLevel(2, 25e9))
     assert given.devices == 16
-    flat = staging_on(given, Cluster(levels=(), bandwidth=5.0))
+    flat = on_cluster(given, Cluster(levels=(), bandwidth=5.0))
     assert (flat.levels, flat.devices, flat.bandwidth) == ((), 16, 5.0)
 
 
 def test_levels_contradict_another_number_of_devices_or_one_bandwidth() -> None:
     with pytest.raises(InputError, match="make 16 devices, not 8"):
-        staging_on(problem(), Cluster(devices=8, levels=((8, 300e9), (2, 25e9))))
+        on_cluster(problem(), Cluster(devices=8, levels=((8, 300e9), (2, 25e9))))
     with pytest.raises(UsageError, match="--levels have bandwidths of their own"):
-        staging_on(problem(), Cluster(bandwidth=1.0, levels=((4, 1.0),)))
+        on_cluster(problem(), Cluster(bandwidth=1.0, levels=((4, 1.0),)))
     with pytest.raises(UsageError, match="give --levels"):
-        staging_on(problem(levels=(StagingLevel(4, 1.0),)), Cluster(bandwidth=2.0))
+        on_cluster(problem(levels=(StagingLevel(4, 1.0),)), Cluster(bandwidth=2.0))
 
 
 def test_rates_are_per_second_and_become_rates_per_unit_of_time() -> None:
-    assert staging_on(problem(time_unit="ms"), Cluster(bandwidth=1e9)).bandwidth == 1e6
-    assert staging_on(problem(time_unit="ms"), Cluster(levels=((4, 1e9),))).levels[0].bandwidth == 1e6
-    assert staging_on(problem(time_unit=None), Cluster(bandwidth=1e9)).bandwidth == 1e9, "in the file's own units"
+    assert on_cluster(problem(time_unit="ms"), Cluster(bandwidth=1e9)).bandwidth == 1e6
+    assert (
+        kind_of(problem(time_unit="ms"))
+        .on_cluster(problem(time_unit="ms"), Cluster(levels=((4, 1e9),)))
+        .levels[0]
+        .bandwidth
+        == 1e6
+    )
+    assert on_cluster(problem(time_unit=None), Cluster(bandwidth=1e9)).bandwidth == 1e9, "in the file's own units"
     with pytest.raises(UsageError, match="times are in 'fortnights'; write the bandwidth into the file"):
-        staging_on(problem(time_unit="fortnights"), Cluster(bandwidth=1e9))
+        on_cluster(problem(time_unit="fortnights"), Cluster(bandwidth=1e9))
 
 
 def test_a_file_without_a_unit_of_time_can_be_given_one() -> None:
     """Its bandwidth is per second, so that transfers are no longer a thousand times too cheap."""
-    told = staging_on(problem(time_unit=None), Cluster(time_unit="ms"))
+    told = on_cluster(problem(time_unit=None), Cluster(time_unit="ms"))
     assert (told.time_unit, told.bandwidth) == ("ms", 1e6)
-    assert staging_on(problem(), Cluster(time_unit="s")).bandwidth == 1e9
+    assert on_cluster(problem(), Cluster(time_unit="s")).bandwidth == 1e9
     with pytest.raises(UsageError, match="this problem is in s; drop --time-unit"):
-        staging_on(problem(), Cluster(time_unit="ms"))
+        on_cluster(problem(), Cluster(time_unit="ms"))
     with pytest.raises(UsageError, match="give one of s, ms, us, ns"):
-        staging_on(problem(time_unit=None), Cluster(time_unit="h"))
+        on_cluster(problem(time_unit=None), Cluster(time_unit="h"))
 
 
 def test_files_and_packaged_problems_take_the_same(tmp_path: Path) -> None:
