@@ -34,7 +34,9 @@ def pipeline_of(
         check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
     kind, fitting = kind_of(problem), plan_kind(problem)
     if plan.kind not in kind.plans:
-        raise UsageError(f"A {plan.kind} plan fits no {problem.kind} problem; give a plan of the kind {fitting}.")
+        raise UsageError(
+            f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
+        )
     if kind.pipeline is None:
         raise UsageError(f"Plans of {problem.kind} problems cannot be simulated.")
     return kind.pipeline_of(problem, plan, micro_batches, schedule)

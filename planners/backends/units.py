@@ -18,6 +18,8 @@ from .model import Floats, Indices, MatrixModel
 
 REACH = 2.0**10
 """How many of its units an amount may hold."""
+FARTHEST = 2.0**50
+"""How many a side of a row may hold: solvers take about 1e20 for infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,16 @@ def _row_units(model: MatrixModel, coefficients: Floats, amounts: NDArray[np.boo
     units = np.ones(model.rows)
     scaled = measured | weighty | ((largest > 0) & (largest < 1 / REACH))
     units[scaled] = _power(largest[scaled] / REACH)
+    sides = _sides(model)
+    far = scaled & (sides > FARTHEST * units)
+    units[far] = _power(sides[far] / FARTHEST)
     return units
+
+
+def _sides(model: MatrixModel) -> Floats:
+    """How far from 0 the finite sides of each row are."""
+    sides = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (model.row_lower, model.row_upper)]
+    return np.maximum(*sides)
 
 
 def _reaches(model: MatrixModel) -> Floats:
@@ -89,8 +100,7 @@ def _reaches(model: MatrixModel) -> Floats:
         return far
     known = np.where(np.isfinite(far), far, 0.0)
     products = np.abs(model.coefficients) * known[model.col_index]
-    sides = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (model.row_lower, model.row_upper)]
-    activity = np.bincount(model.row_of_entry, products, minlength=model.rows) + np.maximum(*sides)
+    activity = np.bincount(model.row_of_entry, products, minlength=model.rows) + _sides(model)
     open_entry = np.isin(model.col_index, unbounded) & (model.coefficients != 0)
     asked = np.zeros(model.columns)
     needs = activity[model.row_of_entry[open_entry]] / np.abs(model.coefficients[open_entry])

@@ -56,3 +56,12 @@ def test_optimum_and_bound_come_back_in_the_models_units(solver: str, factor: fl
     assert outcome.bound == pytest.approx(10 * factor, rel=1e-7)
     assert outcome.values is not None
     assert outcome.values["x4"] == pytest.approx(10 * factor, rel=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+@pytest.mark.parametrize(("row", "stop"), [((1.0, math.inf), Stop.INFEASIBLE), ((-math.inf, 1.0), Stop.PROVEN)])
+def test_a_row_of_almost_nothing_is_not_scaled_beyond_what_solvers_call_infinite(
+    solver: str, row: tuple[float, float], stop: Stop
+) -> None:
+    model = from_rows([0], [({0: 8e-72}, *row)], [0], [1], [True])
+    assert solve(solver, model, SolveOptions(threads=1)).stop == stop
