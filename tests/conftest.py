@@ -31,7 +31,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addoption(f"--{name}", action="store_true", help=words)
 
 
+SEEDS_AT_ONCE = 20
+"""A test that goes over more random problems goes over the others with `--slow`."""
+
+
+def _many_seeds(items: list[pytest.Item]) -> None:
+    seeds: dict[str, list[object]] = {}
+    for item in items:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if "seed" in parameters:
+            known = seeds.setdefault(item.nodeid.partition("[")[0], [])
+            if parameters["seed"] not in known:
+                known.append(parameters["seed"])
+            if known.index(parameters["seed"]) >= SEEDS_AT_ONCE:
+                item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _many_seeds(items)
     for name in ON_DEMAND:
         if not config.getoption(f"--{name}"):
             for item in items:
