@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeplan.show.view import PlanView, Row, Table
-
 from pipeplan.instances.kind import Rules
+from pipeplan.show.view import PlanView, Row, Table
 from toy_kind.problem import ToyPlan, ToyProblem
 
 
