@@ -76,12 +76,6 @@ def changes(kind: Kind, cluster: Cluster) -> dict[str, Any]:
     return {kind.cluster[name]: None if value == math.inf else value for name, value in given.items()}
 
 
-def adjusted(kind: Kind, problem: Any, cluster: Cluster) -> Any:
-    """The problem on the caller's cluster, where its fields are what the caller says."""
-    found = changes(kind, cluster)
-    return problem.replace(**found) if found else problem
-
-
 def per_unit(rate: float, time_unit: str) -> float:
     """Bytes per second as bytes per time unit, in decimals."""
     return rate if rate == math.inf else float(as_written(rate) * SECONDS[time_unit])

@@ -49,7 +49,7 @@ def load_address(address: str) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of problem. Every text but `name` and `schema` is an address, `module:attribute`."""
+    """One kind of problem. Every text but `name`, `schema` and `counted` is an address, `module:attribute`."""
 
     name: str
     schema: str
@@ -72,8 +72,8 @@ class Kind:
     """What the caller may say of the cluster, and which field of the problem that is."""
     view: str
     """The module that knows how problems and plans are shown: `facts`, `value_name`, `view`."""
-    adjust: str = "pipeplan.instances.cluster:adjusted"
-    """(kind, problem, cluster) -> the problem on that cluster."""
+    adjust: str | None = None
+    """(problem, cluster) -> the problem on that cluster; None: its fields are what the caller says."""
     published: tuple[str, ...] = ()
     """Keys by which a published file of this kind is known; none: nobody has published any."""
     read_published: str | None = None
@@ -84,6 +84,8 @@ class Kind:
     """(problem, step) -> slightly better clusters."""
     pipeline: str | None = None
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
+    counted: str = "micro-batches"
+    """What passes through a pipeline, in words."""
     recipes: str | None = None
     """Its packaged instances."""
     remarks: str | None = None
@@ -103,7 +105,12 @@ class Kind:
 
     def on_cluster(self, problem: Any, cluster: Cluster) -> Any:
         """The problem on the caller's cluster."""
-        return self.get("adjust")(self, problem, cluster)
+        from .cluster import changes
+
+        if self.adjust is not None:
+            return self.get("adjust")(problem, cluster)
+        found = changes(self, cluster)
+        return problem.replace(**found) if found else problem
 
     def pipeline_of(self, problem: Any, plan: Any, micro_batches: int | None, schedule: str) -> Pipeline:
         """What the simulator runs."""

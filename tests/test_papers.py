@@ -55,7 +55,7 @@ def test_commands_in_the_readme_have_options_that_exist(line: str) -> None:
     """Each example's options are known to its command (nothing is run)."""
     from typer.testing import CliRunner
 
-    from pipeplan.cli import app
+    from pipeplan.cli.app import app
 
     words = line.split("#")[0].split()
     known = CliRunner().invoke(app, [words[1], "--help"], env={"COLUMNS": "200"}).output

@@ -26,7 +26,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> ChainProblem:
     return chain_from_json({**data, **{in_file.get(key, key): value for key, value in found.items()}})
 
 
-def adjusted(kind: object, problem: ChainProblem, cluster: Cluster) -> ChainProblem:
+def adjusted(problem: ChainProblem, cluster: Cluster) -> ChainProblem:
     """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
     found = _changes(cluster, problem.time_unit)
     return problem.replace(**found) if found else problem

@@ -19,6 +19,7 @@ KIND = Kind(
     size=f"{_HERE}.door:size",
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
     view="pipeplan.show.views.graph_pipeline",
+    counted="samples",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",

@@ -21,14 +21,14 @@ from .simulated import staged_pipeline
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
-    return adjusted(KIND, staging_from_json(data), cluster)
+    return adjusted(staging_from_json(data), cluster)
 
 
 def read_published(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
-    return adjusted(KIND, staging_from_published(data, name), cluster)
+    return adjusted(staging_from_published(data, name), cluster)
 
 
-def adjusted(kind: object, problem: StagingProblem, cluster: Cluster) -> StagingProblem:
+def adjusted(problem: StagingProblem, cluster: Cluster) -> StagingProblem:
     """The problem on the caller's cluster; rates per second become rates per time unit of the problem."""
     refuse_others(KIND, cluster)
     if cluster.time_unit is not None:
@@ -98,7 +98,7 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
 
 
 def size(problem: StagingProblem) -> str:
-    return f"{len(problem.layers)} layers"
+    return f"{len(problem.layers)} layers, {len(problem.edges)} edges"
 
 
 def pipeline(

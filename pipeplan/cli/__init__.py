@@ -1,5 +1,3 @@
 """The command line of pipeplan."""
 
-from .app import app, main
-
-__all__ = ["app", "main"]
+from .app import main as main

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
 import sys
 import traceback
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +16,17 @@ from typer.core import TyperGroup
 
 from ..instances.errors import PipeplanError
 from ..show.console import clean, say_error
-from . import compare, convert, generate, lists, pareto, report, sensitivity, show, simulate, solve, verify
+
+COMMANDS: Mapping[str, str] = {
+    **{
+        name: f"{name}:command"
+        for name in ("solve", "verify", "show", "pareto", "sensitivity", "simulate", "convert", "generate")
+    },
+    "compare": "compare:command",
+    "report": "report:command",
+    **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
+}
+"""In the order of the help page, the module beside this one and the function in it."""
 
 OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
 
@@ -83,16 +97,47 @@ def _forget_stdout() -> None:
         pass
 
 
-app = typer.Typer(
-    name="plan",
-    cls=PlanGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    help="Exact planning of pipeline-parallel DNN training and inference.",
-    epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan, "
-    "130 interrupted with nothing to show.",
-)
+def build(loaded: Collection[str]) -> typer.Typer:
+    """The command line; of commands that are not loaded only the words are known."""
+    app = typer.Typer(
+        name="plan",
+        cls=PlanGroup,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        help="Exact planning of pipeline-parallel DNN training and inference.",
+        epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan, "
+        "130 interrupted with nothing to show.",
+    )
+    app.callback()(_root)
+    for name, place in COMMANDS.items():
+        module, _, function = place.partition(":")
+        app.command(name)((_loaded if name in loaded else _listed)(module, function))
+    return app
+
+
+def _loaded(module: str, function: str) -> Callable[..., None]:
+    command: Callable[..., None] = getattr(importlib.import_module(f".{module}", __package__), function)
+    return command
+
+
+def _listed(module: str, function: str) -> Callable[..., None]:
+    """A line of the help page, which needs no more of a command than what its source says of it."""
+    source = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
+    found = next(node for node in source.body if isinstance(node, ast.FunctionDef) and node.name == function)
+
+    def command() -> None:
+        raise AssertionError("this command was to be listed, not run")
+
+    command.__doc__ = ast.get_docstring(found)
+    return command
+
+
+def __getattr__(name: str) -> Any:
+    """`app` is the whole command line, with all that its commands import."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return build(COMMANDS)
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,29 +148,12 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Exact planning of pipeline-parallel DNN training and inference."""
-
-
-app.command("solve")(solve.command)
-app.command("verify")(verify.command)
-app.command("show")(show.command)
-app.command("pareto")(pareto.command)
-app.command("sensitivity")(sensitivity.command)
-app.command("simulate")(simulate.command)
-app.command("convert")(convert.command)
-app.command("generate")(generate.command)
-app.command("compare")(compare.command)
-app.command("report")(report.command)
-app.command("instances")(lists.instances)
-app.command("formulations")(lists.formulations)
-app.command("planners")(lists.planners)
-app.command("solvers")(lists.solvers)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -135,8 +163,10 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("PIPEPLAN_DEBUG") == "1":
         _tell_what_was_caught()
+    words = sys.argv[1:] if argv is None else argv
+    asked = next((word for word in words if not word.startswith("-")), "")
     try:
-        app(args=argv, prog_name="plan")
+        build({asked} & COMMANDS.keys())(args=words, prog_name="plan")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except KeyboardInterrupt:

@@ -14,6 +14,7 @@ from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.errors import UsageError
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
+from ..instances.kinds import kind_of
 from ..instances.placement.generators import GENERATORS, Parameter
 from ..instances.placement.problem import PlacementProblem
 from ..instances.staging.problem import StagingProblem
@@ -139,7 +140,8 @@ def command(
     if json:
         print_json({"file": output, "problem": {"name": problem.name, "hash": problem.hash}})
     else:
-        out().print(styled(f"wrote {output} ({_size(problem)}, {len(problem.edges)} edges)"))
+        size = kind_of(problem).get("size")(problem)
+        out().print(styled(f"wrote {output} ({size})"))
 
 
 def _make_chain(name: str, given: Mapping[str, Any], output: str | None, json: bool) -> None:
@@ -160,14 +162,6 @@ def _make_chain(name: str, given: Mapping[str, Any], output: str | None, json: b
         return
     for line in (f"wrote {output} ({problem.layers} layers, {problem.gpus} GPUs)", *remarks(known)):
         out().print(styled(line), soft_wrap=True)
-
-
-def _size(problem: Made) -> str:
-    if isinstance(problem, PlacementProblem):
-        return f"{len(problem.nodes)} nodes"
-    if isinstance(problem, StagingProblem):
-        return f"{len(problem.layers)} layers"
-    return f"{len(problem.operators)} operators"
 
 
 def _build(name: str, given: Mapping[str, Any]) -> Made:

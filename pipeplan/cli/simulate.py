@@ -8,6 +8,7 @@ import typer
 
 from ..instances.errors import UsageError
 from ..instances.graph_pipeline.problem import GraphPipelineProblem
+from ..instances.kinds import kind_of
 from ..instances.simulation.orders import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import several, size
@@ -73,7 +74,7 @@ def command(
         from ..show.terminal.plan import draw
         from ..show.views.simulated import view_of_simulation
 
-        draw(view_of_simulation(simulation, "samples" if problem.kind == "graph-pipeline" else "micro-batches"))
+        draw(view_of_simulation(simulation, kind_of(problem).counted))
     raise typer.Exit(OK)
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pipeplan
-from pipeplan.cli import app
+from pipeplan.cli.app import app
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS, all_methods
 from pipeplan.show.console import clean
@@ -156,3 +156,12 @@ def test_sizes_for_eyes(count: float, text: str) -> None:
 def test_bars() -> None:
     assert len({len(bar(value, 4.0)) for value in (0.0, 1.0, 4.0)}) == 1
     assert bar(0.0, 0.0) == bar(0.0, 4.0)
+
+
+def test_a_listed_command_has_the_words_of_the_real_one() -> None:
+    """The help page reads the sources of the commands and imports none of them."""
+    from pipeplan.cli.app import COMMANDS, build
+
+    pages = [CliRunner().invoke(build(loaded), ["--help"]).output for loaded in ([], COMMANDS)]
+    assert pages[0] == pages[1]
+    assert all(name in pages[0] for name in COMMANDS)
