@@ -5,14 +5,15 @@ A formulation is added by one entry here; its own options appear on the command 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..instances.kind import load_address
 from .contract import OptionSpec
 from .family import Describe, Family
 from .tarnawski_latency.options import OPTIONS as LATENCY_OPTIONS
+from .tarnawski_latency.options import VARIANT
 
 NON_CONTIGUOUS = OptionSpec(
     "non_contiguous", "flag", False, "Devices may hold any nodes; default: a chain of contiguous stages."
@@ -23,13 +24,6 @@ OBJECTIVE = OptionSpec(
     "max-load",
     "max-load: largest FW+BW load; gpipe: largest FW plus largest BW load.",
     ("max-load", "gpipe"),
-)
-VARIANT = OptionSpec(
-    "variant",
-    "choice",
-    "strong",
-    "strong: with safe reductions and cuts; plain: as in the paper.",
-    ("strong", "plain"),
 )
 CHAIN_VARIANT = OptionSpec(
     "variant",
@@ -92,13 +86,13 @@ class Entry:
 
     def load(self) -> Any:
         """The object itself; imports its module."""
-        return _object_at(self.address)
+        return load_address(self.address)
 
     def family(self, problem: Any, options: Mapping[str, Any]) -> Family | None:
         """The plans of which its bounds speak; None where it has no bounds."""
         if self.scope is None:
             return None
-        describe: Describe = _object_at(self.scope)
+        describe: Describe = load_address(self.scope)
         return describe(problem, options)
 
     def to_json(self) -> dict[str, Any]:
@@ -112,11 +106,6 @@ class Entry:
             "extensions": sorted(self.extensions),
             "options": [_spec_to_json(spec) for spec in self.options],
         }
-
-
-def _object_at(address: str) -> Any:
-    module, _, attribute = address.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:

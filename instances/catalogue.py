@@ -76,7 +76,8 @@ def _info(kind: str, name: str, packaged: Packaged) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": name,
-        **packaged.facts(problem),
+        **KINDS[kind].get("facts")(problem),
+        **packaged.more(problem),
         **{variant.replace("-", "_"): best.value if best else None for variant, best in known.items()},
         "time_unit": problem.time_unit,
         "source": next(recipe.source for recipe in packaged.recipes if recipe.name == name),

@@ -22,11 +22,11 @@ class Packaged:
     """What is packaged of one kind, and what its rows in `plan instances` show."""
 
     recipes: tuple[Recipe, ...]
-    facts: Callable[[Any], dict[str, Any]]
-    """What a row says of the problem itself."""
     columns: Mapping[str, str]
     """Headings in the terminal, and what stands below them: text with the names of facts in braces."""
     variants: Mapping[str, str]
     """Variants whose best known values are listed, in this order, and their headings in the terminal."""
     note: str
     """What the headings of the variants mean."""
+    more: Callable[[Any], dict[str, Any]] = lambda problem: {}
+    """What a row says of the problem beside the facts of its kind."""

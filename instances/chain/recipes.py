@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
 
 from ..recipe import Packaged, Recipe
 from . import golden, guards, theory
@@ -79,18 +78,8 @@ def in_whole_microseconds(problem: ChainProblem) -> ChainProblem:
     )
 
 
-def _facts(problem: ChainProblem) -> dict[str, Any]:
-    return {
-        "layers": problem.layers,
-        "gpus": problem.gpus,
-        "memory_bytes": problem.memory_bytes,
-        "memory_mode": problem.memory_mode,
-    }
-
-
 PACKAGED = Packaged(
     recipes=tuple(_recipes()),
-    facts=_facts,
     columns={"layers": "{layers}", "gpus": "{gpus}"},
     variants={"general": "period", "contiguous": "contiguous"},
     note="chains: best known periods of all and of contiguous allocations",

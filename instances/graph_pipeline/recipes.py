@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..recipe import Packaged, Recipe
 from .models import candle_uno, case_study, dlrm, mmt
-from .problem import GraphPipelineProblem
 from .tiny import tiny_graph
 
 _SUMMIT = "on V100 with NVLink and InfiniBand (analytic costs)"
@@ -20,19 +17,8 @@ RECIPES = (
 )
 
 
-def _facts(problem: GraphPipelineProblem) -> dict[str, Any]:
-    return {
-        "operators": len(problem.operators),
-        "edges": len(problem.edges),
-        "devices": problem.devices,
-        "memory_bytes": problem.memory_bytes,
-        "mini_batch": problem.mini_batch,
-    }
-
-
 PACKAGED = Packaged(
     recipes=RECIPES,
-    facts=_facts,
     columns={"operators": "{operators}", "devices": "{devices}"},
     variants={"time-per-sample": "per sample", "iteration": "iteration"},
     note="graph pipelines: best known times per sample in steady state, and of one simulated mini-batch",

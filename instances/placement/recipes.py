@@ -64,15 +64,6 @@ def _networks() -> Iterator[Recipe]:
         yield Recipe(name, source, partial(_lowered, name, workload, batch, device, link, cluster))
 
 
-def _facts(problem: PlacementProblem) -> dict[str, Any]:
-    return {
-        "nodes": len(problem.nodes),
-        "edges": len(problem.edges),
-        "accelerators": problem.accelerators,
-        "cpus": problem.cpus,
-    }
-
-
 PACKAGED = Packaged(
     recipes=(
         Recipe("tiny-chain", "six layers by hand, for teaching", _tiny_chain),
@@ -80,7 +71,6 @@ PACKAGED = Packaged(
         Recipe("cpu-offload", "generator heterogeneous, 60 nodes, seed 3", _cpu_offload),
         Recipe("memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight),
     ),
-    facts=_facts,
     columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
     variants={"contiguous": "contiguous", "non-contiguous": "free"},
     note="contiguous, free: best known values of contiguous and of all plans (`plan instances --json` says more)",

@@ -93,20 +93,13 @@ def staging_variants(problem: StagingProblem) -> tuple[str, ...]:
     return ("paper",) if problem.levels else tuple(PACKAGED.variants)
 
 
-def _facts(problem: StagingProblem) -> dict[str, Any]:
-    return {
-        "layers": len(problem.layers),
-        "edges": len(problem.edges),
-        "devices": problem.devices,
-        "memory_bytes": problem.memory_bytes,
-        "micro_batches": problem.micro_batches,
-        "tensor_degrees": list(problem.degrees),
-    }
+def _degrees(problem: StagingProblem) -> dict[str, Any]:
+    return {"tensor_degrees": list(problem.degrees)}
 
 
 PACKAGED = Packaged(
     recipes=RECIPES,
-    facts=_facts,
+    more=_degrees,
     columns={"layers": "{layers}", "devices": "{devices}"},
     variants={"paper": "paper", "reference": "reference"},
     note="stagings: best known times per micro-batch in the paper's and the published program's semantics",
