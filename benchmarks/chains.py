@@ -166,18 +166,18 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    wishes, load = _arguments(), os.getloadavg()[0]
-    limits = dict(item.split("=") for item in wishes.limits.split(",") if item)
+    given, load = _arguments(), os.getloadavg()[0]
+    limits = dict(item.split("=") for item in given.limits.split(",") if item)
     rows: list[Row] = []
-    for case in wishes.cases.split(","):
-        for seed in map(int, wishes.seeds.split(",")):
-            rows.append(run(case, seed, float(limits.get(case, wishes.limit))))
+    for case in given.cases.split(","):
+        for seed in map(int, given.seeds.split(",")):
+            rows.append(run(case, seed, float(limits.get(case, given.limit))))
             print(rows[-1], flush=True)
         print("\n".join([*HEADER, summary(case, [row for row in rows if row.case == case])]), flush=True)
-        if wishes.output:
-            wishes.output.joinpath("chains.md").write_text(page(rows, " ".join(sys.argv[1:]), load), encoding="utf-8")
-    if wishes.csv:
-        with wishes.csv.open("w", newline="", encoding="utf-8") as file:
+        if given.output:
+            given.output.joinpath("chains.md").write_text(page(rows, " ".join(sys.argv[1:]), load), encoding="utf-8")
+    if given.csv:
+        with given.csv.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, [field.name for field in fields(Row)])
             writer.writeheader()
             writer.writerows(map(asdict, rows))

@@ -99,14 +99,14 @@ def main() -> None:
     parser.add_argument("--levels", type=int, default=8)
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--keep", type=Path)
-    wishes = parser.parse_args()
-    settings = Settings(levels=wishes.levels, limits=SolveOptions(time_limit_s=wishes.time_limit))
+    given = parser.parse_args()
+    settings = Settings(levels=given.levels, limits=SolveOptions(time_limit_s=given.time_limit))
     curves: dict[str, Pareto] = {}
-    for chain in wishes.chains.split(","):
-        curves[chain] = run(chain, settings, wishes.keep)
-        draw_pareto(curves[chain], wishes.output / f"pareto-{chain}.svg")
+    for chain in given.chains.split(","):
+        curves[chain] = run(chain, settings, given.keep)
+        draw_pareto(curves[chain], given.output / f"pareto-{chain}.svg")
     introduction = Path(__file__).with_name("pareto_introduction.md").read_text("utf-8")
-    (wishes.output / "pareto.md").write_text(page(curves, wishes.time_limit, introduction), "utf-8")
+    (given.output / "pareto.md").write_text(page(curves, given.time_limit, introduction), "utf-8")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class Refuted:
 class Stage:
     """One kind of work on a model for a while; `seconds` None: until the end.
 
-    decide: is there a plan that is better by the whole gap? The solvers race, the first answer wins.
+    decide: is there a plan that is better by the whole gap? The solvers work side by side, the first answer counts.
     improve: is there any better plan? Starts from the best one; worth while only close to the bound.
     search: `planner` goes on from the best plan with these options, without a solver.
     restrict: the same formulation with these options, where that is much easier and its plans are plans here, too.
@@ -122,7 +122,7 @@ class Stage:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def race(*solvers: str) -> tuple[Stage, ...]:
+def side_by_side(*solvers: str) -> tuple[Stage, ...]:
     """The portfolio of most formulations: these solvers, until one of them has the answer."""
     return (Stage("decide", solvers),)
 

@@ -43,7 +43,7 @@ class Found(StrEnum):
     """The method offered a plan and the referee refused it."""
 
 
-class Warmth(StrEnum):
+class StartOutcome(StrEnum):
     """What became of a warm start."""
 
     NONE = "none"
@@ -58,7 +58,7 @@ class Warmth(StrEnum):
 class WarmStart:
     """`source` names where the start came from, `value` is the referee's value of it."""
 
-    outcome: Warmth = Warmth.NONE
+    outcome: StartOutcome = StartOutcome.NONE
     source: str | None = None
     value: float | None = None
 

@@ -12,7 +12,7 @@ from .errors import InputError, show
 from .fields import as_list, as_object, check_schema, join, refuse_unknown, require, require_object
 from .json_file import read_json
 from .kinds import Plan, Problem, any_plan_from_json, plan_kind
-from .result import SCHEMA, Found, Moment, Proof, Result, Stop, WarmStart, Warmth
+from .result import SCHEMA, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 
 if TYPE_CHECKING:
     from .chain.plan import PatternPlan
@@ -150,7 +150,7 @@ def _warm_start(value: object) -> WarmStart:
     data = as_object("warm_start", value)
     refuse_unknown("warm_start", data, ("outcome", "source", "value"))
     return WarmStart(
-        _word("warm_start.outcome", data.get("outcome", "none"), Warmth),
+        _word("warm_start.outcome", data.get("outcome", "none"), StartOutcome),
         _text_or_none("source", data, "warm_start"),
         _number_or_none("value", data, "warm_start"),
     )

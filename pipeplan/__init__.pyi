@@ -26,9 +26,9 @@ from .instances.placement.problem import PlacementProblem as PlacementProblem
 from .instances.result import Found as Found
 from .instances.result import Proof as Proof
 from .instances.result import Result as Result
+from .instances.result import StartOutcome as StartOutcome
 from .instances.result import Stop as Stop
 from .instances.result import WarmStart as WarmStart
-from .instances.result import Warmth as Warmth
 from .instances.results import load_plan as load_plan
 from .instances.results import load_result as load_result
 from .instances.simulate import simulate as simulate

@@ -1,4 +1,4 @@
-"""Limits and wishes that every solver understands, checked once; and the record of progress."""
+"""Limits and settings that every solver understands, checked once; and the record of progress."""
 
 from __future__ import annotations
 

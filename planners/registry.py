@@ -204,9 +204,9 @@ def default_formulation(kind: str) -> Entry | None:
     return next((entry for entry in FORMULATIONS.values() if entry.problem_kind == kind), None)
 
 
-def quick_planners(entry: Entry, wish: str) -> list[Entry]:
-    """Whose plans a method is offered as starts; `wish` is "auto" or "dp"."""
-    return [PLANNERS[name] for name in entry.starts.get(wish, ())]
+def quick_planners(entry: Entry, asked: str) -> list[Entry]:
+    """Whose plans a method is offered as starts; `asked` is "auto" or "dp"."""
+    return [PLANNERS[name] for name in entry.starts.get(asked, ())]
 
 
 def cross_check_of(entry: Entry) -> Entry | None:

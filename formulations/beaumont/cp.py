@@ -19,7 +19,7 @@ from ...instances.chain.allocation import canonical, given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
-from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, race
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, side_by_side
 from . import bounds, cp_model
 from .checks import check_chain
 from .decimals import Grid, grid_below
@@ -57,7 +57,7 @@ class BeaumontCp:
     def portfolio(
         self, problem: ChainProblem, options: Mapping[str, Any], *, near: bool, found: bool
     ) -> tuple[Stage, ...]:
-        return race("cp-sat")
+        return side_by_side("cp-sat")
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
         return bounds.lower_bound_of(problem, given_allocation(problem, options))

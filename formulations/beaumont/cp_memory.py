@@ -62,14 +62,14 @@ class _Memory:
         return one
 
     def _copies(self, i: int, m: int) -> Any:
-        """(32): the lags of layer m over all rows, as far as it is on the GPU of layer i."""
+        """(32): by how many batches B of layer m is behind F, in all rows, as far as it is on the GPU of layer i."""
         pattern = self.pattern
-        lag = sum(pattern.lags(m))
+        behind = sum(pattern.batches_behind(m))
         if i == m:
-            return lag
+            return behind
         most = self._most_copies(m)
         number = pattern.model.new_int_var(0, most, "")
-        pattern.require(number >= lag, pattern.together(i, m))
+        pattern.require(number >= behind, pattern.together(i, m))
         return number
 
     def _most_copies(self, m: int) -> int:
@@ -113,7 +113,7 @@ class _Memory:
         pattern = self.pattern
         layers = [self.chain.layer_of(node[1]) for node in (a, b, at)]
         number = pattern.model.new_int_var(0, 2, "")
-        shifts = sum(pattern.lagging(a, b))
+        shifts = sum(pattern.next_shifts(a, b))
         together = [pattern.together(layers[0], layers[1]), pattern.together(layers[0], layers[2])]
         pattern.require(number >= shifts + pattern.done(a, at) - pattern.begun(b, at), *together)
         return number

@@ -62,7 +62,7 @@ class PatternModel:
                 self.shift(r, e)
         self.order_transfers()
         self.keep_batches_in_order()
-        self.bound_lags()
+        self.bound_batches_behind()
         self.model.minimize(self.period)
 
     # ---- small things ----------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class PatternModel:
         """Is the transfer of an edge an activity of its own?"""
         return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
 
-    def lagging(self, a: Node, b: Node) -> list[Any]:
+    def next_shifts(self, a: Node, b: Node) -> list[Any]:
         """Shifts between two tasks in a row on one GPU: the order says them."""
         if a not in self.timeless and b not in self.timeless:
             return [self.before[b, a]]
@@ -215,7 +215,7 @@ class PatternModel:
 
     def shift(self, r: int, e: int) -> None:
         """By how many batches task e lags behind task e - 1 (both from 0)."""
-        later, *twice = self.lagging((r, e - 1), (r, e))
+        later, *twice = self.next_shifts((r, e - 1), (r, e))
         if e == self.chain.layers:
             self.stages[r, e] = [later, *twice]
             return
@@ -224,11 +224,11 @@ class PatternModel:
         outward: list[Any] = []
         if self.is_staged(e):
             transfer, duration = self.place_transfer(r, e, remote), self.chain.transfers[e]
-            outward = self.lag(f"v[{r},{e}]", end, transfer, remote)
+            outward = self.wrapped_shifts(f"v[{r},{e}]", end, transfer, remote)
             for literal in outward:
                 self.model.add_implication(literal, remote)
             end = transfer + duration
-        inward = self.lag(f"u[{r},{e}]", end, start, remote)
+        inward = self.wrapped_shifts(f"u[{r},{e}]", end, start, remote)
         if (r, e - 1) in self.timeless or (r, e) in self.timeless:
             self.model.add_bool_or([remote, later.negated(), inward[0]])  # without a GPU in common it says nothing
         else:
@@ -241,7 +241,7 @@ class PatternModel:
         if self.chain.exclusive_buffers:
             self.exclude(r, e, outward, inward)
 
-    def lag(self, name: str, end: Any, start: Any, remote: Any) -> list[Any]:
+    def wrapped_shifts(self, name: str, end: Any, start: Any, remote: Any) -> list[Any]:
         """One shift where the next activity starts before this one ends; two where that is by more than a period."""
         once, twice = self.flag(name), self.flag(f"{name}2")
         self.model.add_implication(twice, once)
@@ -335,18 +335,18 @@ class PatternModel:
                 self.model.add_implication(wrapped.negated(), self.before[(r, t), (q, t)])
                 self.model.add_implication(wrapped, self.before[(q, t), (r, t)])
 
-    def lags(self, layer: int) -> Iterator[Any]:
+    def batches_behind(self, layer: int) -> Iterator[Any]:
         """Per row, by how many batches B lags behind F of a layer (Lemma 9)."""
         for r in self.rows:
             yield sum(
                 literal for e in range(layer + 1, self.chain.backward(layer) + 1) for literal in self.stages[r, e]
             )
 
-    def bound_lags(self) -> None:
+    def bound_batches_behind(self) -> None:
         """Between F and B a batch needs at least the times between; so many periods, but for one, are shifts."""
         elapsed = self.chain.elapsed
         for i in self.layers:
             last = self.chain.backward(i)
             least = math.ceil(Fraction(elapsed[last + 1] - elapsed[i], self.ceiling)) if self.ceiling else 0
-            for r, lag in enumerate(self.lags(i)):
-                self.model.add(lag + 1 - self.done((r, last), (r, i)) >= least)
+            for r, behind in enumerate(self.batches_behind(i)):
+                self.model.add(behind + 1 - self.done((r, last), (r, i)) >= least)

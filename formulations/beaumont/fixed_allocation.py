@@ -76,10 +76,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class Path:
-    """Activities in the order of the chain; `lags[i]` is the least time between the starts of i and i + 1."""
+    """Activities in the order of the chain; `delays[i]` is the least time between the starts of i and i + 1."""
 
     activities: tuple[Activity, ...]
-    lags: tuple[int, ...]
+    delays: tuple[int, ...]
 
     def resources(self) -> list[list[int]]:
         users: dict[tuple[str, int, int], list[int]] = {}
@@ -109,13 +109,13 @@ def path_of(chain: IntegerChain, known: Known) -> Path:
     """Lay the chain out: known tasks and contended transfers become activities, the rest only takes its time."""
     transfers = _transfer_activities(chain, known)
     activities: list[Activity] = []
-    lags: list[int] = []
+    delays: list[int] = []
     waited = 0
 
     def add(activity: Activity) -> None:
         nonlocal waited
         if activities:
-            lags.append(waited)
+            delays.append(waited)
         activities.append(activity)
         waited = activity.duration
 
@@ -130,7 +130,7 @@ def path_of(chain: IntegerChain, known: Known) -> Path:
             add(transfers[edge])
         elif edge < chain.tasks and edge != chain.layers and known.is_cut(min(edge, chain.tasks - edge)):
             waited += chain.transfers[edge]
-    return Path(tuple(activities), tuple(lags))
+    return Path(tuple(activities), tuple(delays))
 
 
 def _transfer_activities(chain: IntegerChain, known: Known) -> dict[int, Activity]:
@@ -169,7 +169,7 @@ def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> d
         "timeless": sorted(path.timeless()),
         "pairs": list(timeless_pairs(path.gpus(), path.timeless())),
         "gpus": path.gpus(),
-        "lags": list(path.lags),
+        "delays": list(path.delays),
         "local": local,
         "memory": memory,
         "buffers": _buffer_facts(chain, path, slack) if chain.exclusive_buffers else [],
@@ -226,7 +226,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     for facts in data["memory"]:
         _memory_rows(model, facts, order, shifts)
         _area_row(model, data, facts, starts, shifts)
-    _lag_rows(model, data, before, shifts)
+    _delay_rows(model, data, before, shifts)
     _buffer_rows(model, data, starts, shifts)
     variables = {f"p{i}": start for i, start in enumerate(starts)}
     variables |= {f"s{i}": shift for i, shift in enumerate(shifts) if not data["local"][i]}
@@ -309,7 +309,7 @@ class _Order:
                 bool_or([self.far[x, z].negated(), before[z, other].negated(), self.far[x, other]])
                 bool_or([self.far[x, z].negated(), before[other, x].negated()])
 
-    def lag(self, a: int, b: int) -> Any:
+    def batches_behind(self, a: int, b: int) -> Any:
         """By how many periods a task lags behind the one before it in its batch and on its GPU."""
         if not self.concerns(a, b):
             return self.before[b, a]
@@ -337,23 +337,23 @@ def _shifts(model: Any, data: Mapping[str, Any], starts: Sequence[Any], order: _
     """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""
     period, durations = data["period"], data["durations"]
     shifts: list[Any] = []
-    for i, (lag, local) in enumerate(zip(data["lags"], data["local"], strict=True)):
+    for i, (delay, local) in enumerate(zip(data["delays"], data["local"], strict=True)):
         if local:
-            shifts.append(order.lag(i, i + 1))
+            shifts.append(order.batches_behind(i, i + 1))
             continue
         # With ends in [0, T] the starts differ by less than T + d on either side.
-        least = max(0, -((period - durations[i + 1] + durations[i] - lag) // period))
-        most = max(0, -(-(lag + period - durations[i] + durations[i + 1]) // period))
+        least = max(0, -((period - durations[i + 1] + durations[i] - delay) // period))
+        most = max(0, -(-(delay + period - durations[i] + durations[i + 1]) // period))
         shift = model.new_int_var(least, most, f"s{i}")
-        model.add(period * shift >= lag + starts[i] - starts[i + 1])
+        model.add(period * shift >= delay + starts[i] - starts[i + 1])
         shifts.append(shift)
     return shifts
 
 
-def _lag_rows(
+def _delay_rows(
     model: Any, data: Mapping[str, Any], before: Mapping[tuple[int, int], Any], shifts: Sequence[Any]
 ) -> None:
-    """Two activities of one resource lie at least their lags apart; within the period they are ordered one way or the
+    """Two activities of one resource lie at least their delays apart; within the period they are ordered one way or the
     other, so the batches between them are at least so many or one more. Implied, and strong in the relaxation."""
     period, durations = data["period"], data["durations"]
     for (i, j), apart in _separations(data).items():
@@ -364,15 +364,15 @@ def _lag_rows(
 
 
 def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:
-    """The least time between the starts of two activities of one resource: at least the lags between them, and what
+    """The least time between the starts of two activities of one resource: at least the delays between them, and what
     it takes beyond that not to meet modulo the period, at any such pair on the way."""
-    period, durations, lags = data["period"], data["durations"], data["lags"]
+    period, durations, delays = data["period"], data["durations"], data["delays"]
     sharing = {i: [k for k in users if k < i] for users in data["resources"] for i in users}
     apart: dict[tuple[int, int], int] = {}
     for i in reversed(range(len(durations))):
         reached = [0]
         for j in range(i + 1, len(durations)):
-            least = reached[-1] + lags[j - 1]
+            least = reached[-1] + delays[j - 1]
             near = sharing.get(j, [])
             least = max([least, *(reached[k - i] + apart[k, j] for k in near if k > i)])
             if i in near:

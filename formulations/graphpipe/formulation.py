@@ -15,7 +15,7 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, race
+from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, side_by_side
 from . import cp_mixed, cp_model
 from .columns import Column, find_columns
 from .families import stage_sets
@@ -40,7 +40,7 @@ class GraphPipeCp:
     def portfolio(
         self, problem: GraphPipelineProblem, options: Mapping[str, Any], *, near: bool, found: bool
     ) -> tuple[Stage, ...]:
-        return race("cp-sat")
+        return side_by_side("cp-sat")
 
     def lower_bound(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> float:
         """The work alone, spread evenly over the devices, each operator with its best schedule."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...instances.errors import UsageError, show
 from ...instances.staging.problem import StagingProblem
-from ..contract import FLOAT_ROOM, BuiltModel, Refuted, Stage, race
+from ..contract import FLOAT_ROOM, BuiltModel, Refuted, Stage, side_by_side
 from . import compact_values
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
@@ -36,7 +36,7 @@ class PiperMip:
     def portfolio(
         self, problem: StagingProblem, options: Mapping[str, Any], *, near: bool, found: bool
     ) -> tuple[Stage, ...]:
-        return race("cp-sat", "highs")
+        return side_by_side("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
         return _bound(_Case(problem.hash, options["semantics"], problem))
@@ -92,7 +92,7 @@ class _Case:
 
 @lru_cache(maxsize=4)
 def _book(case: _Case) -> StageBook:
-    """Stages are priced once for all cut-offs and for backends that race."""
+    """Stages are priced once for all cut-offs and for backends that work side by side."""
     return StageBook(case.problem, case.semantics)
 
 

@@ -99,7 +99,7 @@ def _contracted(problem: PlacementProblem, contiguous: bool, objective: str) -> 
 
 @lru_cache(maxsize=2)
 def _reduced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
-    """Backends that race ask for the same reductions."""
+    """Backends that work side by side ask for the same reductions."""
     return reduce_groups(groups, cutoff)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..contract import Stage, race
+from ..contract import Stage, side_by_side
 
 SPRINT = Stage("decide", ("cp-sat",), 5.0)
 """CP-SAT has the machine for itself."""
@@ -28,10 +28,10 @@ RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
 def portfolio(options: Mapping[str, Any], near: bool, found: bool) -> tuple[Stage, ...]:
     """Close to the bound plans come first, proofs later; without any plan there is nothing to search from."""
     if options["variant"] == "plain":
-        return race("highs")
+        return side_by_side("highs")
     if not options["non_contiguous"]:
-        return race("cp-sat")
-    both = race("highs", "cp-sat")
+        return side_by_side("cp-sat")
+    both = side_by_side("highs", "cp-sat")
     if not found:
         return (SPRINT, *both)
     if near:

@@ -10,7 +10,7 @@ from typing import Any
 from ...instances.errors import InputError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Stage, Values, race
+from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Stage, Values, side_by_side
 from ..family import Family
 from ..far_costs import near_cutoff
 from ..memory import at_most, covers
@@ -40,7 +40,7 @@ class TarnawskiLatency:
     def portfolio(
         self, problem: PlacementProblem, options: Mapping[str, Any], *, near: bool, found: bool
     ) -> tuple[Stage, ...]:
-        return race("highs" if options["variant"] == "plain" else "cp-sat")
+        return side_by_side("highs" if options["variant"] == "plain" else "cp-sat")
 
     def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
         """The best division of a long path, with the transfers that it causes."""

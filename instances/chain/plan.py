@@ -18,7 +18,7 @@ EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [..
 class PatternPlan:
     """Batch r of the pattern starts task t at `starts[r][t - 1]`; with k rows, batch r + j k runs j periods later.
 
-    Nothing is checked here: judging plans is the referee's office. Times may be fractions, which are kept exact
+    Nothing is checked here: judging plans is the referee's task. Times may be fractions, which are kept exact
     until they are written to a file.
     """
 

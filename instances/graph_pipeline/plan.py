@@ -34,7 +34,7 @@ class GraphStage:
 class StageGraphPlan:
     """Stages, and edges (i, j): stage i runs forward before stage j and backward after it.
 
-    Nothing is checked here: judging plans is the referee's office.
+    Nothing is checked here: judging plans is the referee's task.
     """
 
     stages: tuple[GraphStage, ...]

@@ -46,7 +46,7 @@ class DeviceGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlacementPlan:
-    """An assignment of nodes to devices. Nothing is checked here: judging plans is the referee's office."""
+    """An assignment of nodes to devices. Nothing is checked here: judging plans is the referee's task."""
 
     devices: tuple[Device, ...]
     groups: tuple[DeviceGroup, ...] = ()

@@ -39,7 +39,7 @@ class LeveledStage:
 
 @dataclass(frozen=True, slots=True)
 class LeveledPlan:
-    """The stages of the highest level in execution order. Nothing is checked here: judging is the referee's office."""
+    """The stages of the highest level in execution order. Nothing is checked here: judging is the referee's task."""
 
     stages: tuple[LeveledStage, ...]
 

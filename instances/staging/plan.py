@@ -35,7 +35,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True)
 class StagedPlan:
-    """The stages in execution order. Nothing is checked here: judging plans is the referee's office."""
+    """The stages in execution order. Nothing is checked here: judging plans is the referee's task."""
 
     stages: tuple[PlannedStage, ...]
 

@@ -82,8 +82,10 @@ class Job:
         self._end(Stop.INTERRUPTED, "the solver process was killed on request")
 
     def offer(self, values: Mapping[str, float]) -> bool:
-        """Give a solution to the running solver. False where the backend takes none (capability `offers`)."""
-        if not backend_named(self.backend).capabilities.offers or not isinstance(self._task.model, MatrixModel):
+        """Give a solution to the running solver. False where the backend takes none (capability `takes_solutions`)."""
+        if not backend_named(self.backend).capabilities.takes_solutions or not isinstance(
+            self._task.model, MatrixModel
+        ):
             return False
         if self.outcome is None:
             vector = self._units.to_solver(self._task.model.vector(values))

@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 
 from ...formulations.contract import NativeModel
 from ...instances.errors import InputError
-from ...instances.result import Stop, WarmStart, Warmth
+from ...instances.result import StartOutcome, Stop, WarmStart
 from ..options import SolveOptions
 from .model import Floats, MatrixModel
 from .records import Answer
@@ -149,12 +149,12 @@ def _assess_native(
     held = replace(options, log_path=None, native={**options.native, "fix_variables_to_their_hinted_value": True})
     answer = _Search(program, held, quiet).run()
     if answer.x is None or answer.objective is None:
-        return WarmStart(Warmth.REJECTED)
+        return WarmStart(StartOutcome.REJECTED)
     session.found(answer.x, answer.objective, source="start")
     program.model.clear_hints()  # type: ignore[no-untyped-call]
     for column, value in zip(program.columns, answer.x.tolist(), strict=True):
         program.model.add_hint(column, round(value))
-    return WarmStart(Warmth.ACCEPTED, value=answer.objective)
+    return WarmStart(StartOutcome.ACCEPTED, value=answer.objective)
 
 
 # ---- the search ----------------------------------------------------------------------------------------

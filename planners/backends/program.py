@@ -35,7 +35,7 @@ def write_model(model: MatrixModel, folder: Path) -> None:
 
 
 def run(command: Sequence[str], folder: Path, options: SolveOptions, session: Session, stop: signal.Signals) -> Run:
-    """Run the program; a wish to stop becomes one signal. Its output is the log."""
+    """Run the program; a request to stop becomes one signal. Its output is the log."""
     log = Path(options.log_path) if options.log_path is not None else folder / "log"
     with log.open("w+", encoding="utf-8", errors="replace") as stream:
         process = subprocess.Popen(

@@ -26,7 +26,7 @@ class Capabilities:
 
     warm_start: bool = True
     """A start guides the search (an accepted one is kept in any case)."""
-    offers: bool = False
+    takes_solutions: bool = False
     """Takes incumbents while it runs."""
     progress: bool = True
     """Tells bounds while it runs."""
@@ -89,7 +89,7 @@ BACKENDS: Mapping[str, Backend] = {
     entry.name: entry
     for entry in (
         Backend(
-            "highs", "HiGHS", ".highs", Capabilities(offers=True), "highspy", "highspy",
+            "highs", "HiGHS", ".highs", Capabilities(takes_solutions=True), "highspy", "highspy",
             remedy="pip install highspy",
         ),
         Backend(
@@ -102,7 +102,7 @@ BACKENDS: Mapping[str, Backend] = {
             remedy="pip install ortools",
         ),
         Backend(
-            "gurobi", "Gurobi", ".gurobi", Capabilities(offers=True), "gurobipy", "gurobipy",
+            "gurobi", "Gurobi", ".gurobi", Capabilities(takes_solutions=True), "gurobipy", "gurobipy",
             remedy="pip install gurobipy (a licence is needed for all but small models)",
         ),
         Backend(

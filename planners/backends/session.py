@@ -1,4 +1,4 @@
-"""A worker's view of one task: the clock, the wish to stop, offered solutions, and the way to tell what was found."""
+"""A worker's view of one task: the clock, the request to stop, offered solutions, and how to tell what was found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Session:
         if self.deadline is None and limit is not None:
             self.deadline = self.task.submitted + limit
 
-    # ---- the clock and the wish to stop ----------------------------------------------------------------
+    # ---- the clock and the request to stop ----------------------------------------------------------------
 
     @property
     def seconds(self) -> float:
@@ -60,7 +60,7 @@ class Session:
 
     @contextmanager
     def when_stopped(self, act: Callable[[], None]) -> Iterator[None]:
-        """Within it, `act` is called when the wish to stop comes, and again until the solver has heard it."""
+        """Within it, `act` is called when the request to stop comes, and again until the solver has heard it."""
         done = threading.Event()
 
         def watch() -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...instances.result import Stop, WarmStart, Warmth
+from ...instances.result import StartOutcome, Stop, WarmStart
 from ..options import SolveOptions
 from .model import FEASIBILITY, Floats, Indices, MatrixModel
 from .records import Answer
@@ -75,15 +75,15 @@ def assess(
         point = np.zeros(model.columns)
         point[index] = values
         if model.is_feasible(point):
-            return _keep(point, Warmth.ACCEPTED, given, model, session)
+            return _keep(point, StartOutcome.ACCEPTED, given, model, session)
     for fixed_index, fixed_values in _attempts(model, index, values, complete):
         if session.out_of_time() or session.stop.is_set():
             break
         completed = _complete(driver, model.fixed(fixed_index, fixed_values), options, session)
         if completed is not None and model.is_feasible(completed):
             kept = _same(completed[index], values)
-            return _keep(completed, Warmth.ACCEPTED if kept else Warmth.REPAIRED, given, model, session)
-    return Start(index, values), WarmStart(Warmth.REJECTED)
+            return _keep(completed, StartOutcome.ACCEPTED if kept else StartOutcome.REPAIRED, given, model, session)
+    return Start(index, values), WarmStart(StartOutcome.REJECTED)
 
 
 def _attempts(model: MatrixModel, index: Indices, values: Floats, complete: bool) -> Iterator[tuple[Indices, Floats]]:
@@ -108,7 +108,7 @@ def _complete(driver: MatrixDriver, model: MatrixModel, options: SolveOptions, s
 
 
 def _keep(
-    point: Floats, outcome: Warmth, given: tuple[Indices, Floats], model: MatrixModel, session: Session
+    point: Floats, outcome: StartOutcome, given: tuple[Indices, Floats], model: MatrixModel, session: Session
 ) -> tuple[Start, WarmStart]:
     whole = np.where(model.integer, np.round(point), point)
     session.found(whole, source="start")

@@ -17,7 +17,7 @@ from .measure import peak_memory
 from .simulation import simulate
 
 AUTO_FLUSH = 4
-"""Without a wish, up to this many batches per GPU are tried between two flushes."""
+"""Where no number is given, up to this many batches per GPU are tried between two flushes."""
 
 
 class _Best:
@@ -91,11 +91,11 @@ class Flushing:
             best.offer(plan)
         return best.outcome()
 
-    def _plans(self, problem: ChainProblem, wish: int | None) -> Iterator[PatternPlan]:
-        """The load-optimal stages with as many batches between flushes as wished, or with all numbers up to some."""
+    def _plans(self, problem: ChainProblem, batches_between: int | None) -> Iterator[PatternPlan]:
+        """The load-optimal stages with as many batches between flushes as asked, or with all numbers up to some."""
         borders = pipedream_partition(problem)
         assert borders is not None
-        for batches in [wish] if wish else range(1, AUTO_FLUSH * problem.gpus + 1):
+        for batches in [batches_between] if batches_between else range(1, AUTO_FLUSH * problem.gpus + 1):
             trace = simulate(problem, borders, batches, batches, self.policy)
             if not fits([max(peak_memory(trace))], problem.memory_bytes):
                 continue

@@ -17,7 +17,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
-from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical
@@ -67,7 +67,7 @@ class _Run:
         self.solver = Solver(None if left is None else monotonic() + left, request.limits.seed)
         self.workers = request.limits.threads or os.cpu_count() or 1
         self.best: PatternPlan | None = None
-        self.warmth = Warmth.NONE
+        self.start_outcome = StartOutcome.NONE
         self.bound = lower_bound(problem)
         self._lock = threading.Lock()
 
@@ -130,7 +130,7 @@ class _Run:
         plan: PatternPlan | None = self.request.warm_start
         if plan is None:
             return None
-        self.warmth = Warmth.ACCEPTED
+        self.start_outcome = StartOutcome.ACCEPTED
         return replace(plan, allocation=canonical(plan.allocation))
 
     def _settle(self, search: Search) -> None:
@@ -165,7 +165,7 @@ class _Run:
             plan,
             None if plan is None else plan.period,
             None if stop == Stop.INFEASIBLE else self.bound,
-            warm_start=WarmStart(self.warmth),
+            warm_start=WarmStart(self.start_outcome),
             backend=self.solver.backend(),
             checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
         )

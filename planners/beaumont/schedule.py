@@ -219,13 +219,13 @@ def _shifts(
             return round(values[f"s{i}"])
         return relations.shift(i, i + 1) if relations.concern(i, i + 1) else int(rank[i + 1] < rank[i])
 
-    return [shift(i) for i in range(len(path.lags))]
+    return [shift(i) for i in range(len(path.delays))]
 
 
 def _waits(problem: ChainProblem, path: Path, orders: Sequence[Sequence[int]], shifts: Sequence[int]) -> list[Wait]:
     """Precedence along the path, order on the resources around the period, and exclusive buffers."""
     durations = [_duration(problem, path, i) for i in range(len(path.activities))]
-    waits = [Wait(i, i + 1, _lag(problem, path, i), shift) for i, shift in enumerate(shifts)]
+    waits = [Wait(i, i + 1, _delay(problem, path, i), shift) for i, shift in enumerate(shifts)]
     for users in orders:
         waits += [Wait(i, j, durations[i], 0) for i, j in itertools.pairwise(users)]
         waits.append(Wait(users[-1], users[0], durations[users[-1]], 1))
@@ -245,13 +245,13 @@ def _duration(problem: ChainProblem, path: Path, i: int) -> Fraction:
     return as_written(problem.edge_times[activity.edge - 1])
 
 
-def _lag(problem: ChainProblem, path: Path, i: int) -> Fraction:
+def _delay(problem: ChainProblem, path: Path, i: int) -> Fraction:
     """An activity's own time, and that of a transfer which nobody contends for."""
     a, b = path.activities[i], path.activities[i + 1]
-    lag = _duration(problem, path, i)
+    delay = _duration(problem, path, i)
     if a.task is not None and b.task is not None and a.gpu != b.gpu:
-        lag += as_written(problem.edge_times[a.task])
-    return lag
+        delay += as_written(problem.edge_times[a.task])
+    return delay
 
 
 def _plan(

@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
     period: int
     durations: Any
-    lags: Any
+    delays: Any
     """Least time from the start of each activity to that of the next one."""
     resources: Any
     """Who excludes whom; -1: nobody."""
@@ -245,8 +245,8 @@ def begin(part: Part, apart: Any) -> None:
     for i in range(n):
         apart[i, i] = 0
         for j in range(i + 1, n):
-            apart[i, j] = apart[i, j - 1] + part.lags[j - 1]
-            apart[j, i] = apart[j - 1, i] - part.lags[j - 1] - part.period
+            apart[i, j] = apart[i, j - 1] + part.delays[j - 1]
+            apart[j, i] = apart[j - 1, i] - part.delays[j - 1] - part.period
 
 
 def examine(part: Part, stack: Any, nodes: int) -> int:
@@ -293,7 +293,7 @@ def user(tables: Tables, gpu: Any, edge: int) -> int:
     return link
 
 
-def lay_chain(tables: Tables, gpu: Any, durations: Any, lags: Any, resources: Any, place: Any) -> int:
+def lay_chain(tables: Tables, gpu: Any, durations: Any, delays: Any, resources: Any, place: Any) -> int:
     """Tasks of known layers, and transfers that may meet others, become activities; the rest only takes its time."""
     tasks = len(tables.durations)
     users = np.zeros(tables.gpus * (tables.gpus + 1), dtype=np.int64)
@@ -304,24 +304,24 @@ def lay_chain(tables: Tables, gpu: Any, durations: Any, lags: Any, resources: An
     count = 0
     for task in range(tasks):
         layer = min(task, tasks - 1 - task)
-        lag = tables.durations[task]
+        delay = tables.durations[task]
         if gpu[layer] >= 0:
             # Tasks that take no time need no GPU: they may happen while another one runs.
-            durations[count], lags[count] = lag, 0
+            durations[count], delays[count] = delay, 0
             resources[count] = UNKNOWN if tables.timeless[task] else gpu[layer]
             place[task] = count
             count += 1
         if count:
-            lags[count - 1] += lag
+            delays[count - 1] += delay
         edge = task + 1
         if edge == tasks or gpu[layer] == gpu[min(edge, tasks - 1 - edge)]:
             continue
-        lag, link = tables.transfers[edge], user(tables, gpu, edge)
-        if link >= 0 and lag > 0 and users[link] > 1:
-            durations[count], resources[count], lags[count] = lag, link, 0
+        delay, link = tables.transfers[edge], user(tables, gpu, edge)
+        if link >= 0 and delay > 0 and users[link] > 1:
+            durations[count], resources[count], delays[count] = delay, link, 0
             count += 1
         if count:
-            lags[count - 1] += lag
+            delays[count - 1] += delay
     return count
 
 
@@ -393,19 +393,19 @@ def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
     """
     tasks = len(tables.durations)
     layers = tasks // 2
-    durations, lags = np.zeros(2 * tasks, dtype=np.int64), np.zeros(2 * tasks, dtype=np.int64)
+    durations, delays = np.zeros(2 * tasks, dtype=np.int64), np.zeros(2 * tasks, dtype=np.int64)
     resources, place = np.zeros(2 * tasks, dtype=np.int64), np.zeros(tasks, dtype=np.int64)
     groups = gpu.max() + 1
     room, area = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
     if not rooms(tables, gpu, period, room, area):
         return True
-    n = lay_chain(tables, gpu, durations, lags, resources, place)
+    n = lay_chain(tables, gpu, durations, delays, resources, place)
     own, kept = np.zeros((tasks, 3), dtype=np.int64), np.zeros((layers, 4), dtype=np.int64)
     direct = np.zeros((tasks, 4), dtype=np.int64)
     counts = np.zeros(5, dtype=np.int64)
     list_memory(tables, gpu, place, own, kept, direct, counts)
     part = Part(
-        period, durations[:n], lags[:n], resources[:n],
+        period, durations[:n], delays[:n], resources[:n],
         own[: counts[0]], kept[: counts[1]], direct[: counts[2]], counts[3], counts[4], room, area,
     )  # fmt: skip
     stack = np.empty((DEPTH, n, n), dtype=np.int64)

@@ -22,7 +22,7 @@ from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import evaluate
 from ...instances.placement.referee.verify import overfull
-from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
 from ..referee import BOUND_SLACK, rule, rules_of
@@ -184,9 +184,9 @@ class _Run:
             self.problem, plan, rules_of(self.problem, {"objective": self.objective, "contiguity": "chain"})
         ).value
         if value is None:
-            self.warm_start = WarmStart(Warmth.REJECTED)
+            self.warm_start = WarmStart(StartOutcome.REJECTED)
         else:
-            self.warm_start = WarmStart(Warmth.ACCEPTED, value=value)
+            self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=value)
             self.plan, self.value = plan, value
 
     def _take(self, value: float, stages: Any, lattice: Lattice) -> None:

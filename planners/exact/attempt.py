@@ -10,7 +10,7 @@ from typing import Any
 from ...formulations.contract import BuiltModel, ExtraRow, Formulation, NativeModel, Plan, Problem, Refuted
 from ...formulations.native import with_rows
 from ...instances.errors import UsageError
-from ...instances.result import Stop, Warmth
+from ...instances.result import StartOutcome, Stop
 from ..backends import Event, Incumbent, Job, compile_pyomo, find_backend, submit
 from ..backends.trust import cutoff_for, safe_bound
 from ..contract import Board
@@ -46,7 +46,7 @@ class Attempt:
     out_of_time: bool = False
     """Did a backend reach the limit that it was given?"""
     seconds: float = 0.0
-    warmth: Warmth = Warmth.NONE
+    start_outcome: StartOutcome = StartOutcome.NONE
     backend: Mapping[str, Any] = field(default_factory=dict)
     size: Mapping[str, int] = field(default_factory=dict)
     dead: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ def exclusions(built: BuiltModel, plans: Sequence[Plan]) -> list[ExtraRow]:
 
 
 @dataclass
-class Race:
+class SolverGroup:
     """The facts that stay the same over all attempts of one run."""
 
     problem: Problem
@@ -128,7 +128,7 @@ class Race:
         start: Plan | None,
         enough: float | None,
     ) -> Attempt:
-        """Race the backends; a plan of a value of at most `enough` ends the attempt."""
+        """Run the backends side by side; a plan of a value of at most `enough` ends the attempt."""
         attempt = Attempt(cutoff)
         began = self.board.seconds
         deadline = None if seconds is None else began + seconds
@@ -175,8 +175,8 @@ class Race:
             columns = model.position
         values = None if start is None else start_values(built, start, columns)
         attempt.build_seconds += self.board.seconds - began
-        wishes = replace(self.limits, threads=threads, time_limit_s=seconds)
-        job = submit(name, model, wishes, start=values)
+        own = replace(self.limits, threads=threads, time_limit_s=seconds)
+        job = submit(name, model, own, start=values)
         attempt.runners.append(_Runner(name, built, job, columns, len(rows)))
         attempt.size = {**attempt.size, **built.size}
         attempt.messages.extend(built.notes)
@@ -258,7 +258,7 @@ class Race:
         assert outcome is not None
         if outcome.values is not None:
             self._take_plan(runner, outcome.values, outcome.objective, attempt)
-        attempt.warmth = outcome.warm_start.outcome
+        attempt.start_outcome = outcome.warm_start.outcome
         if outcome.stop == Stop.ERROR:
             attempt.dead.append(runner.name)
             attempt.messages.append(f"{runner.name}: {outcome.message}")

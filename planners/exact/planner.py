@@ -17,14 +17,14 @@ from typing import Any
 from ...formulations.contract import Formulation, Gradual, Plan, Stage
 from ...formulations.registry import FORMULATIONS
 from ...instances.errors import TooLargeError, UsageError
-from ...instances.result import PROVEN_TOLERANCE, Stop, WarmStart, Warmth, relative_gap
+from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import rule, rules_of
 from ..registry import EXACT, PLANNERS
-from .attempt import Attempt, Race
+from .attempt import Attempt, SolverGroup
 from .portfolio import share, stages
 
 COARSE_GAP = 0.01
@@ -145,9 +145,9 @@ class _Run:
             return
         value = self.judge(plan)
         if value is None:
-            self.warm_start = WarmStart(Warmth.REJECTED)
+            self.warm_start = WarmStart(StartOutcome.REJECTED)
         else:
-            self.warm_start = WarmStart(Warmth.ACCEPTED, value=value)
+            self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=value)
             self._take_plan(plan, value, value, "warm start")
 
     # ---- the search -----------------------------------------------------------------------------------
@@ -285,8 +285,8 @@ class _Run:
         if improve and value is not None:
             start, cutoff = self.state.plan, value
             enough = None if self.state.bound is None else self.state.bound / (1 - gap)
-        race = self._race(self.request.limits, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
-        attempt = race.attempt(threads_of, cutoff, seconds, start, enough)
+        group = self._group(self.request.limits, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
+        attempt = group.attempt(threads_of, cutoff, seconds, start, enough)
         self.last = attempt
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)
@@ -295,9 +295,9 @@ class _Run:
         self._take_proof(attempt, gap)
         return attempt
 
-    def _race(self, limits: SolveOptions, precision: float, forgiving: bool = False) -> Race:
+    def _group(self, limits: SolveOptions, precision: float, forgiving: bool = False) -> SolverGroup:
         request = self.request
-        return Race(
+        return SolverGroup(
             request.problem,
             self.formulation,
             self.options,
@@ -370,7 +370,7 @@ class _Run:
                 continue
             threads = {other: limits.threads or os.cpu_count() or 1}
             try:
-                second = self._race(limits, 1e-9).attempt(threads, question, seconds, None, question)
+                second = self._group(limits, 1e-9).attempt(threads, question, seconds, None, question)
             except (UsageError, TooLargeError):  # it does not take this model
                 continue
             self._take_plan_of(second)

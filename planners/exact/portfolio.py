@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ...formulations.contract import Formulation, Problem, Stage, race
+from ...formulations.contract import Formulation, Problem, Stage, side_by_side
 
 
 def stages(
@@ -14,7 +14,7 @@ def stages(
 ) -> tuple[Stage, ...]:
     """A named solver, several joined by commas, or `auto`: the formulation's own portfolio."""
     if solver != "auto":
-        return race(*dict.fromkeys(name.strip() for name in solver.split(",")))
+        return side_by_side(*dict.fromkeys(name.strip() for name in solver.split(",")))
     return formulation.portfolio(problem, options, near=near, found=found)
 
 

@@ -5,7 +5,7 @@ this matters: how many samples a stage of each configuration right before it wou
 configuration of a stage right before the part and each number of devices, is the least number of samples that this
 stage must hold. Fewer are never worse, so this is all that has to be kept: a part is followed upwards either by one
 stage, or by branches of which several end right there. These see one and the same plan of the part, so before them all
-combinations of needs that a plan can have are told apart (see `offers`).
+combinations of needs that a plan can have are told apart (see `combinations`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from . import kernel
+from .combinations import Combinations, Entry, after_child
 from .configurations import Menu
 from .kernel import NEVER
 from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one
-from .offers import Entry, Offers, after_child
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Tables:
         self._rows: dict[Any, tuple[Any, Any]] = {}
         self._states: dict[Any, tuple[Any, Any]] = {}
         self._beside: dict[Any, Any] = {}
-        # Kept for the module `offers`.
-        self.offers: dict[Any, Offers] = {}
-        self.block_offers: dict[Any, list[Offers]] = {}
+        # Kept for the module `combinations`.
+        self.combinations: dict[Any, Combinations] = {}
+        self.block_combinations: dict[Any, list[Combinations]] = {}
         self._entries: dict[tuple[int, int], Entry] = {}
 
     def caps(self, owner: PricedNode | Absorption) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .combinations import Combinations, Entry, after_child, block_combinations, combinations_at, of_branches, of_row
 from .kernel import NEVER
 from .nodes import (
     Absorption,
@@ -19,7 +20,6 @@ from .nodes import (
     drop_one,
     series_children,
 )
-from .offers import Entry, Offers, after_child, block_offers, of_branches, of_row, offers_at
 from .tables import Tables
 
 Want = tuple[tuple[int, int], ...]
@@ -40,8 +40,8 @@ def suits(needs: Entry, want: Want) -> bool:
     return all(needs[own] <= held for own, held in want)
 
 
-def _offered(offers: Offers, devices: int, want: Want) -> bool:
-    return any(suits(needs, want) for needs in offers_at(offers, devices))
+def _possible(combinations: Combinations, devices: int, want: Want) -> bool:
+    return any(suits(needs, want) for needs in combinations_at(combinations, devices))
 
 
 class Trace:
@@ -68,19 +68,19 @@ class Trace:
         if len(want) == 1:
             ((own, held),) = want
             return bool(self.tables.rows(node, entry, end)[1][0, own, devices] <= held)
-        return _offered(of_row(self.tables, node, entry, end, 0), devices, want)
+        return _possible(of_row(self.tables, node, entry, end, 0), devices, want)
 
     def _can_branches(self, node: ParallelNode, entry: Entry, vector: Vector, want: Want, devices: int) -> bool:
         if len(want) == 1:
             ((own, held),) = want
             return bool(self.tables.branches(node, entry, vector)[own, devices] <= held)
-        return _offered(of_branches(self.tables, node, entry, vector), devices, want)
+        return _possible(of_branches(self.tables, node, entry, vector), devices, want)
 
     def _can_block(self, node: ParallelNode, entry: Entry, block: int, want: Want, devices: int) -> bool:
         if len(want) == 1:
             ((own, held),) = want
             return bool(self.tables.branch_tables(node, entry)[0][block, own, devices] <= held)
-        return _offered(block_offers(self.tables, node, entry)[block], devices, want)
+        return _possible(block_combinations(self.tables, node, entry)[block], devices, want)
 
     # ---- series ------------------------------------------------------------------------------------------
 

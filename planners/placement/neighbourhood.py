@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from ...instances.placement.plan import PlacementPlan
-from ...instances.result import Stop, WarmStart, Warmth, relative_gap
+from ...instances.result import StartOutcome, Stop, WarmStart, relative_gap
 from ..contract import Outcome, Request
 from ..search import Incumbent
 
@@ -71,9 +71,9 @@ class LargeNeighbourhoodSearch(ABC):
             return
         start = self.read(self.request.warm_start)
         if start is None:
-            self.warm_start = WarmStart(Warmth.REJECTED)
+            self.warm_start = WarmStart(StartOutcome.REJECTED)
             return
-        self.warm_start = WarmStart(Warmth.ACCEPTED, value=self.incumbent.value_of(start))
+        self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=self.incumbent.value_of(start))
         self.incumbent.offer(start)
 
     def _cycle(self, cycle: int) -> None:

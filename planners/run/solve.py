@@ -22,7 +22,7 @@ from .cross_check import cross_check as check
 from .cross_check import other_method
 from .judge import Author, judge
 from .remarks import remarks
-from .warm_start import Outsider, Start, Wish, prepare
+from .warm_start import AskedStart, Outsider, Start, prepare
 from .why_none import reasons
 
 _log = logging.getLogger("pipeplan")
@@ -36,7 +36,7 @@ def solve(
     solver: str = "auto",
     options: Mapping[str, Any] | None = None,
     limits: SolveOptions | None = None,
-    warm_start: Wish = "auto",
+    warm_start: AskedStart = "auto",
     on_progress: Callable[[Progress], None] | None = None,
     cross_check: bool = False,
 ) -> Result:
@@ -159,12 +159,12 @@ def _rules(problem: Problem, method: Method) -> Rules:
 
 
 def _run(
-    problem: Problem, method: Method, rules: Rules, wish: Wish, limits: SolveOptions, board: Board
+    problem: Problem, method: Method, rules: Rules, asked: AskedStart, limits: SolveOptions, board: Board
 ) -> tuple[Start, Outcome]:
     """The method's answer; an interrupt or a failure costs the method, not the plans that it posted."""
     start = Start()
     try:
-        start = prepare(problem, method, rules, wish, limits, board)
+        start = prepare(problem, method, rules, asked, limits, board)
         request = Request(problem, method.request_options(), limits, start.plan, board)
         outcome = method.planner.load().plan(request)
     except KeyboardInterrupt:
@@ -184,7 +184,7 @@ def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, 
     return {
         **method.request_options(),
         **{name: value for name, value in rules.to_options().items() if name not in method.options},
-        "warm_start": start.wish,
+        "warm_start": start.asked,
         **limits.to_json(),
         "proven_tolerance": PROVEN_TOLERANCE,
     }

@@ -12,7 +12,7 @@ from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
-from ...instances.result import WarmStart, Warmth
+from ...instances.result import StartOutcome, WarmStart
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import rule
@@ -21,7 +21,7 @@ from .choose import Method, lacks
 
 _log = logging.getLogger("pipeplan")
 
-Wish = Literal["auto", "dp", "none"] | Plan
+AskedStart = Literal["auto", "dp", "none"] | Plan
 
 START_SHARE = 0.5
 """Of the time limit, for a start."""
@@ -44,7 +44,7 @@ class Outsider:
 class Start:
     """What is handed to the planner as a warm start, and what there is to say about it."""
 
-    wish: str = "none"
+    asked: str = "none"
     family: Family | None = None
     """The plans that the method's proofs speak of."""
     outsider: Outsider | None = None
@@ -58,11 +58,11 @@ class Start:
     def report(self, outcome: Outcome) -> WarmStart:
         """What became of it: the planner's word, with what only we know filled in."""
         if self.refused:
-            return WarmStart(Warmth.REJECTED, self.source)
+            return WarmStart(StartOutcome.REJECTED, self.source)
         told = outcome.warm_start
         if self.plan is None and self.outsider is not None:
-            return WarmStart(Warmth.OUTSIDE, self.outsider.source, self.outsider.value)
-        if self.plan is None or told.outcome == Warmth.NONE:
+            return WarmStart(StartOutcome.OUTSIDE, self.outsider.source, self.outsider.value)
+        if self.plan is None or told.outcome == StartOutcome.NONE:
             return told
         return WarmStart(told.outcome, told.source or self.source, self.value if told.value is None else told.value)
 
@@ -78,19 +78,21 @@ class Start:
         board.post(plan, value, source=source)
 
 
-def prepare(problem: Problem, method: Method, rules: Rules, wish: Wish, limits: SolveOptions, board: Board) -> Start:
+def prepare(
+    problem: Problem, method: Method, rules: Rules, asked: AskedStart, limits: SolveOptions, board: Board
+) -> Start:
     """The start for this method; a plan that the referee refuses is reported and not handed on.
 
     Nor is one that the method could not have found: below it there might be none of the method's plans, which says
     nothing about others.
     """
     family = method.family(problem)
-    if not isinstance(wish, str):
+    if not isinstance(asked, str):
         _check_takes_start(method)
-        return _from_user(problem, rules, wish, Start("plan", family, source="user"), board)
-    start = Start(wish, family)
-    quick = quick_planners(method.entry, wish)
-    if wish == DP:
+        return _from_user(problem, rules, asked, Start("plan", family, source="user"), board)
+    start = Start(asked, family)
+    quick = quick_planners(method.entry, asked)
+    if asked == DP:
         _check_takes_start(method)
         _check_other(method, quick)
     for entry in quick:

@@ -12,7 +12,7 @@ from malformed import EXPERT, PLAN, RESULT
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.plan import PlacementPlan
-from pipeplan.instances.result import Found, Result, Stop, WarmStart, Warmth
+from pipeplan.instances.result import Found, Result, StartOutcome, Stop, WarmStart
 from pipeplan.instances.results import load_result, plan_from_json, result_from_json
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -32,7 +32,7 @@ results = st.builds(
     bound=maybe,
     verified=st.booleans(),
     violations=st.lists(words, max_size=2).map(tuple),
-    warm_start=st.builds(WarmStart, st.sampled_from(Warmth), st.none() | words, maybe),
+    warm_start=st.builds(WarmStart, st.sampled_from(StartOutcome), st.none() | words, maybe),
     backend=st.dictionaries(words, words, max_size=2),
     options=st.dictionaries(words, st.none() | st.booleans() | numbers | words, max_size=2),
     seconds=st.dictionaries(words, numbers, max_size=2),

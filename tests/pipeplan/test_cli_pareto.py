@@ -22,8 +22,8 @@ PATIENCE_S = 60.0
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
     """Without an instance a packaged chain is taken; 13 with 34 bytes and 9 without a limit are its answers."""
     files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curves.svg")}
-    wishes = ("--levels", 3, "--output", files["points.jsonl"])
-    said = plan("pareto", *wishes, "--csv", files["points.csv"], "--picture", files["curves.svg"])
+    asked = ("--levels", 3, "--output", files["points.jsonl"])
+    said = plan("pareto", *asked, "--csv", files["points.csv"], "--picture", files["curves.svg"])
     assert said.code == 0
     for words in ("exact-beaumont gap", "pipedream-eager", "smallest memory with any pattern: 29 B (proven)"):
         assert words in said.out
@@ -34,7 +34,7 @@ def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_p
     assert len(files["points.csv"].read_text().splitlines()) == 1 + 3 * 5
     assert files["curves.svg"].read_text().lstrip().startswith("<?xml")
 
-    again = plan("pareto", *wishes, "--json").json
+    again = plan("pareto", *asked, "--json").json
     assert len(files["points.jsonl"].read_text().splitlines()) == len(lines)  # nothing was done twice
     exact = [point for point in again["points"] if point["method"] == "exact-beaumont"]
     assert (exact[0]["period"], exact[-1]["period"]) == (13, 9)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeplan.formulations.contract import Stage, race
+from pipeplan.formulations.contract import Stage, side_by_side
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.exact import planner as exact
@@ -70,7 +70,7 @@ def test_what_cannot_be_planned_by_the_default_goes_to_an_exact_method_that_can(
 
 @pytest.mark.parametrize("entry", list(all_methods()), ids=lambda entry: entry.name)
 def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> None:
-    quick = [start for wish in entry.starts for start in quick_planners(entry, wish)]
+    quick = [start for asked in entry.starts for start in quick_planners(entry, asked)]
     check = cross_check_of(entry)
     assert {other.problem_kind for other in (*quick, *filter(None, [check]))} <= {entry.problem_kind}
     assert set(entry.start_options) <= {spec.name for spec in entry.options}
@@ -122,8 +122,8 @@ IMPROVE = Stage("improve", ("cp-sat",), 10.0)
 @pytest.mark.parametrize(
     ("options", "near", "found", "stages"),
     [
-        ({"variant": "plain", "non_contiguous": True}, True, True, race("highs")),
-        ({"variant": "strong", "non_contiguous": False}, True, True, race("cp-sat")),
+        ({"variant": "plain", "non_contiguous": True}, True, True, side_by_side("highs")),
+        ({"variant": "strong", "non_contiguous": False}, True, True, side_by_side("cp-sat")),
         (FREE, False, False, (CP, BOTH)),
         (FREE, False, True, (CP, CHAINS, *LNS, BOTH)),
         (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, BOTH)),
@@ -145,8 +145,8 @@ def test_the_portfolio_of_placements(options: Any, near: bool, found: bool, stag
         ("cp-graphpipe", {}, ("cp-sat",)),
     ],
 )
-def test_other_formulations_are_raced_to_the_end(name: str, options: Any, solvers: tuple[str, ...]) -> None:
-    assert FORMULATIONS[name].load().portfolio(None, options, near=False, found=True) == race(*solvers)
+def test_other_formulations_run_their_solvers_to_the_end(name: str, options: Any, solvers: tuple[str, ...]) -> None:
+    assert FORMULATIONS[name].load().portfolio(None, options, near=False, found=True) == side_by_side(*solvers)
 
 
 def test_threads_are_shared_and_the_last_solver_has_most() -> None:

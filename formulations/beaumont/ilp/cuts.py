@@ -15,7 +15,7 @@ from .memory import standing_memory
 
 def add(frame: Frame) -> None:
     _loads(frame)
-    _lags(frame)
+    _batches_behind(frame)
     if frame.facts.memory is not None and frame.facts.kept:
         _area(frame)
         if all(frame.facts.durations[1:]):
@@ -38,13 +38,13 @@ def _loads(frame: Frame) -> None:
     frame.rows("link_load", links)
 
 
-def _lags(frame: Frame) -> None:
+def _batches_behind(frame: Frame) -> None:
     """From F_l to B_l a batch needs at least the times between; so many periods, but for one, are shifts."""
     facts = frame.facts
     rows: dict[Any, Any] = {}
     for i in frame.layers:
         last = facts.backward(i)
-        periods = frame.lag(i) - frame.done(last, i) + 1
+        periods = frame.batches_behind(i) - frame.done(last, i) + 1
         hops = sum(facts.transfers[e] * frame.remote(e) for e in range(i, last) if e != facts.layers)
         rows["whole", i] = periods >= math.ceil(facts.lives[i] / facts.upper - 1e-9)
         rows["hops", i] = facts.upper * periods >= facts.lives[i] + hops

@@ -11,7 +11,7 @@ from ....instances.chain.allocation import given_allocation
 from ....instances.chain.plan import PatternPlan
 from ....instances.chain.problem import ChainProblem
 from ....instances.errors import InputError, UsageError
-from ...contract import BuiltModel, Refuted, Stage, Values, race
+from ...contract import BuiltModel, Refuted, Stage, Values, side_by_side
 from .. import bounds
 from ..checks import check_chain
 from ..decimals import FINE, grid_below, most_periods
@@ -45,7 +45,7 @@ class BeaumontIlp:
     ) -> tuple[Stage, ...]:
         """With exclusive buffers no grid is good enough for an integer solver."""
         real = options["variant"] == "printed" or problem.exclusive_buffers
-        return race("highs") if real else race("highs", "cp-sat")
+        return side_by_side("highs") if real else side_by_side("highs", "cp-sat")
 
     def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
         if options["variant"] == "printed":

@@ -143,7 +143,7 @@ class Frame:
         total = model.u[e] + model.u2[e]
         return total + model.v[e] + model.v2[e] if e in model.v else total
 
-    def lag(self, layer: int) -> Any:
+    def batches_behind(self, layer: int) -> Any:
         """S_l: how many batches B_l lags behind F_l in the period (Lemma 9)."""
         return sum(self.shifts(e) for e in range(layer, self.facts.tasks + 1 - layer))
 

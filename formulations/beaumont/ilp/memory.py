@@ -32,10 +32,12 @@ def _copies(frame: Frame) -> None:
         # Without a sign, sigma_il may be as low as -8L where the layers are apart: memory for nothing (E2).
         most = 8 * facts.layers
         frame.rows("eq_31", {(i, m): sigma[i, m] <= most * frame.z(i, m) for i, m in sigma})
-        frame.rows("eq_32", {(i, m): sigma[i, m] >= frame.lag(m) - most * (1 - frame.z(i, m)) for i, m in sigma})
+        frame.rows(
+            "eq_32", {(i, m): sigma[i, m] >= frame.batches_behind(m) - most * (1 - frame.z(i, m)) for i, m in sigma}
+        )
         return
     most_of = {m: _most_copies(frame, m) for m in facts.kept}
-    rows = {(i, m): sigma[i, m] >= frame.lag(m) - most_of[m] * (1 - frame.z(i, m)) for i, m in sigma}
+    rows = {(i, m): sigma[i, m] >= frame.batches_behind(m) - most_of[m] * (1 - frame.z(i, m)) for i, m in sigma}
     frame.rows("eq_32", rows)
 
 
@@ -52,7 +54,7 @@ def _most_copies(frame: Frame, layer: int) -> int:
 
 def copies(frame: Frame, i: int, layer: int) -> Any:
     """sigma_il; for the layer's own GPU the number itself."""
-    return frame.lag(layer) if i == layer else frame.model.sigma[i, layer]
+    return frame.batches_behind(layer) if i == layer else frame.model.sigma[i, layer]
 
 
 def _waiting(frame: Frame) -> None:

@@ -232,8 +232,8 @@ class _Writer:
         for i in range(1, facts.layers + 1):
             for m in facts.kept:
                 if m != i:
-                    lag = laps[Activity(0, facts.backward(m))] - laps[Activity(0, m)]
-                    self.values[f"sigma[{i},{m}]"] = float(lag if self._gpu(i) == self._gpu(m) else 0)
+                    behind = laps[Activity(0, facts.backward(m))] - laps[Activity(0, m)]
+                    self.values[f"sigma[{i},{m}]"] = float(behind if self._gpu(i) == self._gpu(m) else 0)
             for j in range(1, facts.layers):
                 if facts.current and i not in (j, j + 1):
                     one = (self._gpu(j) == self._gpu(i)) != (self._gpu(j + 1) == self._gpu(i))
@@ -251,8 +251,8 @@ class _Writer:
             return False
         relations = self.relations
         if {a, b, x} & relations.timeless:
-            lag = self.folded.laps[b] - self.folded.laps[a]
-            return lag + self._count(a, x, ends=True) - self._count(b, x, ends=False) > 0
+            behind = self.folded.laps[b] - self.folded.laps[a]
+            return behind + self._count(a, x, ends=True) - self._count(b, x, ends=False) > 0
         circle = ((a, x), (x, b), (b, a))
         return sum(self._before(*pair) for pair in circle) == 2
 

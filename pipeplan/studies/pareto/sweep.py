@@ -71,7 +71,7 @@ def halving(levels: Sequence[float]) -> list[float]:
 
 
 def check(problem: ChainProblem, settings: Settings) -> None:
-    """Wishes that make no sense are refused before any work is done."""
+    """Settings that make no sense are refused before any work is done."""
     unknown = [name for name in settings.methods if name not in METHODS]
     if unknown:
         raise UsageError(f"plan pareto knows no method {unknown[0]!r}; choose from {', '.join(METHODS)}.")

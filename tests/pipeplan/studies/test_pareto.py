@@ -173,9 +173,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     asked: list[str | None] = []
     solve = module.solve
 
-    def count(*arguments: object, **wishes: object) -> object:
-        asked.append(str(wishes["planner"] or wishes["formulation"]))
-        return solve(*arguments, **wishes)  # type: ignore[arg-type]
+    def count(*arguments: object, **given: object) -> object:
+        asked.append(str(given["planner"] or given["formulation"]))
+        return solve(*arguments, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "solve", count)
     return asked
@@ -203,12 +203,12 @@ def test_a_sweep_that_was_killed_goes_on_from_its_last_whole_line(
 ) -> None:
     path = tmp_path / "points.jsonl"
     methods = ("contiguous", "gpipe")
-    wishes = settings(levels=3, methods=methods)
-    whole = sweep(chain, wishes, open_journal(path, chain, wishes))
+    given = settings(levels=3, methods=methods)
+    whole = sweep(chain, given, open_journal(path, chain, given))
     text = path.read_text().splitlines(keepends=True)
     path.write_text("".join(text[:lines]) + text[lines][: len(text[lines]) // 2])
     asked = counted(monkeypatch)
-    again = sweep(chain, wishes, open_journal(path, chain, wishes))
+    again = sweep(chain, given, open_journal(path, chain, given))
     assert len(asked) == min(6, 9 - lines)  # after a head and two preparations there is one line for each point
     assert [(p.method, p.memory_bytes, p.period) for p in again.points] == [
         (p.method, p.memory_bytes, p.period) for p in whole.points
@@ -236,22 +236,22 @@ def test_the_journal_of_another_sweep_is_refused(chain: ChainProblem, tmp_path: 
 
 def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_path: Path) -> None:
     """Periods are computed again, and a plan that breaks a rule is refused."""
-    path, wishes = tmp_path / "points.jsonl", settings(levels=2, methods=("contiguous",))
-    whole = sweep(chain, wishes, open_journal(path, chain, wishes))
+    path, given = tmp_path / "points.jsonl", settings(levels=2, methods=("contiguous",))
+    whole = sweep(chain, given, open_journal(path, chain, given))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     honest = lines[-1]
     lines[-1] = {**honest, "period": 1}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    again = sweep(chain, wishes, open_journal(path, chain, wishes))
+    again = sweep(chain, given, open_journal(path, chain, given))
     assert [p.period for p in again.points] == [p.period for p in whole.points]
     lines[-1] = {**honest, "plan": {**honest["plan"], "period": 1}}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(InputError, match="does not stand before the referee"):
-        sweep(chain, wishes, open_journal(path, chain, wishes))
+        sweep(chain, given, open_journal(path, chain, given))
 
 
 def test_an_interrupt_keeps_what_is_done(chain: ChainProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, wishes = tmp_path / "points.jsonl", settings(levels=3, methods=("contiguous", "gpipe"))
+    path, given = tmp_path / "points.jsonl", settings(levels=3, methods=("contiguous", "gpipe"))
     solve, calls = module.solve, []
 
     def interrupted(*arguments: object, **facts: object) -> object:
@@ -261,17 +261,17 @@ def test_an_interrupt_keeps_what_is_done(chain: ChainProblem, tmp_path: Path, mo
         return solve(*arguments, **facts)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "solve", interrupted)
-    cut = sweep(chain, wishes, open_journal(path, chain, wishes))
+    cut = sweep(chain, given, open_journal(path, chain, given))
     assert not cut.complete
     assert len(cut.points) == 2
     monkeypatch.setattr(module, "solve", solve)
-    assert sweep(chain, wishes, open_journal(path, chain, wishes)).complete
+    assert sweep(chain, given, open_journal(path, chain, given)).complete
 
 
 # ---- refusals, progress, files ---------------------------------------------------------------------------------
 
 
-def test_wishes_that_make_no_sense_are_refused(chain: ChainProblem) -> None:
+def test_settings_that_make_no_sense_are_refused(chain: ChainProblem) -> None:
     with pytest.raises(UsageError, match="no method 'dp'; choose from exact-beaumont"):
         sweep(chain, Settings(methods=("dp",)))
     with pytest.raises(UsageError, match="no method to compare"):

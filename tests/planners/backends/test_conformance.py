@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import Stop, Warmth
+from pipeplan.instances.result import StartOutcome, Stop
 from pipeplan.planners.backends import Backend, Incumbent, Job, MatrixModel, from_rows, solve, submit
 from pipeplan.planners.options import Progress, SolveOptions
 
@@ -62,7 +62,7 @@ def test_an_optimum_is_proven(backend: Backend, knapsack: MatrixModel) -> None:
     assert outcome.backend == backend.name
     assert outcome.version == backend.version() is not None
     assert outcome.size == {"rows": 2, "columns": 4, "integers": 4, "nonzeros": 6}
-    assert outcome.warm_start.outcome == Warmth.NONE
+    assert outcome.warm_start.outcome == StartOutcome.NONE
 
 
 def test_integer_and_continuous_columns_together(backend: Backend, mixed: MatrixModel) -> None:
@@ -198,7 +198,7 @@ def test_no_time_but_a_good_start(backend: Backend, knapsack: MatrixModel) -> No
     start = {"first": 1.0, "item[1]": 0.0, "item[2]": 0.0, "big": 0.0}
     outcome = solve(backend.name, knapsack, SolveOptions(time_limit_s=0.0), start)
     assert (outcome.stop, outcome.values, outcome.objective) == (Stop.TIME, start, 6.0)
-    assert (outcome.warm_start.outcome, outcome.warm_start.value) == (Warmth.ACCEPTED, 6.0)
+    assert (outcome.warm_start.outcome, outcome.warm_start.value) == (StartOutcome.ACCEPTED, 6.0)
 
 
 def test_a_gap_that_is_reached_stops(backend: Backend, mixed: MatrixModel) -> None:
@@ -256,16 +256,16 @@ def start_of(model: MatrixModel, numbers: list[float]) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("numbers", "outcome", "value"),
     [
-        ([1, 0, 1, 0, 1, 0, 4.5], Warmth.ACCEPTED, 4.5),
-        ([1, 0, 1, 0, 1, 0], Warmth.ACCEPTED, 4.5),  # the continuous column is filled in
-        ([1, 0, 1, 0, 1, 0, 1.0], Warmth.REPAIRED, 4.5),  # ... or corrected
-        ([1, 1, 1, 0, 1, 0, 9.0], Warmth.REJECTED, None),  # the integers contradict the rows
-        ([0.5, 0.5, 1, 0, 1, 0, 9.0], Warmth.REJECTED, None),  # fractions are no choice
+        ([1, 0, 1, 0, 1, 0, 4.5], StartOutcome.ACCEPTED, 4.5),
+        ([1, 0, 1, 0, 1, 0], StartOutcome.ACCEPTED, 4.5),  # the continuous column is filled in
+        ([1, 0, 1, 0, 1, 0, 1.0], StartOutcome.REPAIRED, 4.5),  # ... or corrected
+        ([1, 1, 1, 0, 1, 0, 9.0], StartOutcome.REJECTED, None),  # the integers contradict the rows
+        ([0.5, 0.5, 1, 0, 1, 0, 9.0], StartOutcome.REJECTED, None),  # fractions are no choice
     ],
     ids=["complete", "integers only", "wrong time", "wrong choice", "fractions"],
 )
 def test_what_becomes_of_a_warm_start(
-    backend: Backend, mixed: MatrixModel, numbers: list[float], outcome: Warmth, value: float | None
+    backend: Backend, mixed: MatrixModel, numbers: list[float], outcome: StartOutcome, value: float | None
 ) -> None:
     result = solve(backend.name, mixed, ONE_THREAD, start_of(mixed, numbers))
     assert result.warm_start.outcome == outcome
@@ -373,7 +373,7 @@ def test_a_busy_worker_is_not_waited_for(backend: Backend, hopeless: MatrixModel
 
 def test_offers_reach_a_running_solver_or_are_declined(backend: Backend, hard: MatrixModel) -> None:
     """An offer better than what the solver has found so far becomes its incumbent."""
-    if not backend.capabilities.offers:
+    if not backend.capabilities.takes_solutions:
         job = submit(backend.name, hard, ONE_THREAD)
         assert job.offer({}) is False
         job.kill()

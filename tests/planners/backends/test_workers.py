@@ -17,7 +17,7 @@ from signals import hear_ctrl_c
 
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import Stop, Warmth
+from pipeplan.instances.result import StartOutcome, Stop
 from pipeplan.planners.backends import BACKENDS, Incumbent, MatrixModel, all_backends, client, describe, solve, submit
 from pipeplan.planners.options import SolveOptions
 
@@ -88,13 +88,15 @@ def test_a_native_model_is_built_in_the_worker(builders: str) -> None:
 @pytest.mark.parametrize(
     ("start", "outcome", "value"),
     [
-        ({"pick[0]": 1, "pick[1]": 1, "pick[2]": 0, "pick[3]": 0}, Warmth.ACCEPTED, 100.8),
-        ({"pick[0]": 1, "pick[3]": 0}, Warmth.ACCEPTED, 100.8),
-        ({"pick[0]": 1, "pick[1]": 0, "pick[2]": 0, "pick[3]": 0}, Warmth.REJECTED, None),
+        ({"pick[0]": 1, "pick[1]": 1, "pick[2]": 0, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
+        ({"pick[0]": 1, "pick[3]": 0}, StartOutcome.ACCEPTED, 100.8),
+        ({"pick[0]": 1, "pick[1]": 0, "pick[2]": 0, "pick[3]": 0}, StartOutcome.REJECTED, None),
     ],
     ids=["complete", "partial", "too few"],
 )
-def test_starts_of_native_models(builders: str, start: dict[str, float], outcome: Warmth, value: float | None) -> None:
+def test_starts_of_native_models(
+    builders: str, start: dict[str, float], outcome: StartOutcome, value: float | None
+) -> None:
     result = solve("cp-sat", native(builders, "pick"), start=start)
     assert result.warm_start.outcome == outcome
     assert result.warm_start.value == (None if value is None else pytest.approx(value))

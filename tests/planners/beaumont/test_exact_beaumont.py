@@ -15,7 +15,7 @@ from pipeplan.instances.chain.known import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.result import Stop, Warmth
+from pipeplan.instances.result import StartOutcome, Stop
 from pipeplan.planners.beaumont.allocation import packed_pattern
 from pipeplan.planners.beaumont.exact import PLANNER
 from pipeplan.planners.beaumont.schedule import best_schedule
@@ -183,10 +183,10 @@ def test_a_search_starts_from_the_plan_that_it_is_given() -> None:
     assert best is not None
     turned = replace(best, allocation=tuple(3 - gpu for gpu in best.allocation))
     result = solve(problem, planner="exact-beaumont", warm_start=turned, limits=SolveOptions(time_limit_s=0.0))
-    assert (result.warm_start.outcome, result.warm_start.source) == (Warmth.ACCEPTED, "user")
+    assert (result.warm_start.outcome, result.warm_start.source) == (StartOutcome.ACCEPTED, "user")
     assert result.objective == best.period
     refused = solve(problem, planner="exact-beaumont", warm_start=start, limits=SolveOptions(time_limit_s=0.0))
-    assert refused.warm_start.outcome == Warmth.REJECTED
+    assert refused.warm_start.outcome == StartOutcome.REJECTED
 
 
 def test_a_plan_of_several_batches_is_outside_the_proof() -> None:
@@ -201,7 +201,7 @@ def test_a_plan_of_several_batches_is_outside_the_proof() -> None:
     )
     assert verify_pattern(known, twice) == ()
     result = solve(known, planner="exact-beaumont", warm_start=twice)
-    assert result.warm_start.outcome == Warmth.OUTSIDE
+    assert result.warm_start.outcome == StartOutcome.OUTSIDE
     assert result.objective == 5
 
 

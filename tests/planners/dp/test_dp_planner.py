@@ -14,7 +14,7 @@ from random_placements import random_placement
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Found, Result, Stop, Warmth
+from pipeplan.instances.result import Found, Result, StartOutcome, Stop
 from pipeplan.planners.dp import planner as dp
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -182,7 +182,7 @@ def test_an_optimal_start_is_kept_and_proven() -> None:
     best = plan(problem).plan
     assert best is not None
     result = solve(problem, planner="dp", warm_start=best)
-    assert (result.stop, result.warm_start.outcome) == (Stop.PROVEN, Warmth.ACCEPTED)
+    assert (result.stop, result.warm_start.outcome) == (Stop.PROVEN, StartOutcome.ACCEPTED)
 
 
 @pytest.mark.usefixtures("pruned")
@@ -191,7 +191,7 @@ def test_a_poor_start_is_improved() -> None:
     poor = solve(problem, planner="one-device").plan
     assert poor is not None
     result = solve(problem, planner="dp", warm_start=poor)
-    assert (result.stop, result.warm_start.outcome) == (Stop.PROVEN, Warmth.ACCEPTED)
+    assert (result.stop, result.warm_start.outcome) == (Stop.PROVEN, StartOutcome.ACCEPTED)
     assert result.objective == plan(problem).objective
 
 
@@ -205,7 +205,7 @@ def test_it_starts_the_integer_program() -> None:
             warm_start="dp",
             limits=SolveOptions(rel_gap=0.05),
         )
-        assert (result.warm_start.outcome, result.warm_start.source) == (Warmth.ACCEPTED, "dp")
+        assert (result.warm_start.outcome, result.warm_start.source) == (StartOutcome.ACCEPTED, "dp")
         assert result.warm_start.value == plan(problem).objective
         assert result.options["warm_start"] == "dp"
 

@@ -94,14 +94,14 @@ def test_a_float_solvers_proof_names_the_second_opinion() -> None:
 
 def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS is made to refute everything: the second opinion finds the plan, and HiGHS is not asked again."""
-    honest = exact.Race.attempt
+    honest = exact.SolverGroup.attempt
 
-    def lying(race: Any, threads_of: Any, cutoff: Any, *rest: Any) -> Attempt:
+    def lying(group: Any, threads_of: Any, cutoff: Any, *rest: Any) -> Attempt:
         if "highs" not in threads_of:
-            return honest(race, threads_of, cutoff, *rest)
+            return honest(group, threads_of, cutoff, *rest)
         return Attempt(cutoff, refuted="highs says so", stop=Stop.INFEASIBLE, decided_by="highs")
 
-    monkeypatch.setattr(exact.Race, "attempt", lying)
+    monkeypatch.setattr(exact.SolverGroup, "attempt", lying)
     result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
     assert result.objective == pytest.approx(8e9)
     assert result.found == Found.OPTIMAL
@@ -111,14 +111,14 @@ def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_an_answer_in_time_the_margins_stand_alone_and_the_proof_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = exact.Race.attempt
+    honest = exact.SolverGroup.attempt
 
-    def alone(race: Any, threads_of: Any, *rest: Any) -> Attempt:
+    def alone(group: Any, threads_of: Any, *rest: Any) -> Attempt:
         if "highs" not in threads_of:
             raise UsageError("this solver cannot take the model")
-        return honest(race, threads_of, *rest)
+        return honest(group, threads_of, *rest)
 
-    monkeypatch.setattr(exact.Race, "attempt", alone)
+    monkeypatch.setattr(exact.SolverGroup, "attempt", alone)
     result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
     assert result.found == Found.OPTIMAL
     assert result.proof is not None

@@ -10,7 +10,7 @@ from small_problems import random_problem
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
-from pipeplan.instances.result import Found, Stop, Warmth
+from pipeplan.instances.result import Found, StartOutcome, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 
@@ -107,7 +107,7 @@ def test_a_warm_start_becomes_the_first_incumbent() -> None:
     start = solve(problem, planner="linear-dp").plan
     assert start is not None
     result = solve(problem, formulation="ip-tarnawski", limits=LIMITS, warm_start=start)
-    assert result.warm_start.outcome == Warmth.ACCEPTED
+    assert result.warm_start.outcome == StartOutcome.ACCEPTED
     assert result.warm_start.value == pytest.approx(evaluate(problem, start).max_load)
     assert result.found == Found.OPTIMAL
 

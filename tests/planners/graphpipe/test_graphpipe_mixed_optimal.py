@@ -11,8 +11,8 @@ from random_graph_pipelines import random_graph_pipeline
 
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee.evaluate import verify_stage_graph
+from pipeplan.planners.graphpipe.combinations import undominated
 from pipeplan.planners.graphpipe.configurations import menu
-from pipeplan.planners.graphpipe.offers import undominated
 from pipeplan.planners.graphpipe.search import Search
 
 

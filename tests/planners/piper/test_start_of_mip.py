@@ -12,10 +12,10 @@ PROBLEM = pipeplan.load_packaged("tiny-stages")
 
 
 def test_the_program_starts_the_model_by_either_name() -> None:
-    for wish in ("auto", "dp"):
-        result = pipeplan.solve(PROBLEM, formulation="mip-piper", warm_start=wish)
+    for asked in ("auto", "dp"):
+        result = pipeplan.solve(PROBLEM, formulation="mip-piper", warm_start=asked)
         assert (result.stop, result.objective) == (pipeplan.Stop.PROVEN, 6.0)
-        assert result.warm_start.source == "dp-piper", wish
+        assert result.warm_start.source == "dp-piper", asked
 
 
 def test_an_interrupt_while_the_program_runs_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from random_placements import random_placement
 
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Stop, Warmth
+from pipeplan.instances.result import StartOutcome, Stop
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.coarsening import ladder
@@ -98,7 +98,7 @@ def test_compiled_runs_repeat_themselves() -> None:
 def test_a_warm_start_is_never_lost() -> None:
     best = search(network())
     again = search(network(), warm=best.plan, time_limit_s=0.0)
-    assert again.warm_start.outcome == Warmth.ACCEPTED
+    assert again.warm_start.outcome == StartOutcome.ACCEPTED
     assert again.claimed is not None
     assert best.claimed is not None
     assert again.claimed <= best.claimed
@@ -108,7 +108,7 @@ def test_a_warm_start_is_never_lost() -> None:
 def test_a_warm_start_that_exceeds_the_memory_is_refused() -> None:
     problem = network()
     crowded = PlacementPlan.from_assignment(problem, {node.id: 0 for node in problem.nodes})
-    assert search(problem, warm=crowded).warm_start.outcome == Warmth.REJECTED
+    assert search(problem, warm=crowded).warm_start.outcome == StartOutcome.REJECTED
 
 
 def test_a_gap_that_is_reached_ends_the_search() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Stop, Warmth
+from pipeplan.instances.result import StartOutcome, Stop
 from pipeplan.planners import search as incumbent
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
@@ -96,10 +96,10 @@ def test_no_time_means_the_starts_alone() -> None:
     assert (search.outcome().stop, search.runs) == (Stop.TIME, [])
 
 
-@pytest.mark.parametrize(("warm", "warmth"), [(10, Warmth.ACCEPTED), (None, Warmth.REJECTED)])
-def test_a_warm_start_counts_where_the_search_can_read_it(warm: int | None, warmth: Warmth) -> None:
+@pytest.mark.parametrize(("warm", "start_outcome"), [(10, StartOutcome.ACCEPTED), (None, StartOutcome.REJECTED)])
+def test_a_warm_start_counts_where_the_search_can_read_it(warm: int | None, start_outcome: StartOutcome) -> None:
     outcome = Search(request(warm=True), lambda cycle, thread: 30, warm).outcome()
-    assert outcome.warm_start.outcome == warmth
+    assert outcome.warm_start.outcome == start_outcome
     assert outcome.warm_start.value == (None if warm is None else 10.0)
     assert outcome.claimed == (20.0 if warm is None else 10.0)
 

@@ -16,7 +16,7 @@ from pipeplan.instances.chain.theory import figure_4, figure_5
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Stop, Warmth
+from pipeplan.instances.result import Found, StartOutcome, Stop
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run.solve import solve
@@ -56,7 +56,7 @@ def test_a_good_start_is_kept_and_told(name: str) -> None:
     best = solve(FIGURE_5).plan
     result = solve(FIGURE_5, formulation=name, warm_start=best)
     assert (result.warm_start.outcome, result.warm_start.value, result.warm_start.source) == (
-        Warmth.ACCEPTED,
+        StartOutcome.ACCEPTED,
         5,
         "user",
     )
@@ -81,13 +81,13 @@ def test_solvers_accept_a_valid_plan_as_it_is(known: Any, name: str) -> None:
     job = submit("cp-sat" if native else "highs", model, SolveOptions(time_limit_s=30), start=values)
     while job.outcome is None:
         job.poll(0.05)
-    assert job.outcome.warm_start.outcome == Warmth.ACCEPTED
+    assert job.outcome.warm_start.outcome == StartOutcome.ACCEPTED
     assert job.outcome.warm_start.value == pytest.approx(known.answers["general"])
 
 
 def test_a_plan_of_another_kind_is_no_start() -> None:
     result = solve(FIGURE_5, formulation="cp-beaumont", warm_start=PlacementPlan(()))
-    assert result.warm_start.outcome == Warmth.REJECTED
+    assert result.warm_start.outcome == StartOutcome.REJECTED
     assert any("PlacementPlan" in text for text in result.messages)
     assert result.objective == 5
 
@@ -96,7 +96,7 @@ def test_a_pattern_says_nothing_about_a_placement() -> None:
     problem = PlacementProblem((Node(1, 1.0, 1.0),), (), accelerators=1, cpus=0)
     pattern = PatternPlan(1, (0,), ((0, 0),), ({},))
     result = solve(problem, warm_start=pattern)
-    assert result.warm_start.outcome == Warmth.REJECTED
+    assert result.warm_start.outcome == StartOutcome.REJECTED
     assert (result.found, result.objective) == (Found.OPTIMAL, 1)
 
 
@@ -106,7 +106,7 @@ def test_several_batches_are_valued_per_batch() -> None:
     assert (result.plan.period, result.objective, result.bound) == (8, 4, 4)
     assert evaluate_pattern(FIGURE_5, result.plan).period_per_batch == 4
     again = solve(FIGURE_5, formulation="cp-beaumont", options={"batches_per_period": 2}, warm_start=result.plan)
-    assert (again.warm_start.outcome, again.objective) == (Warmth.ACCEPTED, 4)
+    assert (again.warm_start.outcome, again.objective) == (StartOutcome.ACCEPTED, 4)
 
 
 def test_nothing_fits_is_an_answer() -> None:
@@ -133,7 +133,7 @@ def test_a_time_limit_keeps_what_was_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "wishes", "error", "words"),
+    ("problem", "asked", "error", "words"),
     [
         (FIGURE_5, {"formulation": "ip-tarnawski"}, UsageError, "ilp-beaumont, cp-beaumont"),
         (FIGURE_5, {"planner": "greedy"}, UsageError, "kind 'placement'"),
@@ -163,10 +163,10 @@ def test_a_time_limit_keeps_what_was_found() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_remedy(
-    problem: ChainProblem, wishes: dict[str, Any], error: type[Exception], words: str
+    problem: ChainProblem, asked: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        solve(problem, **wishes)
+        solve(problem, **asked)
 
 
 def test_every_method_for_chains_is_found_by_its_address() -> None:

@@ -56,10 +56,10 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "wishes"), METHODS, ids=[f"{name} {wishes}" for name, wishes in METHODS])
-def test_nothing_is_said_of_results_that_nobody_touched(name: str, wishes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "asked"), METHODS, ids=[f"{name} {asked}" for name, asked in METHODS])
+def test_nothing_is_said_of_results_that_nobody_touched(name: str, asked: dict[str, Any]) -> None:
     problem = load_packaged(name)
-    result = solve(problem, **wishes)
+    result = solve(problem, **asked)
     anew = recompute(problem, result_from_json(json.loads(json.dumps(result.to_json()))))
     assert anew.differences == ()
     assert anew.result == result

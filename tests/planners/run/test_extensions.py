@@ -11,7 +11,7 @@ from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.placement.cluster import AcceleratorType, Level
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Warmth
+from pipeplan.instances.result import Found, StartOutcome
 from pipeplan.instances.results import result_from_json
 from pipeplan.planners import registry
 from pipeplan.planners.registry import PLANNERS
@@ -93,4 +93,4 @@ def test_a_plan_is_taken_as_a_start_by_a_method_that_knows_them() -> None:
     first = solve(REPLICATED)
     assert first.plan is not None
     again = solve(REPLICATED, warm_start=first.plan)
-    assert (again.warm_start.outcome, again.objective) == (Warmth.ACCEPTED, first.objective)
+    assert (again.warm_start.outcome, again.objective) == (StartOutcome.ACCEPTED, first.objective)

@@ -43,13 +43,13 @@ CASES: list[tuple[str, dict[str, Any], str, bool]] = [
     ("tiny-stages", {"planner": "dp-piper", "options": {"objective": "flush"}}, "dp-piper", False),
     ("tiny-levels", {"planner": "dp-piper"}, "dp-piper", False),
 ]
-IDS = [f"{name} {wishes}" for name, wishes, _, _ in CASES]
+IDS = [f"{name} {asked}" for name, asked, _, _ in CASES]
 
 
-@pytest.mark.parametrize(("name", "wishes", "by", "other"), CASES, ids=IDS)
-def test_who_confirms_whom(name: str, wishes: dict[str, Any], by: str, other: bool) -> None:
+@pytest.mark.parametrize(("name", "asked", "by", "other"), CASES, ids=IDS)
+def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: bool) -> None:
     problem = load_packaged(name)
-    result = solve(problem, **wishes)
+    result = solve(problem, **asked)
     assert result.bound is not None
     check = verify_proof(problem, result)
     assert (check.answer, check.by and (check.by.get("planner") or check.by["formulation"])) == (Answer.CONFIRMED, by)
@@ -60,11 +60,11 @@ def test_who_confirms_whom(name: str, wishes: dict[str, Any], by: str, other: bo
     assert json.loads(json.dumps(check.to_json()))["answer"] == "confirmed"
 
 
-@pytest.mark.parametrize(("name", "wishes", "by", "other"), CASES, ids=IDS)
-def test_a_bound_that_is_too_high_is_contradicted(name: str, wishes: dict[str, Any], by: str, other: bool) -> None:
+@pytest.mark.parametrize(("name", "asked", "by", "other"), CASES, ids=IDS)
+def test_a_bound_that_is_too_high_is_contradicted(name: str, asked: dict[str, Any], by: str, other: bool) -> None:
     """A bound above the optimum, and no plan beside it that would give it away."""
     problem = load_packaged(name)
-    result = solve(problem, **wishes)
+    result = solve(problem, **asked)
     assert result.objective is not None
     forged = replace(
         result, objective=None, plan=None, bound=1.5 * result.objective, found=Found.NOTHING, stop=Stop.TIME,
@@ -154,10 +154,10 @@ def test_a_gap_is_proven_anew_as_far_as_it_goes() -> None:
 
 
 def test_who_cannot_plan_it_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch, proven: Result) -> None:
-    def refuse(problem: Any, **wishes: Any) -> Result:
-        if wishes.get("planner") == "dp":
+    def refuse(problem: Any, **asked: Any) -> Result:
+        if asked.get("planner") == "dp":
             raise InputError("nodes", "are too many", "give fewer")
-        return solve(problem, **wishes)
+        return solve(problem, **asked)
 
     monkeypatch.setattr(proof_check, "solve", refuse)
     check = verify_proof(load_packaged("tiny-chain"), proven)
@@ -167,7 +167,7 @@ def test_who_cannot_plan_it_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatc
 
 
 def test_where_nobody_can_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch, proven: Result) -> None:
-    def refuse(problem: Any, **wishes: Any) -> Result:
+    def refuse(problem: Any, **asked: Any) -> Result:
         raise InputError("nodes", "are too many", "give fewer")
 
     monkeypatch.setattr(proof_check, "solve", refuse)

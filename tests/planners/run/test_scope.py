@@ -23,7 +23,7 @@ from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Proof, Result, Stop, Warmth
+from pipeplan.instances.result import Found, Proof, Result, StartOutcome, Stop
 from pipeplan.instances.results import result_from_json
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
@@ -67,7 +67,7 @@ def test_a_start_of_more_batches_is_kept_and_proves_nothing(method: str, flushed
     result = solve(CHAIN, formulation=method, warm_start=flushed)
     assert (result.stop, result.found, result.objective, result.verified) == (Stop.COMPLETED, Found.FEASIBLE, 5.5, True)
     assert (result.bound, result.gap, result.scope, result.proof) == (None, None, None, None)
-    assert (result.warm_start.outcome, result.warm_start.value) == (Warmth.OUTSIDE, 5.5)
+    assert (result.warm_start.outcome, result.warm_start.value) == (StartOutcome.OUTSIDE, 5.5)
     (message,) = [text for text in result.messages if "nothing is proven" in text]
     for words in ("5.5", f"has {flushed.batches_per_period} batches per period", ONE_BATCH, "optimum of these is 6"):
         assert words in message
@@ -88,10 +88,10 @@ def test_two_batches_are_better_and_two_times_one_is_two(flushed: PatternPlan) -
     one = solve(CHAIN, formulation="exact-beaumont")
     two = solve(CHAIN, formulation="cp-beaumont", options={"batches_per_period": 2}, warm_start=one.plan)
     assert (two.stop, two.objective, two.scope) == (Stop.PROVEN, 5, TWO_BATCHES)
-    assert two.warm_start.outcome == Warmth.ACCEPTED
+    assert two.warm_start.outcome == StartOutcome.ACCEPTED
     # The optimum of two batches beats the start of more: there is nothing to say of the start.
     better = solve(CHAIN, formulation="cp-beaumont", options={"batches_per_period": 2}, warm_start=flushed)
-    assert (better.stop, better.objective, better.warm_start.outcome) == (Stop.PROVEN, 5, Warmth.OUTSIDE)
+    assert (better.stop, better.objective, better.warm_start.outcome) == (Stop.PROVEN, 5, StartOutcome.OUTSIDE)
     assert not better.messages
 
 
@@ -112,7 +112,7 @@ def test_without_a_memory_limit_no_number_of_batches_helps(flushed: PatternPlan)
     free = CHAIN.replace(memory_bytes=None)
     result = solve(free, formulation="ilp-beaumont", warm_start=flushed)
     assert (result.stop, result.scope, result.wider) == (Stop.PROVEN, "all periodic patterns", None)
-    assert result.warm_start.outcome == Warmth.ACCEPTED
+    assert result.warm_start.outcome == StartOutcome.ACCEPTED
 
 
 def test_a_given_allocation_is_named() -> None:
@@ -226,7 +226,7 @@ def _why(problem: GraphPipelineProblem, plan: StageGraphPlan, options: dict[str,
 def test_the_quick_start_of_the_exact_model_is_one_of_its_plans(seed: int, options: dict[str, Any]) -> None:
     problem = random_graph_pipeline(random.Random(seed), most_operators=5, mini_batch=4)
     result = solve(problem, formulation="cp-graphpipe", options=options)
-    assert result.warm_start.outcome in (Warmth.ACCEPTED, Warmth.NONE)
+    assert result.warm_start.outcome in (StartOutcome.ACCEPTED, StartOutcome.NONE)
 
 
 # ---- placements and stagings ---------------------------------------------------------------------------
@@ -235,7 +235,7 @@ ALL, EACH, ROWS = (PLACEMENTS[name] for name in ("none", "device", "chain"))
 
 
 @pytest.mark.parametrize(
-    ("wishes", "scope", "wider"),
+    ("asked", "scope", "wider"),
     [
         ({"formulation": "ip-tarnawski"}, ROWS, "--non-contiguous"),
         ({"formulation": "ip-tarnawski", "options": {"variant": "plain"}}, EACH, "--non-contiguous"),
@@ -252,14 +252,14 @@ ALL, EACH, ROWS = (PLACEMENTS[name] for name in ("none", "device", "chain"))
         ),
     ],
 )
-def test_the_scope_of_placements(wishes: dict[str, Any], scope: str, wider: str | None) -> None:
+def test_the_scope_of_placements(asked: dict[str, Any], scope: str, wider: str | None) -> None:
     problem = load_packaged("tiny-chain")
-    result = solve(problem, **wishes)
+    result = solve(problem, **asked)
     assert (result.scope, result.wider) == (scope, wider)
     if result.stop == Stop.PROVEN:
         assert result.proof is not None
         assert (result.proof.scope, result.proof.checks[-1]) == (scope, RECOMPUTED)
-        assert result.proof.method == (wishes.get("formulation") or wishes["planner"])
+        assert result.proof.method == (asked.get("formulation") or asked["planner"])
     else:
         assert result.proof is None
     assert result_from_json(result.to_json()) == result
@@ -269,21 +269,21 @@ def test_a_start_that_is_not_contiguous_is_refused_where_contiguity_is_a_rule() 
     nodes = tuple(Node(i, accelerator_time=float(i), cpu_time=10.0) for i in (1, 2, 3))
     problem = PlacementProblem(nodes, ((1, 2), (2, 3)), 2, 0)
     around = PlacementPlan.from_assignment(problem, {1: 0, 2: 1, 3: 0})
-    for wishes in ({"formulation": "ip-tarnawski"}, {"planner": "dp"}):
-        result = solve(problem, warm_start=around, **wishes)  # type: ignore[arg-type]
-        assert (result.warm_start.outcome, result.stop) == (Warmth.REJECTED, Stop.PROVEN)
+    for asked in ({"formulation": "ip-tarnawski"}, {"planner": "dp"}):
+        result = solve(problem, warm_start=around, **asked)  # type: ignore[arg-type]
+        assert (result.warm_start.outcome, result.stop) == (StartOutcome.REJECTED, Stop.PROVEN)
 
 
 @pytest.mark.parametrize(
-    ("name", "wishes", "words"),
+    ("name", "asked", "words"),
     [
         ("tiny-stages", {"planner": "dp-piper"}, "weights synchronised as published"),
         ("tiny-stages", {"formulation": "mip-piper", "options": {"semantics": "reference"}}, "once per batch"),
         ("tiny-levels", {"planner": "dp-piper"}, "memory counted on all levels"),
     ],
 )
-def test_the_scope_of_stagings(name: str, wishes: dict[str, Any], words: str) -> None:
-    result = solve(load_packaged(name), **wishes)
+def test_the_scope_of_stagings(name: str, asked: dict[str, Any], words: str) -> None:
+    result = solve(load_packaged(name), **asked)
     assert result.scope is not None
     assert "stages that are differences of downsets" in result.scope or "stages within stages" in result.scope
     assert words in result.scope
@@ -368,15 +368,15 @@ def test_results_of_before_have_neither_scope_nor_proof() -> None:
 # ---- any start, any problem ----------------------------------------------------------------------------
 
 
-def _with_and_without(problem: Any, start: Any, **wishes: Any) -> None:
+def _with_and_without(problem: Any, start: Any, **asked: Any) -> None:
     """A start changes no proof: the method's own optimum stands, or a better plan from elsewhere without a proof."""
-    alone, started = solve(problem, warm_start="none", **wishes), solve(problem, warm_start=start, **wishes)
+    alone, started = solve(problem, warm_start="none", **asked), solve(problem, warm_start=start, **asked)
     assert alone.stop in (Stop.PROVEN, Stop.INFEASIBLE)
     if started.stop == Stop.PROVEN:
         assert started.objective == pytest.approx(alone.objective, rel=2e-6)
     else:
         assert (started.stop, started.bound, started.proof) == (Stop.COMPLETED, None, None)
-        assert started.warm_start.outcome == Warmth.OUTSIDE
+        assert started.warm_start.outcome == StartOutcome.OUTSIDE
         assert started.objective is not None
         assert alone.objective is None or started.objective < alone.objective
 

@@ -13,7 +13,7 @@ from pipeplan.formulations.registry import FORMULATIONS, NON_CONTIGUOUS, OBJECTI
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.result import Found, Result, Stop, WarmStart, Warmth
+from pipeplan.instances.result import Found, Result, StartOutcome, Stop, WarmStart
 from pipeplan.planners.contract import Outcome, Request
 from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.planners.registry import PLANNERS
@@ -53,12 +53,12 @@ class Fake:
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Solve with a planner named `fake` that behaves as told."""
 
-    def run(act: Callable[[Request], Outcome], **wishes: Any) -> Result:
+    def run(act: Callable[[Request], Outcome], **asked: Any) -> Result:
         scope = "pipeplan.planners.scopes:placements"
         entry = Entry("fake", "for tests", "placement", "nowhere:NOTHING", (NON_CONTIGUOUS, OBJECTIVE), scope=scope)
         monkeypatch.setattr(Entry, "load", lambda self: Fake(act))
         monkeypatch.setattr(choice, "PLANNERS", {**PLANNERS, "fake": entry})
-        return solve.solve(PROBLEM, **{"planner": "fake", **wishes})
+        return solve.solve(PROBLEM, **{"planner": "fake", **asked})
 
     return run
 
@@ -224,10 +224,10 @@ def test_what_the_user_can_mend_is_left_to_the_user(run: Callable[..., Result]) 
 def test_a_users_plan_is_handed_on_and_counts_as_an_incumbent(run: Callable[..., Result]) -> None:
     def act(request: Request) -> Outcome:
         assert request.warm_start == POOR
-        return Outcome(Stop.TIME, warm_start=WarmStart(Warmth.ACCEPTED))
+        return Outcome(Stop.TIME, warm_start=WarmStart(StartOutcome.ACCEPTED))
 
     result = run(act, planner="exact", warm_start=POOR)
-    assert result.warm_start == WarmStart(Warmth.ACCEPTED, "user", 5.0)
+    assert result.warm_start == WarmStart(StartOutcome.ACCEPTED, "user", 5.0)
     assert (result.found, result.objective) == (Found.FEASIBLE, 5.0)
 
 
@@ -237,7 +237,7 @@ def test_a_warm_start_that_breaks_a_rule_is_not_handed_on(run: Callable[..., Res
         return Outcome(Stop.PROVEN, GOOD, 3.0, 3.0)
 
     result = run(act, planner="exact", warm_start=BROKEN)
-    assert result.warm_start.outcome == Warmth.REJECTED
+    assert result.warm_start.outcome == StartOutcome.REJECTED
     assert result.messages[0].startswith("the warm start was not used")
     assert result.found == Found.OPTIMAL
 
@@ -274,7 +274,7 @@ def test_neither_name_given_means_the_best_exact_method_which_is_named(run: Call
 
 
 @pytest.mark.parametrize(
-    ("wishes", "sentence"),
+    ("asked", "sentence"),
     [
         ({"planner": "nobody"}, "There is no planner named 'nobody'; choose one of exact,"),
         ({"formulation": "nothing"}, "There is no formulation named 'nothing'; choose one of ip-tarnawski"),
@@ -287,9 +287,9 @@ def test_neither_name_given_means_the_best_exact_method_which_is_named(run: Call
         ({"limits": SolveOptions(native={"x": 1})}, "--native"),
     ],
 )
-def test_combinations_that_make_no_sense_are_refused(wishes: dict[str, Any], sentence: str) -> None:
+def test_combinations_that_make_no_sense_are_refused(asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        solve.solve(PROBLEM, **wishes)
+        solve.solve(PROBLEM, **asked)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Whole needs of a part: where several stages end right before it, what one plan of the part asks of all of them.
 
-An *offer* is a tuple of needs, one for each configuration of a stage before, with the bit set of the numbers of devices
-for which some plan of the part has these needs or less. Of offers only those are kept that no other one makes useless.
+A *combination* is a tuple of needs, one for each configuration of a stage before, with the bit set of the numbers of
+devices for which some plan of the part has these needs or less. Only those are kept that no other one makes useless.
 Such junctions, where branches follow branches, are rare, and with one configuration the tables say it all.
 """
 
@@ -20,16 +20,16 @@ from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, V
 Entry = tuple[int, ...]
 """What comes after a part: the samples that a stage of each configuration right before it holds."""
 
-Offers = dict[Entry, int]
+Combinations = dict[Entry, int]
 
 
 class Tables(Protocol):
-    """What offers are made from: the states of the dynamic program, which asks for offers where it needs them."""
+    """What combinations are made from: the states of the dynamic program, which asks for them where it needs them."""
 
     menu: Menu
     size: int
-    offers: dict[Any, Offers]
-    block_offers: dict[Any, list[Offers]]
+    combinations: dict[Any, Combinations]
+    block_combinations: dict[Any, list[Combinations]]
 
     def rows(self, node: LeafNode | SeriesNode, entry: Entry, end: int) -> tuple[Any, Any]: ...
     def entry(self, configuration: int, held: int) -> Entry: ...
@@ -37,15 +37,15 @@ class Tables(Protocol):
     def absorbing_stages(self, absorption: Absorption, needs: Any, end: int) -> dict[tuple[int, int, int], Any]: ...
 
 
-def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Offers:
-    """What comes after child i, which is divided, as offers."""
+def after_child(tables: Tables, node: SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Combinations:
+    """What comes after child i, which is divided, as combinations."""
     end = len(values) - 1
     if i + 1 == end:
         return {entry: 1}
     return _of_place(tables, node, entry, values, needs, i + 1)
 
 
-def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> Offers:
+def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> Combinations:
     """Of the children from i to end - 1 of a leaf or a series."""
     assert not isinstance(node, ParallelNode)
     if i == end:
@@ -54,48 +54,50 @@ def of_row(tables: Tables, node: PricedNode, entry: Entry, end: int, i: int) -> 
     return _of_place(tables, node, entry, values, needs, i)
 
 
-def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Offers:
+def of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Combinations:
     """Of so many branches of each kind."""
     key = id(node.prices), entry, wanted
-    if key not in tables.offers:
-        tables.offers[key] = _of_branches(tables, node, entry, wanted)
-    return tables.offers[key]
+    if key not in tables.combinations:
+        tables.combinations[key] = _of_branches(tables, node, entry, wanted)
+    return tables.combinations[key]
 
 
-def _of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Offers:
+def _of_branches(tables: Tables, node: ParallelNode, entry: Entry, wanted: Vector) -> Combinations:
     if not any(wanted):
         return {(0,) * len(entry): 1}
-    choices, found = node.choices, Offers()
-    here, blocks = choices.states.index(wanted), block_offers(tables, node, entry)
+    choices, found = node.choices, Combinations()
+    here, blocks = choices.states.index(wanted), block_combinations(tables, node, entry)
     for _, block, rest in choices.moves[choices.moves[:, 0] == here].tolist():
         others = of_branches(tables, node, entry, choices.states[rest])
         merge(found, beside(tables, blocks[block], others))
     return undominated(found)
 
 
-def block_offers(tables: Tables, node: ParallelNode, entry: Entry) -> list[Offers]:
+def block_combinations(tables: Tables, node: ParallelNode, entry: Entry) -> list[Combinations]:
     """One branch of each kind, then groups that are one stage."""
     key = id(node.prices), entry
-    if key not in tables.block_offers:
-        tables.block_offers[key] = _block_offers(tables, node, entry)
-    return tables.block_offers[key]
+    if key not in tables.block_combinations:
+        tables.block_combinations[key] = _block_combinations(tables, node, entry)
+    return tables.block_combinations[key]
 
 
-def _block_offers(tables: Tables, node: ParallelNode, entry: Entry) -> list[Offers]:
+def _block_combinations(tables: Tables, node: ParallelNode, entry: Entry) -> list[Combinations]:
     found = [of_row(tables, kind, entry, len(series_children(kind)), 0) for kind in node.kinds]
     usable = tables.usable_groups(node, entry)
     for group in usable:
-        offers = Offers()
+        combinations = Combinations()
         for own, g in np.argwhere(group).tolist():
-            merge(offers, {tables.entry(own, entry[own]): 1 << tables.menu.degrees[g]})
-        found.append(offers)
+            merge(combinations, {tables.entry(own, entry[own]): 1 << tables.menu.degrees[g]})
+        found.append(combinations)
     return found
 
 
-def _of_place(tables: Tables, node: LeafNode | SeriesNode, entry: Entry, values: Any, needs: Any, i: int) -> Offers:
+def _of_place(
+    tables: Tables, node: LeafNode | SeriesNode, entry: Entry, values: Any, needs: Any, i: int
+) -> Combinations:
     if len(entry) == 1:
         return _distinct(needs[i, 0], lambda need: (need,))
-    found = Offers()
+    found = Combinations()
     for own, row in enumerate(values[i]):
         merge(found, _distinct(row, partial(tables.entry, own)))
     child = series_children(node)[i]
@@ -108,16 +110,18 @@ def _of_place(tables: Tables, node: LeafNode | SeriesNode, entry: Entry, values:
     return undominated(found)
 
 
-def _distinct(row: Any, entry_of: Callable[[int], Entry]) -> Offers:
-    found = Offers()
+def _distinct(row: Any, entry_of: Callable[[int], Entry]) -> Combinations:
+    found = Combinations()
     for d, held in enumerate(row.tolist()):
         if held < NEVER:
             merge(found, {entry_of(held): 1 << d})
     return found
 
 
-def _absorbed(tables: Tables, node: SeriesNode, parallel: ParallelNode, absorption: Absorption, needs: Any) -> Offers:
-    found = Offers()
+def _absorbed(
+    tables: Tables, node: SeriesNode, parallel: ParallelNode, absorption: Absorption, needs: Any
+) -> Combinations:
+    found = Combinations()
     for (cut, own, held), start in tables.absorbing_stages(absorption, needs, len(needs) - 1).items():
         below = tables.entry(own, held)
         rest = of_branches(tables, parallel, below, drop_one(parallel.total, absorption.kind))
@@ -128,17 +132,17 @@ def _absorbed(tables: Tables, node: SeriesNode, parallel: ParallelNode, absorpti
     return found
 
 
-# ---- sums and sets of offers -------------------------------------------------------------------------------
+# ---- sums and sets of combinations -------------------------------------------------------------------------------
 
 
-def merge(found: Offers, more: Offers) -> None:
+def merge(found: Combinations, more: Combinations) -> None:
     for needs, used in more.items():
         found[needs] = found.get(needs, 0) | used
 
 
-def beside(tables: Tables, left: Offers, right: Offers) -> Offers:
+def beside(tables: Tables, left: Combinations, right: Combinations) -> Combinations:
     """Two parts side by side: devices add up, the larger need counts."""
-    found = Offers()
+    found = Combinations()
     for needs, used in left.items():
         for others, more in right.items():
             total = added(tables, used, more)
@@ -147,9 +151,9 @@ def beside(tables: Tables, left: Offers, right: Offers) -> Offers:
     return found
 
 
-def shifted(tables: Tables, offers: Offers, used: int) -> Offers:
+def shifted(tables: Tables, combinations: Combinations, used: int) -> Combinations:
     """With any of these numbers of devices more."""
-    moved = {needs: added(tables, own, used) for needs, own in offers.items()}
+    moved = {needs: added(tables, own, used) for needs, own in combinations.items()}
     return {needs: total for needs, total in moved.items() if total}
 
 
@@ -162,10 +166,10 @@ def added(tables: Tables, left: int, right: int) -> int:
     return total & ((1 << tables.size) - 1)
 
 
-def undominated(offers: Offers) -> Offers:
+def undominated(combinations: Combinations) -> Combinations:
     """Without numbers of devices for which another offer asks no more of any stage."""
-    kept = Offers()
-    for needs, used in sorted(offers.items(), key=lambda item: (sum(item[0]), item[0])):
+    kept = Combinations()
+    for needs, used in sorted(combinations.items(), key=lambda item: (sum(item[0]), item[0])):
         for others, more in kept.items():
             if used & more and all(map(int.__le__, others, needs)):
                 used &= ~more
@@ -174,5 +178,5 @@ def undominated(offers: Offers) -> Offers:
     return kept
 
 
-def offers_at(offers: Offers, devices: int) -> list[Entry]:
-    return [needs for needs, used in offers.items() if used >> devices & 1]
+def combinations_at(combinations: Combinations, devices: int) -> list[Entry]:
+    return [needs for needs, used in combinations.items() if used >> devices & 1]
