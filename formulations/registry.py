@@ -238,6 +238,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             (PIPER_VARIANT, SEMANTICS),
             paper=_PIPER,
             takes_start=True,
+            extensions=frozenset({"no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             proves_anew=({"variant": "columns"},),

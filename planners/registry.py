@@ -124,7 +124,7 @@ PLANNERS: Mapping[str, Entry] = {
             "staging",
             "pipeplan.planners.piper.planner:PLANNER",
             PIPER_OPTIONS,
-            extensions=frozenset({"levels", "types"}),
+            extensions=frozenset({"levels", "types", "no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
             default=True,
             example="bert-large-stages",

@@ -76,7 +76,8 @@ class _Enumeration:
         for kind in self.problem.types:
             for t in range(1, room[kind.name] + 1):
                 for d in range(1, min(room[kind.name] // t, self.problem.micro_batches - degrees) + 1):
-                    if self.semantics == "paper" or self.problem.micro_batches % d == 0:
+                    divides = self.semantics == "paper" or self.problem.micro_batches % d == 0
+                    if divides and (d == 1 or self.problem.replication):
                         yield kind, d, t
 
     def _choice(self, stage: Stage, suffix: int) -> Choice | None:

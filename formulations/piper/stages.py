@@ -104,7 +104,7 @@ class StageBook:
     def replicas(self, t: int) -> list[int]:
         """Data-parallel degrees that a stage of tensor-parallel degree t may have."""
         batches = self.problem.micro_batches
-        most = min(self.problem.devices // t, batches)
+        most = min(self.problem.devices // t, batches if self.problem.replication else 1)
         return [d for d in range(1, most + 1) if self.semantics == "paper" or batches % d == 0]
 
     def sync_time(self, d: int) -> float:

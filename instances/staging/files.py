@@ -20,7 +20,7 @@ PUBLISHED_STAGING_MARKS = ("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemor
 
 _PROBLEM_KEYS = (
     "schema", "name", "time_unit", "devices", "memory_bytes", "bandwidth", "micro_batches", "exact_batches", "levels",
-    "device_types", "layers", "edges",
+    "device_types", "replication", "layers", "edges",
 )  # fmt: skip
 _LAYER_KEYS = ("id", "name", "configurations")
 _WAY_KEYS = ("id", "time", "weight_bytes", "memory_per_batch", "memory_fixed", "gather_in", "gather_out")
@@ -40,6 +40,7 @@ def staging_to_json(problem: StagingProblem) -> dict[str, Any]:
         "exact_batches": problem.exact_batches,
         "levels": [{"devices": level.devices, "bandwidth": level.bandwidth} for level in problem.levels],
         **({"device_types": [asdict(kind) for kind in problem.device_types]} if problem.device_types else {}),
+        **({} if problem.replication else {"replication": False}),
         "layers": [_layer_to_json(layer) for layer in problem.layers],
         "edges": [[edge.source, edge.target, edge.bytes] for edge in problem.edges],
     }
@@ -66,7 +67,7 @@ def staging_from_json(data: object) -> StagingProblem:
     top = as_object("", data, f'{{"schema": "{STAGING_SCHEMA}", ...}}')
     check_schema(top, (STAGING_SCHEMA,))
     refuse_unknown("", top, _PROBLEM_KEYS)
-    optional = {"name": "staging", "time_unit": "s", "memory_bytes": None, "exact_batches": False}
+    optional = {"name": "staging", "time_unit": "s", "memory_bytes": None, "exact_batches": False, "replication": True}
     return StagingProblem(
         layers=tuple(_layer_from_json(f"layers[{i}]", x) for i, x in enumerate(require_list("", top, "layers"))),
         edges=tuple(_edge_from_json(f"edges[{i}]", x) for i, x in enumerate(require_list("", top, "edges"))),

@@ -104,6 +104,8 @@ class StagingProblem:
     """Memory of one device; None: no limit."""
     exact_batches: bool = False
     """Must the data-parallel degrees sum to `micro_batches` exactly?"""
+    replication: bool = True
+    """May stages have replicas? Where not, every data-parallel degree is 1."""
     levels: tuple[StagingLevel, ...] = ()
     """Devices within devices, the innermost first; empty: a flat network."""
     device_types: tuple[DeviceType, ...] = ()
@@ -127,8 +129,9 @@ class StagingProblem:
 
     @property
     def extensions(self) -> frozenset[str]:
-        """What a method must be able to plan beyond a flat network of devices that are alike."""
-        return frozenset(({"levels"} if self.levels else set()) | ({"types"} if self.device_types else set()))
+        """What a method must be able to plan beyond a flat network of devices that are alike, with replicas."""
+        used = {"levels": self.levels, "types": self.device_types, "no replicas": not self.replication}
+        return frozenset(name for name, is_used in used.items() if is_used)
 
     @cached_property
     def types(self) -> tuple[DeviceType, ...]:
@@ -182,6 +185,8 @@ class StagingProblem:
             facts.append(
                 [[kind.name, kind.devices, float(kind.speed), kind.memory_bytes] for kind in self.device_types]
             )
+        if not self.replication:
+            facts.append("no replicas")
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
@@ -235,8 +240,9 @@ def _check_cluster(problem: StagingProblem) -> None:
     check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
     if problem.memory_bytes is not None:
         check_amount("memory_bytes", problem.memory_bytes)
-    if not isinstance(problem.exact_batches, bool):
-        raise InputError("exact_batches", f"is {show(problem.exact_batches)}", "give true or false")
+    for field_name in ("exact_batches", "replication"):
+        if not isinstance(getattr(problem, field_name), bool):
+            raise InputError(field_name, f"is {show(getattr(problem, field_name))}", "give true or false")
     _check_levels(problem)
     _check_device_types(problem)
 

@@ -179,14 +179,15 @@ class _Hierarchy:
     def _stages(self, level: int) -> Iterator[_Stage]:
         """All shapes of a stage on a level."""
         there = self.problem.levels[level].devices
+        copies = there if self.problem.replication else 1
         counted = self.variant == "precise"
         if level == 0:
             for t in self.problem.degrees:
-                for d in range(1, there // t + 1):
+                for d in range(1, min(there // t, copies) + 1):
                     if not counted or d <= self.most:
                         yield _Stage(d * t, d, t, d if counted else 0)
             return
-        for d in range(1, there + 1):
+        for d in range(1, copies + 1):
             if not counted:
                 yield _Stage(d, d, 1, 0)
             else:

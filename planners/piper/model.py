@@ -155,7 +155,9 @@ def _model(
             [
                 d
                 for d in range(1, min(problem.devices, problem.micro_batches) + 1)
-                if (semantics == "paper" or problem.micro_batches % d == 0) and replicas(d)
+                if (semantics == "paper" or problem.micro_batches % d == 0)
+                and (d == 1 or problem.replication)
+                and replicas(d)
             ],
             dtype=np.int64,
         ),

@@ -56,6 +56,8 @@ class StageCosts:
     def replicas(self, shape: Shape) -> Sequence[int]:
         """Data-parallel degrees that the devices of the type allow."""
         most = min(self.problem.types[shape.kind].devices // shape.tensor_parallel, self.problem.micro_batches)
+        if not self.problem.replication:
+            return range(1, min(most, 1) + 1)
         if self.semantics == "paper":
             return range(1, most + 1)
         return [d for d in range(1, most + 1) if not self.problem.micro_batches % d]

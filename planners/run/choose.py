@@ -137,6 +137,7 @@ def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> 
 
 EXTENSIONS: Mapping[str, str] = {
     "levels": "devices within devices, replication or a transfer factor (`levels`)",
+    "no replicas": "stages without replicas (`replication`)",
     "types": "several types of accelerators or devices (`other_types`, `device_types`)",
 }
 

@@ -195,6 +195,7 @@ def verify_leveled(problem: StagingProblem, plan: LeveledPlan, variant: str = "p
     found = list(_unreadable(problem, plan))
     if not found:
         found += [*_devices(problem, plan.stages, len(problem.levels)), *_contiguity(problem, plan)]
+        found += _replication(problem, plan.stages, len(problem.levels))
         if variant != "basic":
             found += _memory(problem, plan, variant)
         if variant == "precise":
@@ -268,6 +269,14 @@ def _devices(problem: StagingProblem, stages: Sequence[LeveledStage], level: int
     for stage in stages:
         if stage.children:
             yield from _devices(problem, stage.children, level - 1)
+
+
+def _replication(problem: StagingProblem, stages: Sequence[LeveledStage], level: int) -> Iterator[Violation]:
+    for stage in stages:
+        if stage.data_parallel > 1 and not problem.replication:
+            what = f"{_called(stage, level)} has {stage.data_parallel} replicas"
+            yield Violation("replication", f"{what}; the problem allows none.")
+        yield from _replication(problem, stage.children, level - 1)
 
 
 def _contiguity(problem: StagingProblem, plan: LeveledPlan) -> Iterator[Violation]:

@@ -30,7 +30,7 @@ SYNC_TRIPS = 4.0
 FULL = 0.95
 """Memory binds where this share of it is taken."""
 
-STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "memory", "divides")
+STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "replication", "memory", "divides")
 
 
 class NotAStagingError(PipeplanError, ValueError):
@@ -186,7 +186,7 @@ def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "p
     if semantics not in SEMANTICS:
         raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
     found = [*_unreadable(problem, plan), *_devices(problem, plan), *_batches(problem, plan)]
-    found += _contiguity(problem, plan)
+    found += [*_replication(problem, plan), *_contiguity(problem, plan)]
     if semantics == "reference":
         found += _divides(problem, plan)
     if not any(violation.rule in ("assignment", "configuration") for violation in found):
@@ -242,6 +242,14 @@ def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
         yield Violation("batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches.")
     elif problem.exact_batches and degrees < batches:
         yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
+
+
+def _replication(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
+    for number, stage in enumerate(plan.stages):
+        if stage.data_parallel > 1 and not problem.replication:
+            yield Violation(
+                "replication", f"Stage {number} has {stage.data_parallel} replicas; the problem allows none."
+            )
 
 
 def _divides(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
