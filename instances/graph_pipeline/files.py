@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..curve import curve_from_json, curve_to_json
 from ..errors import InputError
 from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list
-from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
+from .problem import GraphPipelineProblem, Link, Operator
 
 GRAPH_PIPELINE_SCHEMA = "pipeplan.graph-pipeline/1"
 
@@ -24,7 +25,6 @@ PROBLEM_DEFAULTS: dict[str, Any] = {
 PROBLEM_KEYS = ("schema", "operators", "edges", "mini_batch", "devices", "link", "node_link", *PROBLEM_DEFAULTS)
 AMOUNTS = ("weight_bytes", "stash_bytes", "output_bytes")
 OPERATOR_KEYS = ("id", "name", "forward", "backward", *AMOUNTS)
-CURVE_KEYS = ("samples", "seconds")
 LINK_KEYS = ("bandwidth", "latency_s")
 
 
@@ -55,12 +55,8 @@ def _operator_to_json(operator: Operator) -> dict[str, Any]:
     data: dict[str, Any] = {"id": operator.id}
     if operator.name is not None:
         data["name"] = operator.name
-    data |= {side: _curve_to_json(getattr(operator, side)) for side in ("forward", "backward")}
+    data |= {side: curve_to_json(getattr(operator, side)) for side in ("forward", "backward")}
     return data | {key: getattr(operator, key) for key in AMOUNTS if getattr(operator, key)}
-
-
-def _curve_to_json(curve: TimeCurve) -> dict[str, Any]:
-    return {key: list(getattr(curve, key)) for key in CURVE_KEYS}
 
 
 def graph_pipeline_from_json(data: object) -> GraphPipelineProblem:
@@ -93,17 +89,11 @@ def _operator_from_json(where: str, value: object) -> Operator:
     refuse_unknown(where, data, OPERATOR_KEYS)
     return Operator(
         id=require(where, data, "id"),
-        forward=_curve_from_json(f"{where}.forward", require(where, data, "forward")),
-        backward=_curve_from_json(f"{where}.backward", require(where, data, "backward")),
+        forward=curve_from_json(f"{where}.forward", require(where, data, "forward")),
+        backward=curve_from_json(f"{where}.backward", require(where, data, "backward")),
         name=data.get("name"),
         **{key: data.get(key, 0.0) for key in AMOUNTS},
     )
-
-
-def _curve_from_json(where: str, value: object) -> TimeCurve:
-    data = as_object(where, value, '{"samples": [...], "seconds": [...]}')
-    refuse_unknown(where, data, CURVE_KEYS)
-    return TimeCurve(*(tuple(require_list(where, data, key)) for key in CURVE_KEYS))
 
 
 def _edge_from_json(where: str, value: object) -> tuple[Any, Any]:

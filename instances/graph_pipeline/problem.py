@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,41 +15,15 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
+from ..curve import TimeCurve as TimeCurve
+from ..curve import check_curve
 from ..errors import InputError, UsageError, show
 from ..graph import adjacency, check_acyclic, topological_order
 
 MAX_OPERATORS = 100_000
 MAX_OPERATOR_EDGES = 1_000_000
 MAX_MINI_BATCH = 10_000_000
-MAX_CURVE_POINTS = 10_000
 MAX_UNIT_CHARACTERS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class TimeCurve:
-    """Time to run q samples at once on one device, from measured points: exact at them, linear between them.
-
-    Outside the measured range the nearest segment is continued, never below 0; a single point is continued in
-    proportion to q.
-    """
-
-    samples: tuple[float, ...]
-    """Strictly increasing, above 0."""
-    seconds: tuple[float, ...]
-    """In the problem's time unit, which is seconds by default."""
-
-    def __call__(self, q: float) -> float:
-        samples, seconds = self.samples, self.seconds
-        if len(samples) == 1:
-            return seconds[0] if q == samples[0] else seconds[0] * (q / samples[0])
-        right = min(max(bisect_right(samples, q), 1), len(samples) - 1)
-        left = right - 1
-        if q == samples[left]:
-            return seconds[left]
-        if q == samples[right]:
-            return seconds[right]
-        slope = (seconds[right] - seconds[left]) / (samples[right] - samples[left])
-        return max(0.0, seconds[left] + slope * (q - samples[left]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,31 +243,9 @@ def _check_operator(where: str, operator: Operator) -> None:
     if operator.name is not None:
         check_text(f"{where}.name", operator.name)
     for side in ("forward", "backward"):
-        _check_curve(f"{where}.{side}", getattr(operator, side))
+        check_curve(f"{where}.{side}", getattr(operator, side))
     for amount in ("weight_bytes", "stash_bytes", "output_bytes"):
         check_amount(f"{where}.{amount}", getattr(operator, amount))
-
-
-def _check_curve(where: str, curve: TimeCurve) -> None:
-    samples, seconds = curve.samples, curve.seconds
-    if not samples:
-        raise InputError(f"{where}.samples", "is empty", "give at least one measured point")
-    if len(samples) != len(seconds):
-        raise InputError(
-            f"{where}.seconds", f"has {len(seconds)} entries for {len(samples)} numbers of samples", "give one for each"
-        )
-    if len(samples) > MAX_CURVE_POINTS:
-        raise InputError(f"{where}.samples", f"has {len(samples)} entries", f"give at most {MAX_CURVE_POINTS}")
-    for i, value in enumerate(samples):
-        check_amount(f"{where}.samples[{i}]", value)
-        if not value:
-            raise InputError(f"{where}.samples[{i}]", "is 0", "give numbers of samples > 0")
-        if i and value <= samples[i - 1]:
-            raise InputError(
-                f"{where}.samples[{i}]", f"is {show(value)}, not above the one before", "let them increase"
-            )
-    for i, value in enumerate(seconds):
-        check_amount(f"{where}.seconds[{i}]", value)
 
 
 def _check_edges(problem: GraphPipelineProblem) -> None:

@@ -6,7 +6,7 @@ import pytest
 from malformed import PROFILE
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.graph_pipeline.from_profile import profile_to_graph_pipeline
+from pipeplan.instances.graph_pipeline.from_pipedream import profile_to_graph_pipeline
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph

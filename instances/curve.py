@@ -1,0 +1,76 @@
+"""Times that depend on how many samples run at once, from measured points."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+from .checks import check_amount
+from .errors import InputError, show
+from .fields import as_object, refuse_unknown, require_list
+
+MAX_CURVE_POINTS = 10_000
+CURVE_KEYS = ("samples", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCurve:
+    """Time to run q samples at once on one device, from measured points: exact at them, linear between them.
+
+    Outside the measured range the nearest segment is continued, never below 0; a single point is continued in
+    proportion to q.
+    """
+
+    samples: tuple[float, ...]
+    """Strictly increasing, above 0."""
+    seconds: tuple[float, ...]
+    """In the time unit of what the curve belongs to, which is seconds by default."""
+
+    def __call__(self, q: float) -> float:
+        samples, seconds = self.samples, self.seconds
+        if len(samples) == 1:
+            return seconds[0] if q == samples[0] else seconds[0] * (q / samples[0])
+        right = min(max(bisect_right(samples, q), 1), len(samples) - 1)
+        left = right - 1
+        if q == samples[left]:
+            return seconds[left]
+        if q == samples[right]:
+            return seconds[right]
+        slope = (seconds[right] - seconds[left]) / (samples[right] - samples[left])
+        return max(0.0, seconds[left] + slope * (q - samples[left]))
+
+
+def check_curve(where: str, curve: TimeCurve) -> None:
+    """Points in order, as many times as numbers of samples."""
+    samples, seconds = curve.samples, curve.seconds
+    if not samples:
+        raise InputError(f"{where}.samples", "is empty", "give at least one measured point")
+    if len(samples) != len(seconds):
+        raise InputError(
+            f"{where}.seconds", f"has {len(seconds)} entries for {len(samples)} numbers of samples", "give one for each"
+        )
+    if len(samples) > MAX_CURVE_POINTS:
+        raise InputError(f"{where}.samples", f"has {len(samples)} entries", f"give at most {MAX_CURVE_POINTS}")
+    for i, value in enumerate(samples):
+        check_amount(f"{where}.samples[{i}]", value)
+        if not value:
+            raise InputError(f"{where}.samples[{i}]", "is 0", "give numbers of samples > 0")
+        if i and value <= samples[i - 1]:
+            raise InputError(
+                f"{where}.samples[{i}]", f"is {show(value)}, not above the one before", "let them increase"
+            )
+    for i, value in enumerate(seconds):
+        check_amount(f"{where}.seconds[{i}]", value)
+
+
+def curve_to_json(curve: TimeCurve) -> dict[str, Any]:
+    """The points as JSON data."""
+    return {key: list(getattr(curve, key)) for key in CURVE_KEYS}
+
+
+def curve_from_json(where: str, value: object) -> TimeCurve:
+    """The points in JSON data; whoever holds the curve checks them."""
+    data = as_object(where, value, '{"samples": [...], "seconds": [...]}')
+    refuse_unknown(where, data, CURVE_KEYS)
+    return TimeCurve(*(tuple(require_list(where, data, key)) for key in CURVE_KEYS))
