@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from .errors import UsageError
 
 if TYPE_CHECKING:
     from .kind import Kind
+    from .profile.options import ProfileOptions
 
 SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
 """Of the time units that rates per second can be turned into."""
@@ -33,6 +34,8 @@ class Cluster:
     levels: Sequence[tuple[int, float]] | None = None
     """Devices and bandwidth of each level, the innermost first; empty: a flat network."""
     time_unit: str | None = None
+    profile: ProfileOptions | None = None
+    """How a profile or a table becomes a problem."""
 
 
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
@@ -42,12 +45,26 @@ PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown",
 WITHOUT_CPUS = {"chain": "a chain runs on GPUs", "staging": "stages run on devices"}
 
 
-def refuse_others(kind: Kind, cluster: Cluster) -> None:
+def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> None:
     """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
-    given = [name for name in Cluster.__dataclass_fields__ if getattr(cluster, name) is not None]
+    refuse_profile_options(kind, cluster)
+    given = [name for name in Cluster.__dataclass_fields__ if name != "profile" and getattr(cluster, name) is not None]
     for name in given:
-        if name not in kind.cluster and not (name == "cpus" and cluster.cpus == 0):
+        if name not in (*kind.cluster, *also) and not (name == "cpus" and cluster.cpus == 0):
             raise UsageError(_refusal(name, kind.name))
+
+
+def refuse_profile_options(kind: Kind, cluster: Cluster) -> None:
+    """A problem is of its kind already, and holds its costs."""
+    options = cluster.profile
+    if options is None:
+        return
+    if options.kind not in (None, kind.name):
+        raise UsageError(f"--kind is {options.kind}, but the problem is a {kind.name}; give --kind {kind.name}.")
+    given = next((name for name in options.given() if name != "kind"), None)
+    if given is not None:
+        option = "--" + given.replace("_", "-")
+        raise UsageError(f"{option} is for profiles and tables: this problem already holds its costs; drop {option}.")
 
 
 def refuse_staging_options(cluster: Cluster) -> None:

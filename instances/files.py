@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from .cluster import Cluster, refuse_staging_options
+from .cluster import Cluster, refuse_profile_options, refuse_staging_options
 from .errors import InputError, UsageError, show
 from .fields import as_object
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
@@ -16,6 +17,9 @@ from .kind import Kind
 from .kinds import DEFAULT_KIND, KINDS, Plan, Problem
 from .placement.pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
 from .placement.problem import PlacementProblem
+from .profile.files import is_profile
+from .profile.options import Lowered, ProfileOptions
+from .profile.sheet import looks_like_table
 from .result import SCHEMA as RESULT_SCHEMA
 from .result import Result
 
@@ -23,8 +27,8 @@ FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
 KNOWN_FORMATS = (
     'own JSON ("schema": "pipeplan.placement/1", "pipeplan.chain/1", "pipeplan.staging/1" or '
-    '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges") or a PipeDream '
-    "profile (graph.txt)"
+    '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges"), a PipeDream '
+    'profile (graph.txt), a profile of ours ("pipeplan.profile/1") or a table of layers (.csv, .tsv, .xlsx, .parquet)'
 )
 
 
@@ -43,6 +47,7 @@ def load(
     exact_batches: bool | None = None,
     levels: Sequence[tuple[int, float]] | None = None,
     time_unit: str | None = None,
+    profile: ProfileOptions | None = None,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Problem:
     """Read a problem; its format is detected unless `format` names it, and its kind is checked if `kind` names it.
@@ -54,21 +59,56 @@ def load(
     "ms" says that their times are milliseconds. Of a graph pipeline `devices`, `memory_bytes`
     and `batch` (samples of a mini-batch) can be overridden. A PipeDream profile says nothing about a
     cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
-    given, and CPUs need `cpu_slowdown`.
+    given, and CPUs need `cpu_slowdown`. Nor do our own profiles and tables of layers, of which `kind` says what they
+    become (else what fits them) and `profile` how.
     """
     cluster = Cluster(
-        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit)
+        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit),
+        profile=profile,
     )
+    return load_on(path, cluster, kind=kind, format=format, max_bytes=max_bytes).problem  # type: ignore[no-any-return]
+
+
+def load_on(
+    path: str | os.PathLike[str],
+    cluster: Cluster,
+    *,
+    kind: str | None = None,
+    format: str | None = None,
+    max_bytes: int = MAX_FILE_BYTES,
+) -> Lowered:
+    """The problem in a file, with notes on how it was made where the file is a profile or a table."""
+    asked = kind or (cluster.profile.kind if cluster.profile is not None else None)
+    name = _known_format(format)
+    if looks_like_table(path):
+        return _profiled(path, cluster, asked, name)
     text = read_text(path, max_bytes=max_bytes)
     try:
-        problem = _parse(text, path, _known_format(format), cluster)
-        if kind not in (None, problem.kind):
+        data = parse_json(text, str(path)) if name != "pipedream" and _starts_as_json(text, name) else None
+        if is_profile(data):
+            return _profiled(path, cluster, asked, name)
+        problem = _parse(text, data, path, name, cluster)
+        if asked not in (None, problem.kind):
             raise InputError(
-                "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {kind}"
+                "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {asked}"
             )
-        return problem
+        return Lowered(problem)
     except InputError as error:
-        raise error.in_file(str(path)) from None
+        raise error if error.file else error.in_file(str(path)) from None
+
+
+def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, format: str | None) -> Lowered:
+    """By the module that knows profiles, which is imported where there is one."""
+    from .lowering import lower_file
+
+    if format not in (None, "own"):
+        raise UsageError(f"The format {show(format)} is none of profiles and tables; leave it out.")
+    options = replace(cluster.profile or ProfileOptions(), kind=kind)
+    return lower_file(path, replace(cluster, profile=options))
+
+
+def _starts_as_json(text: str, format: str | None) -> bool:
+    return format is not None or text.lstrip()[:1] in ("{", "[")
 
 
 def _known_format(name: str | None) -> str | None:
@@ -77,16 +117,15 @@ def _known_format(name: str | None) -> str | None:
     return name
 
 
-def _parse(text: str, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
-    if name is None:
-        starts_as_json = text.lstrip()[:1] in ("{", "[")
-        if not starts_as_json and not looks_like_profile(text):
+def _parse(text: str, data: object, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
+    if name is None and not _starts_as_json(text, name):
+        if not looks_like_profile(text):
             raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
-        name = None if starts_as_json else "pipedream"
+        name = "pipedream"
     if name == "pipedream":
         refuse_staging_options(cluster)
+        refuse_profile_options(DEFAULT_KIND, cluster)
         return _lower(text, path, cluster)
-    data = parse_json(text, str(path))
     name = name or _json_format(data)
     kind = _kind_in(as_object("", data, KNOWN_FORMATS))
     read = kind.get("read_published" if name == "published" else "read")
@@ -153,7 +192,7 @@ def problem_to_text(problem: Problem) -> str:
 
 def problem_from_text(text: str) -> Problem:
     """The problem that `problem_to_text` wrote."""
-    return _parse(text, "the message", "own", Cluster())
+    return _parse(text, parse_json(text, "the message"), "the message", "own", Cluster())
 
 
 def _to_json(value: Problem | Plan | Result, format: str) -> Any:

@@ -26,7 +26,7 @@ def read_json(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) 
 def read_text(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) -> str:
     """The text of a UTF-8 file, or an `InputError`; a byte order mark is dropped."""
     file = str(path)
-    raw = _read_bytes(path, max_bytes)
+    raw = read_bytes(path, max_bytes)
     if not raw.strip():
         raise InputError("content", "is empty", "give a file with an instance or a plan in it", file)
     try:
@@ -37,7 +37,8 @@ def read_text(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) 
         ) from None
 
 
-def _read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    """The content of a file of at most so many bytes, or an `InputError`."""
     file = str(path)
     try:
         with open(path, "rb") as stream:

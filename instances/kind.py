@@ -84,6 +84,10 @@ class Kind:
     """(problem, step) -> slightly better clusters."""
     pipeline: str | None = None
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
+    from_profile: str | None = None
+    """(profile, cluster, options) -> what it becomes on that cluster, with notes on what it loses."""
+    profile_options: tuple[str, ...] = ()
+    """Options of profiles that this lowering knows, beside those that all know."""
     counted: str = "micro-batches"
     """What passes through a pipeline, in words."""
     recipes: str | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster as Cluster
@@ -12,25 +11,32 @@ from .errors import UsageError
 
 if TYPE_CHECKING:
     from .kinds import Problem
+    from .profile.options import Lowered
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
     """The problem in a file, or the packaged one of that name, on the cluster of the command line."""
-    from .files import load
+    return load_with_notes(text, on).problem  # type: ignore[no-any-return]
+
+
+def load_with_notes(text: str, on: Cluster) -> Lowered:
+    """The same, with what is to be said of a profile or a table that became a problem."""
+    from .files import load_on
+    from .profile.options import Lowered
 
     if os.path.exists(text) or _looks_like_a_path(text):
-        return load(text, **asdict(on))
+        return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
     from .kinds import kind_of
 
     if text not in packaged_names():
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
     problem = load_packaged(text)
-    return kind_of(problem).on_cluster(problem, on)  # type: ignore[no-any-return]
+    return Lowered(kind_of(problem).on_cluster(problem, on))
 
 
 def _looks_like_a_path(text: str) -> bool:
-    return os.sep in text or text.endswith((".json", ".txt"))
+    return os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet"))
 
 
 def packaged_by_hash(problem: Mapping[str, Any]) -> Problem:

@@ -21,6 +21,8 @@ KIND = Kind(
     view="pipeplan.show.views.chain",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    from_profile=f"{_HERE}.from_profile:lower",
+    profile_options=("recompute",),
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
 )

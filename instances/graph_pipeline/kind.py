@@ -22,5 +22,6 @@ KIND = Kind(
     counted="samples",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    from_profile=f"{_HERE}.from_profile:lower",
     pipeline=f"{_HERE}.door:pipeline",
 )

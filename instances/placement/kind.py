@@ -24,6 +24,8 @@ KIND = Kind(
     view="pipeplan.show.views.placement",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    from_profile=f"{_HERE}.from_profile:lower",
+    profile_options=("in_flight",),
     pipeline=f"{_HERE}.door:pipeline",
     remarks="pipeplan.planners.run.remarks:of_placement",
 )

@@ -37,6 +37,8 @@ KIND = Kind(
     view="pipeplan.show.views.staging",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    from_profile=f"{_HERE}.from_profile:lower",
+    profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency"),
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.piper.too_little:explain",
 )

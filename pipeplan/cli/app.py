@@ -28,6 +28,11 @@ COMMANDS: Mapping[str, str] = {
 }
 """In the order of the help page, the module beside this one and the function in it."""
 
+GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "import": ("Make a profile, a model without a cluster, of what others wrote.", {"table": "import_table:command"}),
+}
+"""Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""
+
 OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
 
 REPORT_TO = "the project's issue tracker"
@@ -110,10 +115,23 @@ def build(loaded: Collection[str]) -> typer.Typer:
         "130 interrupted with nothing to show.",
     )
     app.callback()(_root)
-    for name, place in COMMANDS.items():
+    _add(app, COMMANDS, loaded)
+    for group, (words, commands) in GROUPS.items():
+        inner = typer.Typer(name=group, no_args_is_help=True, help=words)
+        inner.callback()(_group)
+        _add(inner, commands, commands if group in loaded else ())
+        app.add_typer(inner)
+    return app
+
+
+def _add(app: typer.Typer, commands: Mapping[str, str], loaded: Collection[str]) -> None:
+    for name, place in commands.items():
         module, _, function = place.partition(":")
         app.command(name)((_loaded if name in loaded else _listed)(module, function))
-    return app
+
+
+def _group() -> None:
+    """So that a group of one command keeps its second word."""
 
 
 def _loaded(module: str, function: str) -> Callable[..., None]:
@@ -137,7 +155,7 @@ def __getattr__(name: str) -> Any:
     """`app` is the whole command line, with all that its commands import."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return build(COMMANDS)
+    return build([*COMMANDS, *GROUPS])
 
 
 def _print_version(wanted: bool) -> None:
@@ -166,7 +184,7 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     asked = next((word for word in words if not word.startswith("-")), "")
     try:
-        build({asked} & COMMANDS.keys())(args=words, prog_name="plan")
+        build({asked} & {*COMMANDS, *GROUPS})(args=words, prog_name="plan")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except KeyboardInterrupt:

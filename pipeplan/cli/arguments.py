@@ -12,12 +12,14 @@ import typer
 
 from ..instances.errors import InputError
 from ..instances.lookup import Cluster as Cluster
-from ..instances.lookup import load_instance as load_instance
+from ..instances.lookup import load_with_notes
+from ..show.console import say_note
 from . import quantities
+from .profile_options import PROFILE_OPTIONS, profile_options
 from .signatures import with_options
 
 if TYPE_CHECKING:
-    pass
+    from ..instances.kinds import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
@@ -97,7 +99,7 @@ CpuSlowdown = Annotated[
     ),
 ]
 Inference = Annotated[
-    bool | None, typer.Option("--inference", help="Profiles: leave out the backward nodes.", rich_help_panel=CLUSTER)
+    bool | None, typer.Option("--inference", help="Profiles: leave out the backward passes.", rich_help_panel=CLUSTER)
 ]
 
 
@@ -112,7 +114,16 @@ _CLUSTER_OPTIONS: Mapping[str, Any] = {
     "exact_batches": ExactBatches,
     "levels": Levels,
     "time_unit": TimeUnit,
+    **PROFILE_OPTIONS,
 }
+
+
+def load_instance(text: str, on: Cluster) -> Problem:
+    """The problem in a file, or the packaged one of that name; what a profile became is said on stderr."""
+    lowered = load_with_notes(text, on)
+    for note in lowered.notes:
+        say_note(note)
+    return lowered.problem  # type: ignore[no-any-return]
 
 
 def with_cluster(command: Callable[..., None]) -> Callable[..., None]:
@@ -125,8 +136,13 @@ def with_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
-    fields = {name: value for name, value in given.items() if name not in ("memory", "inference")}
-    return Cluster(**fields, memory_bytes=given.get("memory"), training=False if given.get("inference") else None)
+    fields = {name: value for name, value in given.items() if name not in ("memory", "inference", *PROFILE_OPTIONS)}
+    return Cluster(
+        **fields,
+        memory_bytes=given.get("memory"),
+        training=False if given.get("inference") else None,
+        profile=profile_options({name: value for name, value in given.items() if name in PROFILE_OPTIONS}),
+    )
 
 
 def check_output(option: str, path: str | None) -> None:

@@ -1,0 +1,70 @@
+"""Profile -> graph-pipeline problem: an operator for each node.
+
+Cost model: times by the number of samples as the profile has them; a time that was measured for one number of samples
+is in proportion to it. For each sample a node keeps what it saves for its backward pass and sends on one tensor, the
+sum of those that others read. Memory holds `COPIES` (of the optimizer) of the parameters.
+
+A table's micro-batch counts as one sample unless the profile says of how many it is. The mini-batch (`--batch`, in
+samples) has one micro-batch of the profile for each device unless given.
+
+Lost: one tensor per operator, sent to every stage that reads any of them; how a device loses efficiency with fewer
+samples than were measured; buffers count as parameters, copies and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..amounts import as_written, exact_sum
+from ..cluster import Cluster, per_unit
+from ..curve import TimeCurve
+from ..errors import UsageError
+from ..profile.options import Lowered, ProfileOptions, about_copies, copies_of, require_cluster, without_limit
+from ..profile.profile import Profile, Time
+from .problem import GraphPipelineProblem, Link, Operator
+
+
+def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
+    """The graph-pipeline problem of a profile; the rules stand at the top of this module."""
+    require_cluster(cluster)
+    if not profile.training:
+        raise UsageError("A graph pipeline is a training step and nothing is trained here; give --kind placement.")
+    assert cluster.devices is not None, "checked above"
+    assert cluster.bandwidth is not None, "checked above"
+    problem = GraphPipelineProblem(
+        operators=tuple(_operators(profile)),
+        edges=tuple((profile.nodes[u].id, profile.nodes[v].id) for u, v in profile.arcs),
+        mini_batch=cluster.batch or cluster.devices * profile.micro_batch,
+        devices=cluster.devices,
+        memory_bytes=without_limit(cluster.memory_bytes),
+        link=Link(without_limit(per_unit(cluster.bandwidth, profile.time_unit))),
+        weight_copies=float(copies_of(profile, options)),
+        name=profile.name,
+        time_unit=profile.time_unit,
+    )
+    return Lowered(problem, tuple(_notes(profile, cluster, options, problem.mini_batch)))
+
+
+def _operators(profile: Profile) -> Iterator[Operator]:
+    for i, node in enumerate(profile.nodes):
+        sent = exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)
+        yield Operator(
+            node.id,
+            _curve(profile, node.forward),
+            _curve(profile, node.backward),
+            weight_bytes=float(exact_sum((node.buffer_bytes, *node.parameters.values()))),
+            stash_bytes=float(as_written(node.saved_bytes) / profile.micro_batch),
+            output_bytes=float(sent / profile.micro_batch),
+        )
+
+
+def _curve(profile: Profile, time: Time) -> TimeCurve:
+    return time if isinstance(time, TimeCurve) else TimeCurve((profile.micro_batch,), (time,))
+
+
+def _notes(profile: Profile, cluster: Cluster, options: ProfileOptions, mini_batch: int) -> Iterator[str]:
+    yield from about_copies(profile, options)
+    if cluster.batch is None:
+        yield f"a mini-batch has {mini_batch} samples, one micro-batch for each device; --batch gives more"
+    if not profile.has_curves:
+        yield "lost: times are in proportion to the samples, so stages may share a micro-batch without loss"

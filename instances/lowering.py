@@ -1,0 +1,149 @@
+"""From a profile or a table to a problem: which kind, on which cluster, and what the reader should know of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .cluster import Cluster, refuse_others
+from .errors import InputError, UsageError, show
+from .json_file import MAX_FILE_BYTES, parse_json, read_text
+from .kind import Kind
+from .kinds import KINDS
+from .profile.files import profile_from_json
+from .profile.options import Lowered, ProfileOptions, option_of
+from .profile.profile import Profile
+from .profile.sheet import looks_like_table
+from .profile.table import read_table
+
+FOR_ALL = ("kind", "optimizer", "bytes_per_parameter")
+"""Options of profiles that every lowering knows."""
+FOR_STAGING = ("data_parallel", "tensor_parallel", "efficiency")
+CLUSTER_FOR_STAGING = ("levels", "exact_batches")
+
+
+def load_profile(
+    path: str | os.PathLike[str], *, training: bool = True, bytes_per_parameter: float | None = None
+) -> Profile:
+    """Read a profile from a file of ours or a table of layers (.csv, .tsv, .xlsx, .parquet).
+
+    Of tables alone: without `training` no backward passes are asked for, and `bytes_per_parameter` is the size of
+    what a column `parameters_count` counts.
+    """
+    if looks_like_table(path):
+        return read_table(path, training=training, bytes_per_parameter=bytes_per_parameter)
+    if bytes_per_parameter is not None:
+        raise UsageError("--bytes-per-parameter is for tables, and a profile holds bytes; drop --bytes-per-parameter.")
+    try:
+        profile = profile_from_json(parse_json(read_text(path, max_bytes=MAX_FILE_BYTES), str(path)))
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+    return profile if training else without_backward_passes(profile)
+
+
+def without_backward_passes(profile: Profile) -> Profile:
+    """The same model where nothing is trained."""
+    nodes = tuple(replace(node, backward=0.0, saved_bytes=0.0, flops_backward=None) for node in profile.nodes)
+    return profile.replace(nodes=nodes, training=False)
+
+
+def lower_file(path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
+    """The problem in a profile's file or a table, on the caller's cluster."""
+    options = cluster.profile or ProfileOptions()
+    training = cluster.training is not False
+    profile = load_profile(path, training=training, bytes_per_parameter=options.bytes_per_parameter)
+    try:
+        return on_cluster(profile, cluster)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def lower(
+    profile: Profile,
+    *,
+    kind: str | None = None,
+    devices: int | None = None,
+    cpus: int | None = None,
+    memory_bytes: float | None = None,
+    bandwidth: float | None = None,
+    cpu_slowdown: float | None = None,
+    batch: int | None = None,
+    exact_batches: bool | None = None,
+    levels: Sequence[tuple[int, float]] | None = None,
+    optimizer: str | None = None,
+    in_flight: int | None = None,
+    recompute: bool = False,
+    data_parallel: bool = False,
+    tensor_parallel: Sequence[int] = (),
+    efficiency: float | None = None,
+) -> Lowered:
+    """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
+
+    Without `kind` one is chosen, and the notes say why. `memory_bytes` infinite: no limit; the other arguments are
+    the options of the command line with these names.
+    """
+    options = ProfileOptions(
+        *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency)
+    )
+    cluster = Cluster(
+        *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, None, batch, exact_batches, levels), profile=options
+    )
+    return on_cluster(profile, cluster)
+
+
+def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
+    """The problem of the kind that is asked for, or that fits what is given."""
+    options = cluster.profile or ProfileOptions()
+    if cluster.training is False and profile.training:
+        profile = without_backward_passes(profile)
+    name, reason = choose_kind(profile, cluster, options)
+    kind = KINDS[name]
+    _refuse_foreign(kind, profile, cluster, options)
+    lowered: Lowered = kind.get("from_profile")(profile, cluster, options)
+    return Lowered(lowered.problem, (*reason, *lowered.notes))
+
+
+# ---- which kind ----------------------------------------------------------------------------------------
+
+
+def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tuple[str, tuple[str, ...]]:
+    """The kind, and a sentence that says why where nobody asked for it."""
+    able = [name for name, kind in KINDS.items() if kind.from_profile is not None]
+    if options.kind is not None:
+        if options.kind not in able:
+            raise UsageError(f"--kind is {show(options.kind)}; give one of {', '.join(able)}.")
+        return options.kind, ()
+    name, why = _fitting(profile, cluster, options)
+    others = ", ".join(other for other in able if other != name)
+    return name, (f"planned as a {name} problem, because {why}; --kind names another ({others})",)
+
+
+def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tuple[str, str]:
+    asked = [name for name in CLUSTER_FOR_STAGING if getattr(cluster, name) is not None]
+    asked += [name for name in FOR_STAGING if name in options.given()]
+    if asked:
+        return "staging", f"{' and '.join(map(option_of, asked))} {'is' if len(asked) == 1 else 'are'} given"
+    if cluster.cpus:
+        return "placement", "there are CPUs"
+    if options.in_flight is not None:
+        return "placement", "--in-flight is given"
+    if not profile.is_row and profile.training and (profile.has_curves or cluster.batch is not None):
+        what = "times depend on the number of samples" if profile.has_curves else "--batch is given"
+        return "graph-pipeline", f"its layers form a graph and {what}"
+    if not profile.is_row and not options.recompute:
+        return "placement", "its layers form a graph"
+    return "staging", "its layers stand in a row" if profile.is_row else "--recompute is given"
+
+
+def _refuse_foreign(kind: Kind, profile: Profile, cluster: Cluster, options: ProfileOptions) -> None:
+    """What this lowering does not know is refused: nothing that a user says is dropped in silence."""
+    also = ("bandwidth", "training", *(("cpu_slowdown",) if "cpus" in kind.cluster else ()))
+    refuse_others(kind, replace(cluster, profile=None), also)
+    for name in options.given():
+        if name not in (*FOR_ALL, *kind.profile_options):
+            fitting = " and ".join(other.name for other in KINDS.values() if name in other.profile_options)
+            option = option_of(name)
+            raise UsageError(f"{option} is for {fitting} problems, and this is a {kind.name}; drop {option}.")
+    if options.optimizer is not None and not profile.training:
+        raise UsageError("--optimizer is for training, and nothing is trained here; drop --optimizer.")

@@ -1,0 +1,100 @@
+"""Profile -> placement problem: a forward and a backward node for each node, of one colour.
+
+Cost model, for one micro-batch:
+
+- times are those of the profile, on a CPU `--cpu-slowdown` times as long;
+- memory of a node: copies of its parameters (`COPIES` of the optimizer), its buffers, and what it saves for its
+  backward pass `--in-flight` times; unless given, as many times as there are devices, which is what the first stage
+  of 1F1B holds. All of it is on the forward node: both share a device;
+- transfer time: the bytes that others read, divided by the bandwidth; of a backward node the gradients of the tensors
+  that its forward node makes. An edge between backward nodes points the way of its forward edge, because it stands
+  for the gradient of that edge's tensor.
+
+Lost: all tensors of a node travel together; memory does not depend on the place in the pipeline; buffers for what is on
+its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..amounts import as_written, exact_sum
+from ..cluster import SECONDS, Cluster
+from ..profile.options import (
+    Lowered,
+    ProfileOptions,
+    about_copies,
+    copies_of,
+    held_bytes,
+    require_cluster,
+    without_limit,
+)
+from ..profile.profile import Profile
+from .pipedream import BACKWARD_SUFFIX, ProfileCluster
+from .problem import Node, NodeId, PlacementProblem
+
+
+def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
+    """The placement problem of a profile; the rules stand at the top of this module."""
+    require_cluster(cluster)
+    assert cluster.devices is not None, "checked above"
+    assert cluster.memory_bytes is not None, "checked above"
+    assert cluster.bandwidth is not None, "checked above"
+    checked = ProfileCluster(
+        cluster.devices,
+        without_limit(cluster.memory_bytes),
+        cluster.bandwidth,
+        cluster.cpus or 0,
+        cluster.cpu_slowdown,
+    )
+    in_flight = options.in_flight or cluster.devices
+    problem = PlacementProblem(
+        nodes=tuple(_nodes(profile, checked, in_flight, copies_of(profile, options))),
+        edges=tuple(_edges(profile)),
+        accelerators=checked.accelerators,
+        cpus=checked.cpus,
+        memory_bytes=checked.memory_bytes,
+        name=profile.name,
+        time_unit=profile.time_unit,
+    )
+    return Lowered(problem, tuple(_notes(profile, options, in_flight)))
+
+
+def _nodes(profile: Profile, cluster: ProfileCluster, in_flight: int, copies: int) -> Iterator[Node]:
+    for backward in (False, True) if profile.training else (False,):
+        for i, node in enumerate(profile.nodes):
+            time = profile.time(node.backward if backward else node.forward)
+            held = held_bytes(node, copies) + as_written(node.saved_bytes) * in_flight
+            yield Node(
+                id=node.id + BACKWARD_SUFFIX if backward else node.id,
+                accelerator_time=time,
+                # Without a CPU the factor is of no consequence, and none has to be given.
+                cpu_time=time * (cluster.cpu_slowdown or 1.0),
+                size_bytes=0.0 if backward else float(held),
+                transfer_time=_transfer_time(profile, i, cluster.bandwidth, backward),
+                backward=backward,
+                color=node.id if profile.training else None,
+            )
+
+
+def _transfer_time(profile: Profile, i: int, bandwidth: float, backward: bool) -> float:
+    """In the profile's unit; infinite bandwidth: none."""
+    if bandwidth == float("inf"):
+        return 0.0
+    sent = exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers and (tensor.gradient or not backward))
+    return float(sent / (as_written(bandwidth) * SECONDS[profile.time_unit]))
+
+
+def _edges(profile: Profile) -> Iterator[tuple[NodeId, NodeId]]:
+    ids = [node.id for node in profile.nodes]
+    for suffix in ("", BACKWARD_SUFFIX) if profile.training else ("",):
+        yield from ((ids[u] + suffix, ids[v] + suffix) for u, v in profile.arcs)
+
+
+def _notes(profile: Profile, options: ProfileOptions, in_flight: int) -> Iterator[str]:
+    yield from about_copies(profile, options)
+    if profile.training and options.in_flight is None:
+        yield (
+            f"every device is taken to hold the activations of {in_flight} micro-batches, as the first stage of a "
+            "pipeline does; --in-flight says otherwise"
+        )

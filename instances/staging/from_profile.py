@@ -1,0 +1,123 @@
+"""Profile -> staging problem: a layer for each node, run by one device unless more is asked for.
+
+Cost model, for one micro-batch:
+
+- time: forward and backward; a tensor crosses a border between stages forward, its gradient backward (half as many
+  bytes are given where no gradient comes back, because the problem counts every edge both ways);
+- memory: copies of the parameters (`COPIES` of the optimizer) and buffers whatever is in flight; for each micro-batch
+  in flight what the layer saves for its backward pass;
+- `--recompute` adds a configuration that computes the activations again: twice the forward time, and only what the
+  layer reads is kept;
+- `--data-parallel` allows replicas, which synchronise one copy of the parameters;
+- `--tensor-parallel 1,2,4` adds configurations on t devices: time / (t x efficiency), parameters and saved bytes / t.
+  `--efficiency` is one number for all t > 1, and what the devices exchange is part of it; tensors between stages stay
+  whole.
+
+A batch has as many micro-batches as there are devices unless `--batch` says more: the least number that
+forbids no plan.
+
+Lost: a tensor with several readers is sent to each of them; the model's input comes from the host and costs nothing;
+between sizes of micro-batches nothing is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from ..amounts import as_written, exact_sum
+from ..cluster import Cluster, per_unit
+from ..errors import UsageError
+from ..profile.options import (
+    Lowered,
+    ProfileOptions,
+    about_copies,
+    copies_of,
+    held_bytes,
+    require_cluster,
+)
+from ..profile.profile import Profile
+from .door import adjusted
+from .problem import Configuration, Edge, Layer, StagingProblem
+
+VANILLA = "vanilla"
+RECOMPUTE = "activation recomp"
+
+
+def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
+    """The staging problem of a profile; the rules stand at the top of this module."""
+    require_cluster(cluster)
+    if options.recompute and not profile.training:
+        raise UsageError("--recompute is for training, and nothing is trained here; drop --recompute.")
+    if options.efficiency is not None and max(options.tensor_parallel, default=1) == 1:
+        raise UsageError("--efficiency is of layers that devices share; give --tensor-parallel 1,2, or drop it.")
+    devices = cluster.devices or math.prod(count for count, _ in cluster.levels or ())
+    # With levels nothing goes by the flat network's bandwidth.
+    rate = cluster.levels[0][1] if cluster.levels else cluster.bandwidth
+    assert rate is not None, "checked above"
+    problem = StagingProblem(
+        layers=_layers(profile, options),
+        edges=_edges(profile),
+        devices=devices,
+        bandwidth=per_unit(rate, profile.time_unit),
+        micro_batches=cluster.batch or devices,
+        replication=options.data_parallel,
+        name=profile.name,
+        time_unit=profile.time_unit,
+    )
+    problem = adjusted(problem, replace(cluster, batch=None, training=None, profile=None))
+    return Lowered(problem, tuple(_notes(profile, options)))
+
+
+def _layers(profile: Profile, options: ProfileOptions) -> tuple[Layer, ...]:
+    degrees = options.tensor_parallel or (1,)
+    return tuple(
+        Layer(node.id, {t: tuple(_ways(profile, options, i, t)) for t in degrees})
+        for i, node in enumerate(profile.nodes)
+    )
+
+
+def _ways(profile: Profile, options: ProfileOptions, i: int, t: int) -> Iterator[Configuration]:
+    node = profile.nodes[i]
+    forward, backward = profile.time(node.forward), profile.time(node.backward)
+    plans = [(VANILLA, [forward, backward], as_written(node.saved_bytes))]
+    if options.recompute:
+        plans.append((RECOMPUTE, [forward, forward, backward], _read_bytes(profile, i)))
+    speed = t * as_written(options.efficiency or 1) if t > 1 else 1
+    for name, times, kept in plans:
+        yield Configuration(
+            name,
+            float(exact_sum(times) / speed),
+            weight_bytes=float(exact_sum(node.parameters.values()) / t),
+            memory_per_batch=float(kept / t),
+            memory_fixed=float(held_bytes(node, copies_of(profile, options)) / t),
+        )
+
+
+def _read_bytes(profile: Profile, i: int) -> Fraction:
+    reader = profile.nodes[i].id
+    return exact_sum(tensor.bytes for tensor in profile.tensors if reader in tensor.readers)
+
+
+def _edges(profile: Profile) -> tuple[Edge, ...]:
+    """One between two nodes, with all tensors that pass from one to the other."""
+    amounts: dict[tuple[str, str], Fraction] = {}
+    for made in profile.made:
+        for tensor in made:
+            trips = 1 if profile.training and tensor.gradient else Fraction(1, 2)
+            for reader in tensor.readers:
+                key = (tensor.producer, reader)
+                amounts[key] = amounts.get(key, Fraction(0)) + as_written(tensor.bytes) * trips
+    return tuple(Edge(source, target, float(amount)) for (source, target), amount in amounts.items())
+
+
+def _notes(profile: Profile, options: ProfileOptions) -> Iterator[str]:
+    yield from about_copies(profile, options)
+    if not options.data_parallel and not options.tensor_parallel:
+        yield "every stage is one device; --data-parallel and --tensor-parallel 1,2,4 allow more"
+    if max(options.tensor_parallel, default=1) > 1 and options.efficiency is None:
+        yield "devices that share a layer are taken to divide its time without loss; --efficiency says what is left"
+    if any(len(tensor.readers) > 1 for tensor in profile.tensors):
+        yield "lost: a tensor with several readers is sent to each of them"
