@@ -43,13 +43,22 @@ def cli() -> str:
 
     root: Any = typer.main.get_command(app)
     lines = ["# Command line", "", plain(root.help or ""), "", plain(root.epilog or ""), ""]
-    for name, command in root.commands.items():
+    for name, command in _commands(root):
         lines += [f"## plan {name}", "", plain(command.help or ""), ""]
         for parameter in command.params:
             if getattr(parameter, "hidden", False):
                 continue
             lines += _parameter(parameter)
     return "\n".join(lines) + "\n"
+
+
+def _commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """All commands with their words; of a group of commands those in it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {word}", inner) for word, inner in _commands(command))
+        else:
+            yield name, command
 
 
 def _parameter(parameter: Any) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster as Cluster
-from .errors import UsageError
+from .errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from .kinds import Problem
@@ -33,6 +33,20 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
         raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
     problem = load_packaged(text)
     return Lowered(kind_of(problem).on_cluster(problem, on))
+
+
+def holds_profile(text: str) -> bool:
+    """Is this a table of layers, or a file with a profile of ours?"""
+    from .json_file import read_json
+    from .profile.files import is_profile
+    from .profile.sheet import looks_like_table
+
+    if looks_like_table(text):
+        return True
+    try:
+        return text.endswith(".json") and is_profile(read_json(text))
+    except InputError:  # whoever reads it says what is wrong
+        return False
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -16,6 +16,8 @@ from .instances.graph_pipeline.problem import GraphPipelineProblem as GraphPipel
 from .instances.graph_pipeline.problem import Link as Link
 from .instances.graph_pipeline.problem import Operator as Operator
 from .instances.graph_pipeline.problem import TimeCurve as TimeCurve
+from .instances.lowering import load_profile as load_profile
+from .instances.lowering import lower as lower
 from .instances.placement.cluster import AcceleratorType as AcceleratorType
 from .instances.placement.cluster import Level as Level
 from .instances.placement.plan import Device as Device
@@ -23,6 +25,11 @@ from .instances.placement.plan import DeviceGroup as DeviceGroup
 from .instances.placement.plan import PlacementPlan as PlacementPlan
 from .instances.placement.problem import Node as Node
 from .instances.placement.problem import PlacementProblem as PlacementProblem
+from .instances.profile.options import Lowered as Lowered
+from .instances.profile.options import ProfileOptions as ProfileOptions
+from .instances.profile.profile import Profile as Profile
+from .instances.profile.profile import ProfileNode as ProfileNode
+from .instances.profile.profile import ProfileTensor as ProfileTensor
 from .instances.result import Found as Found
 from .instances.result import Proof as Proof
 from .instances.result import Result as Result

@@ -51,6 +51,9 @@ class ProfileOptions:
         return tuple(entry.name for entry in fields(self) if getattr(self, entry.name) != entry.default)
 
 
+PROFILE_FIELDS = tuple(entry.name for entry in fields(ProfileOptions))
+
+
 def option_of(field: str) -> str:
     """As it is written on the command line."""
     return "--" + field.replace("_", "-")

@@ -109,7 +109,7 @@ class _Cells:
     def number(self, name: str) -> Fraction:
         value = self.get(name)
         if value is None:
-            raise self.error(name, "is empty", "give a number; 0 where there is nothing")
+            raise self.error(name, "is empty", "give a number, 0 where there is nothing")
         text = repr(value) if isinstance(value, (int, float)) else value
         if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
             raise self.error(name, f"is {text}", "give a finite number >= 0")
@@ -165,13 +165,20 @@ def _layer(cells: _Cells, training: bool) -> _Layer:
         raise cells.error("layer", "is empty", "give the layer a name")
     if ";" in name:
         raise cells.error("layer", f"is {show(name)}", "leave out the semicolon: depends_on separates names by it")
-    unit = cells.columns["forward"].factor
-    amounts = {"forward": cells.amount("forward", unit), "output": cells.amount("output")}
-    amounts["parameters"] = cells.amount("parameters" if "parameters" in cells.columns else "parameters_count")
-    if training:
-        amounts |= {"backward": cells.amount("backward", unit), "activation": cells.amount("activation")}
+    amounts = _amounts(cells, training)
     count = 1 if cells.get("count") is None else cells.whole("count", MAX_LAYERS)
     return _Layer(cells.row.number, name, amounts, count, _reads(cells))
+
+
+def _amounts(cells: _Cells, training: bool) -> dict[str, float]:
+    unit = cells.columns["forward"].factor
+    amounts = {"forward": cells.amount("forward", unit)}
+    if training:
+        amounts["backward"] = cells.amount("backward", unit)
+    amounts["parameters"] = cells.amount("parameters" if "parameters" in cells.columns else "parameters_count")
+    if training:
+        amounts["activation"] = cells.amount("activation")
+    return amounts | {"output": cells.amount("output")}
 
 
 def _reads(cells: _Cells) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ NAMES = (
     "graph-pipeline-1",
     "placement-1",
     "plan-1",
+    "profile-1",
     "result-1",
     "stage-graph-1",
     "staged-plan-1",

@@ -14,6 +14,7 @@ from . import quantities
 from .arguments import CLUSTER, Bandwidth, Batch, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
+from .profile_options import Kind
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
@@ -91,6 +92,7 @@ def command(
     memory: _Memory = None,
     bandwidth: Bandwidth = None,
     batch: Batch = None,
+    kind: Kind = None,
     gap: limit_options.Gap = 0.0,
     time_limit: limit_options.TimeLimit = None,
     memory_limit: limit_options.MemoryLimit = None,
@@ -109,7 +111,7 @@ def command(
         return
     limits = limit_options.given(gap, time_limit, memory_limit, threads)
     if suite is not None:
-        _refuse_beside_suite(instances, method, seeds, devices, memory, bandwidth, batch)
+        _refuse_beside_suite(instances, method, seeds, devices, memory, bandwidth, batch, kind)
         from ..studies.compare.suite_file import load_suite
 
         chosen = load_suite(suite, quick)
@@ -117,7 +119,7 @@ def command(
     else:
         if quick:
             raise UsageError("--quick says which part of a suite to run; name one with --suite, or drop --quick.")
-        chosen = _own_suite(instances, method, seeds, _settings(devices, memory, bandwidth, batch), limits)
+        chosen = _own_suite(instances, method, seeds, _settings(devices, memory, bandwidth, batch, kind), limits)
     _run(chosen, output, workloads, resume, retry_failed, jobs, cluster, parquet, json)
 
 
@@ -193,12 +195,17 @@ def _limited(suite: Suite, limits: dict[str, object]) -> Suite:
 
 
 def _settings(
-    devices: list[int] | None, memory: list[str] | None, bandwidth: float | None, batch: int | None
+    devices: list[int] | None,
+    memory: list[str] | None,
+    bandwidth: float | None,
+    batch: int | None,
+    kind: str | None,
 ) -> tuple[Setting, ...]:
     """Every number of devices with every memory."""
     from ..studies.compare.suite import Setting
 
-    common = {name: value for name, value in (("bandwidth", bandwidth), ("batch", batch)) if value is not None}
+    given = (("bandwidth", bandwidth), ("batch", batch), ("kind", kind))
+    common = {name: value for name, value in given if value is not None}
     found = []
     no_choice: list[None] = [None]
     for count in devices or no_choice:

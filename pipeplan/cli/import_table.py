@@ -17,9 +17,7 @@ _File = Annotated[
 ]
 _Output = Annotated[
     str | None,
-    typer.Option(
-        "--output", "-o", metavar="PROFILE", help="The profile to write: my.profile.json.", show_default=False
-    ),
+    typer.Option("--output", "-o", metavar="PROFILE", help="The file to write: my.profile.json.", show_default=False),
 ]
 _Template = Annotated[bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")]
 _Inference = Annotated[bool, typer.Option("--inference", help="Ask for no backward passes.")]
@@ -39,8 +37,9 @@ def command(
 ) -> None:
     """Make a profile of a table of layers: one row a layer, units in the header.
 
-    The columns are layer, forward [ms], backward [ms], parameters [MB], activation [MB] (saved for the backward pass)
-    and output [MB] (sent on); depends_on and count if wanted. Commands that take an INSTANCE also take the table.
+    The columns are layer, forward, backward, parameters, activation (saved for the backward pass) and output (sent on),
+    with their units, and depends_on and count if wanted: see --template. Commands that take an INSTANCE take the table,
+    too.
     """
     from ..instances.profile.files import profile_to_json
     from ..instances.profile.table import read_table, table_template

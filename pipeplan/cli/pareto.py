@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..instances.errors import UsageError
+from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
 from . import limits as limit_options
@@ -121,7 +124,7 @@ def command(
     if progress is not None and progress not in PROGRESS_MODES:
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     _check_files(output, csv, picture)
-    problem = load_instance(instance or EXAMPLE, Cluster(devices=devices, bandwidth=bandwidth))
+    problem = load_instance(instance or EXAMPLE, _cluster(instance, Cluster(devices=devices, bandwidth=bandwidth)))
     from ..instances.chain.problem import ChainProblem
 
     if not isinstance(problem, ChainProblem):
@@ -156,6 +159,15 @@ def command(
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
+
+
+def _cluster(instance: str | None, on: Cluster) -> Cluster:
+    """A profile becomes a chain; its memory is what the curve is about."""
+    if instance is None or not holds_profile(instance):
+        return on
+    from ..instances.profile.options import ProfileOptions
+
+    return replace(on, memory_bytes=math.inf, profile=ProfileOptions(kind="chain"))
 
 
 def _check_files(output: str | None, csv: str | None, picture: str | None) -> None:

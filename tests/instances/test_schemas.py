@@ -11,6 +11,7 @@ from graph_pipeline_samples import random_graph_problem, random_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed import MALFORMED, MALFORMED_PLANS, OWN, PLAN, RESULT
+from profile_samples import DIAMOND
 from random_problems import placement_problems
 from random_stagings import random_staging
 from referencing import Registry, Resource
@@ -23,6 +24,7 @@ from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.placement.files import placement_from_json, placement_to_json
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.profile.files import profile_from_json, profile_to_json
 from pipeplan.instances.results import result_from_json
 from pipeplan.instances.schemas import NAMES, read_schema
 from pipeplan.instances.staging.files import staging_from_json, staging_to_json
@@ -50,10 +52,12 @@ READERS = {
     "staged-plan-1": StagedPlan.from_json,
     "graph-pipeline-1": graph_pipeline_from_json,
     "stage-graph-1": StageGraphPlan.from_json,
+    "profile-1": profile_from_json,
 }
 STAGING = staging_to_json(random_staging(3).replace(devices=4, levels=(StagingLevel(2, 3.0), StagingLevel(2, 1.0))))
 STAGED_PLAN = StagedPlan((PlannedStage((1, "b"), 2, 1, {1: "vanilla", "b": "small"}),)).to_json()
 GRAPH_PIPELINE = graph_pipeline_to_json(random_graph_problem(5))
+PROFILE = profile_to_json(DIAMOND)
 STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()
 GOOD = {
     "chain-1": CHAIN,
@@ -64,6 +68,7 @@ GOOD = {
     "staged-plan-1": STAGED_PLAN,
     "graph-pipeline-1": GRAPH_PIPELINE,
     "stage-graph-1": STAGE_GRAPH,
+    "profile-1": PROFILE,
 }
 
 
@@ -75,7 +80,8 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 def test_an_unknown_schema_names_the_known_ones() -> None:
     with pytest.raises(
         KeyError,
-        match="chain-1, graph-pipeline-1, placement-1, plan-1, result-1, stage-graph-1, staged-plan-1, staging-1",
+        match="chain-1, graph-pipeline-1, placement-1, plan-1, profile-1, result-1, stage-graph-1, staged-plan-1, "
+        "staging-1",
     ):
         read_schema("chain-9")
 
@@ -260,6 +266,7 @@ PLACES = {
     "staging-1": list(STAGING),
     "staged-plan-1": ["kind", "stages"],
     "graph-pipeline-1": list(GRAPH_PIPELINE),
+    "profile-1": list(PROFILE),
     "stage-graph-1": ["kind", "stages", "edges"],
 }
 VALUES = st.recursive(

@@ -31,6 +31,8 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
         f"{size(problem.bandwidth)}/{unit} between them",
         "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
     }
+    if not problem.replication:
+        known["degrees"] = f"tensor-parallel {degrees}; no replicas"
     if problem.levels:
         known["cluster"] = f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}"
     if problem.device_types:

@@ -12,6 +12,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
+from ...instances.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...planners.options import typed
 from ...planners.registry import PLANNERS, usual_objective
 from ...planners.run.choose import resolve_options
@@ -223,8 +224,10 @@ def _refuse_twins(suite: Suite) -> None:
 
 
 def _cluster(given: Mapping[str, Any]) -> Cluster:
-    fields = {name: value for name, value in given.items() if name != "inference"}
-    return Cluster(**fields, training=False if given.get("inference") else None)
+    own = {name: value for name, value in given.items() if name in PROFILE_FIELDS}
+    fields = {name: value for name, value in given.items() if name not in ("inference", *PROFILE_FIELDS)}
+    training = False if given.get("inference") else None
+    return Cluster(**fields, training=training, profile=ProfileOptions(**own) if own else None)
 
 
 # ---- methods by name -----------------------------------------------------------------------------------

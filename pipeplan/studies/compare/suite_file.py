@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ...instances.cluster import STAGING_OPTIONS
 from ...instances.errors import InputError, PipeplanError, UsageError, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
+from ...instances.profile.options import PROFILE_FIELDS
 from ...instances.quantities import duration, levels, rate, size, size_or_none
 from ...planners.options import SolveOptions
 from .suite import Competitor, Instance, Published, Setting, Suite, of_name
@@ -21,6 +22,7 @@ LIMITS = ("time_limit", "memory_limit", "gap", "abs_gap", "threads")
 CLUSTER = (
     *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
     *STAGING_OPTIONS,
+    *PROFILE_FIELDS,
 )
 TOP = ("name", "title", "seeds", "limits", "instances", "settings", "methods", "published", "quick")
 

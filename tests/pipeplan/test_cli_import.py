@@ -1,0 +1,177 @@
+"""Tables on the command line: the way of a new user from a table to a plan, in every kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pipeplan
+from pipeplan.instances.profile.files import profile_from_json
+
+Plan = Callable[..., Any]
+FOUR = ("--devices", 4, "--memory", "40GB", "--bandwidth", "12GB/s")
+EIGHT = ("--devices", 8, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
+
+
+@pytest.fixture
+def table(plan: Plan, tmp_path: Path) -> Path:
+    """The filled example, as `plan import table --template > t.csv` leaves it."""
+    said = plan("import", "table", "--template")
+    assert (said.code, said.err) == (0, "")
+    path = tmp_path / "t.csv"
+    path.write_text(said.out, encoding="utf-8")
+    return path
+
+
+def test_eight_devices_in_two_nodes(plan: Plan, table: Path) -> None:
+    """The first thing that a new user does: from the template to a proof that names each stage's layers."""
+    said = plan("solve", table, *EIGHT)
+    assert said.code == 0
+    assert "optimal" in said.out
+    assert "planned as a staging problem, because --levels is given" in said.err
+    result = plan("solve", table, *EIGHT, "--json").json
+    assert (result["stop"], result["found"], result["verified"]) == ("proven", "optimal", True)
+    leaves = [leaf for stage in result["plan"]["stages"] for leaf in stage["children"]]
+    assert len(leaves) == 8
+    assert [name for leaf in leaves for name in leaf["nodes"]] == [
+        "embedding",
+        *(f"block {i}" for i in range(1, 33)),
+        "head",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [
+        (None, ()),
+        ("staging", ()),
+        ("chain", ()),
+        ("placement", ()),
+        ("graph-pipeline", ("--formulation", "cp-graphpipe")),
+    ],
+)
+def test_four_devices_in_every_kind(plan: Plan, table: Path, kind: str | None, method: tuple[str, ...]) -> None:
+    named = () if kind is None else ("--kind", kind)
+    said = plan("solve", table, *FOUR, *named, *method, "--json")
+    assert said.code == 0
+    result = said.json
+    assert (result["stop"], result["found"], result["verified"]) == ("proven", "optimal", True)
+    assert result["problem"]["kind"] == (kind or "staging")
+    assert ("planned as a staging problem" in said.err) == (kind is None)
+    # at best a GPU has 8 blocks and the head; with transfers where the kind counts them in
+    assert result["objective"] == pytest.approx(154.8 if kind == "chain" else 157.6)
+
+
+def test_the_usual_planner_of_graph_pipelines_takes_it_too(plan: Plan, table: Path) -> None:
+    said = plan("solve", table, *FOUR, "--kind", "graph-pipeline")
+    assert said.code == 0
+    assert "verified: yes" in said.out
+
+
+def test_a_profile_is_as_good_as_its_table(plan: Plan, table: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "t.profile.json"
+    said = plan("import", "table", table, "-o", profile)
+    assert said.code == 0
+    assert "(a profile of 34 layers)" in said.out
+    assert pipeplan.load_profile(profile).hash == pipeplan.load_profile(table).hash
+    hashes = {plan("solve", path, *FOUR, "--json").json["problem"]["hash"] for path in (profile, table)}
+    assert len(hashes) == 1
+    assert profile_from_json(plan("import", "table", table, "--json").json) == pipeplan.load_profile(profile)
+
+
+def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
+    result, problem, page = tmp_path / "r.json", tmp_path / "p.json", tmp_path / "r.html"
+    assert plan("solve", table, *FOUR, "-o", result).code == 0
+    for words in (
+        ("show", table),
+        ("show", table, result),
+        ("verify", table, result),
+        ("simulate", table, result),
+        ("report", result, table, "-o", page),
+        ("convert", table, problem),
+        ("sensitivity", table, "--time-limit", "20s"),
+    ):
+        said = plan(*words, *FOUR)
+        assert said.code == 0, (words, said)
+    assert pipeplan.load(problem).hash == plan("solve", table, *FOUR, "--json").json["problem"]["hash"]
+
+
+def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
+    said = plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison")
+    assert said.code == 0, said
+    said = plan("compare", table, "-m", "dp", "--kind", "placement", *FOUR, "-o", tmp_path / "placements")
+    assert said.code == 0, said
+    rows = (tmp_path / "placements" / "runs.csv").read_text("utf-8")
+    assert ",placement," in rows
+
+
+def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
+    words = ("--method", "contiguous", "--levels", 2)
+    said = plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words)
+    assert said.code == 0, said
+
+
+def test_options_of_the_lowering(plan: Plan, table: Path) -> None:
+    degrees = ("--data-parallel", "--tensor-parallel", "1,2,4", "--efficiency", "0.9", "--optimizer", "adam-mixed")
+    result = plan("solve", table, *EIGHT[:2], *FOUR[2:], *degrees, "--recompute", "--json").json
+    assert result["found"] == "optimal"
+    assert result["objective"] < 157.6 / 2 * 1.2
+    inference = plan("solve", table, *FOUR, "--kind", "placement", "--inference", "--json").json
+    assert inference["objective"] == pytest.approx(8 * 6 + 3.6 + 1.4)
+
+
+def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "counted.csv"
+    head = "layer,forward [ms],backward [ms],parameters_count,activation [MB],output [MB],count"
+    path.write_text(f"{head}\nblock,1,2,1e6,4,5,4\n", encoding="utf-8")
+    said = plan("solve", path, *FOUR, "--bytes-per-parameter", 2, "--json")
+    assert said.json["objective"] == pytest.approx(3 + 2 * 2 * 5 / 12)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("import", "table"), "Name the table, or give --template for an example."),
+        (("import", "table", "t.csv"), "Say where the profile goes: give -o my.profile.json, or --json."),
+        (("import", "table", "t.csv", "--template"), "--template prints an example and reads nothing"),
+        (("import", "table", "t.txt", "--json"), "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet"),
+        (("import", "table", "gone.csv", "--json"), "gone.csv: file does not exist; check the path"),
+        (("import", "table", "t.csv", "-o", "no/where.json"), "no/where.json lies in a folder that does not exist"),
+        (("solve", "t.csv"), "cluster is missing: a profile names none; give --devices and --memory and --bandwidth"),
+        (("solve", "t.csv", *FOUR, "--kind", "row"), "--kind is 'row'; give one of placement, chain, staging"),
+        (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
+        (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),
+        (("solve", "t.profile.json", *FOUR, "--bytes-per-parameter", 2), "--bytes-per-parameter is for tables"),
+        (("solve", "t.csv", *FOUR, "--time-unit", "s"), "--time-unit is for files that name no unit of time"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    plan: Plan, table: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[Any, ...], says: str
+) -> None:
+    monkeypatch.chdir(table.parent)
+    assert plan("import", "table", "t.csv", "-o", "t.profile.json").code == 0
+    said = plan(*words)
+    assert said.code == 2
+    assert says in said.err
+    assert not said.out
+
+
+def test_degrees_that_are_none_are_bad_usage(plan: Plan, table: Path) -> None:
+    said = plan("solve", table, *FOUR, "--tensor-parallel", "1,two")
+    assert said.code == 2
+    assert "no list of degrees" in said.err
+
+
+def test_from_python(table: Path) -> None:
+    profile = pipeplan.load_profile(table)
+    problem = profile.to_placement(devices=4, memory_bytes=40e9, bandwidth=12e9)
+    same = pipeplan.load(table, kind="placement", devices=4, memory_bytes=40e9, bandwidth=12e9)
+    assert problem == same
+    options = pipeplan.ProfileOptions(optimizer="adam")
+    more = pipeplan.load(table, devices=4, memory_bytes=80e9, bandwidth=12e9, profile=options)
+    assert isinstance(more, pipeplan.StagingProblem)
+    assert json.loads(json.dumps(more.layers[1].configurations[1][0].memory_fixed)) == 4 * 402.7e6
