@@ -28,6 +28,15 @@ def commands(page: str) -> list[list[str]]:
     return [line[1:] for line in words if line and line[0] == "plan"]
 
 
+def run(plan: Plan, line: list[str]) -> None:
+    """A command of a page, which may write its output to a file."""
+    words, target = (line[:-2], line[-1]) if ">" in line else (line, None)
+    said = plan(*words)
+    assert said.code == 0, (line, said)
+    if target is not None:
+        Path(target).write_text(said.out, encoding="utf-8")
+
+
 @pytest.fixture
 def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """`mine.json` as the tutorial says, in the folder where the commands run."""
@@ -40,11 +49,25 @@ def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_model: Path) -> None:
     lines = [line for line in commands("tutorial.md") if line[:2] != ["solve", "--formulation"]]
-    assert [line[0] for line in lines] == ["solve", "show", "report", "compare", "report"]
+    table, own = ["import", "solve", "report"], ["solve", "show", "report", "compare", "report"]
+    assert [line[0] for line in lines] == [*table, *own]
     for line in lines:
-        assert plan(*line).code == 0, line
+        run(plan, line)
+    assert (own_model.parent / "my.html").stat().st_size > 10_000
     assert (own_model.parent / "comparison.html").stat().st_size > 10_000
     assert "*proven*" in (own_model.parent / "comparison" / "tables.md").read_text("utf-8")
+
+
+def test_the_commands_and_the_lines_of_python_of_the_page_on_tables_work(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in commands("tables.md"):
+        run(plan, line)
+    (program,) = blocks("tables.md", "python")
+    known: dict[str, Any] = {}
+    exec(program, known)
+    assert (known["problem"].kind, known["lowered"].problem.kind) == ("placement", "staging")
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
@@ -58,9 +81,9 @@ def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path
 
 
 def test_every_command_of_the_pages_has_options_that_exist(plan: Plan) -> None:
-    for page in ("tutorial.md", "howto.md"):
+    for page in ("tutorial.md", "howto.md", "tables.md"):
         for name, *words in commands(page):
-            known = plan(name, "--help").out
+            known = plan(*([name, words[0]] if name == "import" else [name]), "--help").out
             assert not [word for word in words if word.startswith("--") and word not in known], (page, name)
 
 
