@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -100,8 +101,29 @@ def on_cluster(profile: Profile, cluster: Cluster) -> Lowered:
     name, reason = choose_kind(profile, cluster, options)
     kind = KINDS[name]
     _refuse_foreign(kind, profile, cluster, options)
-    lowered: Lowered = kind.get("from_profile")(profile, cluster, options)
+    try:
+        lowered: Lowered = kind.get("from_profile")(profile, cluster, options)
+    except InputError as error:
+        raise _of_the_profile(error, profile) from None
     return Lowered(lowered.problem, (*reason, *lowered.notes))
+
+
+_PLACE = re.compile(r"(?:nodes|layers|operators)\[(\d+)\](?:\.(\w+))?")
+_OPTIONS = {
+    "accelerators": "--devices", "gpus": "--devices", "devices": "--devices", "cpus": "--cpus",
+    "memory_bytes": "--memory", "bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown",
+    "micro_batches": "--batch", "mini_batch": "--batch",
+}  # fmt: skip
+
+
+def _of_the_profile(error: InputError, profile: Profile) -> InputError:
+    """What the problem calls by a place of its own, called by the layer's name or by the option."""
+    match = _PLACE.match(error.field)
+    if match is None:
+        return error.renamed(_OPTIONS)
+    # Placements have the backward nodes behind the forward nodes.
+    layer = f"layer {show(profile.nodes[int(match[1]) % len(profile.nodes)].id)}"
+    return InputError(f"{layer}, {match[2]}" if match[2] else layer, error.problem, error.remedy)
 
 
 # ---- which kind ----------------------------------------------------------------------------------------

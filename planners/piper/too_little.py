@@ -31,7 +31,7 @@ def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
         name, fewest = show(wide.id), _fewest(wide)
         return (f"layer {name} runs on {fewest} devices or more, of {problem.devices}; give more devices",)
     memory = problem.memory_bytes
-    if memory is None or problem.extensions:
+    if memory is None or problem.extensions - {"no replicas"}:
         return ()
     layer, needed = max(((layer, _least(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1])
     if needed > as_written(memory):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -76,6 +77,15 @@ def test_a_plan_with_replicas_breaks_a_rule() -> None:
         (pipeplan.PlannedStage(tuple(x.id for x in problem.layers), 2, 1, {x.id: "way 0" for x in problem.layers}),)
     )
     assert [fault.rule for fault in pipeplan.verify(problem, plan)] == ["replication"]
+
+
+def test_it_is_said_how_much_memory_would_do() -> None:
+    problem = random_staging(4, layers=(3, 3)).replace(replication=False, exact_batches=False)
+    least = max(min(way.memory_bytes(1) for way in layer.configurations[1]) for layer in problem.layers)
+    result = pipeplan.solve(problem.replace(memory_bytes=float(least)))
+    assert result.found is Found.NOTHING
+    enough = next(int(found[1]) for text in result.messages if (found := re.search(r"--memory (\d+)", text)))
+    assert pipeplan.solve(problem.replace(memory_bytes=float(enough))).found is Found.OPTIMAL
 
 
 def test_other_methods_refuse_it() -> None:
