@@ -56,7 +56,7 @@ def _parameter(parameter: Any) -> list[str]:
     names = ", ".join(f"`{name}`" for name in parameter.opts) if parameter.param_type_name == "option" else ""
     metavar = parameter.metavar or (parameter.human_readable_name if not names else "")
     head = " ".join(filter(None, [names, f"`{metavar}`" if metavar else ""]))
-    return [head, f": {plain(getattr(parameter, 'help', None) or 'No more to say.')}", ""]
+    return [head, f": {plain(getattr(parameter, 'help', None) or 'Not described.')}", ""]
 
 
 # ---- formulations and planners -------------------------------------------------------------------------
