@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, overload
+from typing import overload
 
 from ...formulations.contract import Plan, Problem
 from ...instances.chain.plan import PatternPlan
@@ -28,6 +28,9 @@ from ..referee import rules_of
 
 Instance = str | os.PathLike[str]
 """The name of a packaged instance, or the path of a file."""
+
+Evaluation = PlacementEvaluation | PatternEvaluation | StagedEvaluation | LeveledEvaluation | StageGraphEvaluation
+"""By the kind of plan."""
 
 
 def verify(problem: Problem | str | os.PathLike[str], plan: Plan, contiguity: str = "none") -> tuple[Violation, ...]:
@@ -75,7 +78,9 @@ def evaluate(problem: StagingProblem | Instance, plan: StagedPlan) -> StagedEval
 def evaluate(problem: StagingProblem | Instance, plan: LeveledPlan) -> LeveledEvaluation: ...
 @overload
 def evaluate(problem: GraphPipelineProblem | Instance, plan: StageGraphPlan) -> StageGraphEvaluation: ...
-def evaluate(problem: Problem | Instance, plan: Plan) -> Any:
+@overload
+def evaluate(problem: Problem | Instance, plan: Plan) -> Evaluation: ...
+def evaluate(problem: Problem | str | os.PathLike[str], plan: Plan) -> Evaluation:
     """Compute everything that follows from a plan's decisions alone.
 
     Parameters
@@ -88,7 +93,7 @@ def evaluate(problem: Problem | Instance, plan: Plan) -> Any:
     Returns
     -------
     PlacementEvaluation, PatternEvaluation, StagedEvaluation, LeveledEvaluation or StageGraphEvaluation
-        By the kind of plan: its value and what it is made of, times in the problem's time unit, memory in bytes.
+        By the kind of plan: its value and what it is made of; times are in the problem's time unit, memory in bytes.
 
     Raises
     ------
@@ -98,7 +103,8 @@ def evaluate(problem: Problem | Instance, plan: Plan) -> Any:
         The plan is one for another kind of problem.
     """
     problem = problem_of(problem)
-    return rules_of(problem, {}).evaluation(problem, _fitting(problem, plan))
+    evaluation: Evaluation = rules_of(problem, {}).evaluation(problem, _fitting(problem, plan))
+    return evaluation
 
 
 def _fitting(problem: Problem, given: Plan) -> Plan:
