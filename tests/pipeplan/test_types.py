@@ -61,7 +61,7 @@ def scripts() -> dict[str, str]:
 
 @pytest.fixture(params=["plain", "editable"], scope="module")
 def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of all scripts, where pipeplan alone is installed: its files as in a wheel, or the path of an editable install."""
+    """Of all scripts with pipeplan alone installed: its files, as in a wheel, or the path of an editable install."""
     folder = tmp_path_factory.mktemp(request.param)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
     (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
