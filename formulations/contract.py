@@ -140,8 +140,25 @@ class Formulation(Protocol):
     def portfolio(self, problem: Any, options: Mapping[str, Any], *, near: bool, found: bool) -> tuple[Stage, ...]:
         """Who works on it where the user names no solver.
 
-        `near`: value and bound are within a small multiple of the gap, so that a slightly better plan ends the run.
-        `found`: there is a plan. The last stage should have no end.
+        Parameters
+        ----------
+        problem : Problem
+            Of the formulation's own kind, and checked.
+        options : Mapping
+            The formulation's own, with their defaults filled in.
+        near : bool
+            Value and bound are within a small multiple of the gap, so that a slightly better plan ends the run.
+        found : bool
+            There is a plan.
+
+        Returns
+        -------
+        tuple of Stage
+            One after the other; the last one should have no end.
+
+        Raises
+        ------
+        Nothing, for what `check` lets through.
         """
         ...
 
@@ -158,10 +175,32 @@ class Formulation(Protocol):
         cutoff: float | None = None,
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
-        """The model, restricted to plans of value at most `cutoff` where one is given.
+        """The model, with the translations between its variables and plans.
 
-        `native`: the backend takes a `NativeModel`, so return one where it is the stronger choice.
-        `precision`: what rounding to integers may cost, relative to the cut-off.
+        Parameters
+        ----------
+        problem : Problem
+            Of the formulation's own kind, and checked.
+        options : Mapping
+            The formulation's own, with their defaults filled in.
+        native : bool
+            The backend takes a `NativeModel`, so return one where it is the stronger choice.
+        cutoff : float, optional
+            Only plans of at most this value are asked for, in the problem's time unit. None: all.
+        precision : float
+            What rounding to integers may cost, relative to the cut-off.
+
+        Returns
+        -------
+        BuiltModel or Refuted
+            `Refuted` where the reductions alone prove that no plan is at or below the cut-off.
+
+        Raises
+        ------
+        NativeOnlyError
+            The model is written for CP-SAT alone, and the backend takes no such models.
+        TooLargeError
+            The model would be too large.
         """
         ...
 

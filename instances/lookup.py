@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster as Cluster
-from .errors import UsageError
+from .errors import UsageError, show
 
 if TYPE_CHECKING:
     from .kinds import Problem
@@ -24,7 +24,10 @@ def load_instance(text: str, on: Cluster) -> Problem:
     from .kinds import kind_of
 
     if text not in packaged_names():
-        raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
+        raise UsageError(
+            f"There is no file and no packaged instance {show(text)}; `plan instances` lists those, in Python "
+            "pipeplan.packaged_names()."
+        )
     problem = load_packaged(text)
     return kind_of(problem).on_cluster(problem, on)  # type: ignore[no-any-return]
 

@@ -178,7 +178,7 @@ def test_the_wheel_holds_every_module_and_all_data(wheel: list[str]) -> None:
         if path.is_file() and path.suffix in (".json", ".csv", ".md", ".toml", ".css", ".js")
     }
     assert data <= set(wheel)
-    assert "pipeplan/py.typed" in wheel
+    assert {"pipeplan/py.typed", "pipeplan/__init__.pyi"} <= set(wheel)
 
 
 # ---- the house -----------------------------------------------------------------------------------------

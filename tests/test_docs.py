@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -122,6 +123,17 @@ def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
 
     (text,) = blocks("formats.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
+
+
+def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pipeplan
+
+    monkeypatch.syspath_prepend(DOCS)
+    page = importlib.import_module("generate").api()
+    listed = re.findall(r"^### (\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in pipeplan.__all__ if not name.startswith("_"))
+    for argument in ("cross_check", "micro_batches", "bandwidth_share", "max_bytes", "contiguity", "precision"):
+        assert re.search(rf"^`{argument}` \(.*\)\n: \w", page, re.MULTILINE), argument
 
 
 ROOT = DOCS.parent

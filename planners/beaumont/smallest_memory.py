@@ -18,11 +18,14 @@ from ...formulations.beaumont import least_memory as model
 from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
+from ...instances.catalogue import packaged_names
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.layout import plain, task_name
 from ...instances.chain.referee.memory import Terms
-from ..options import SolveOptions
+from ...instances.errors import UsageError
+from ...instances.given import problem_of
+from ..options import SolveOptions, limits_of
 from .memory_sweep import Answer, sweep
 from .solver import Solver
 
@@ -65,18 +68,49 @@ class SmallestMemory:
         }
 
 
-def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> SmallestMemory:
-    """The smallest memory in the problem's memory mode, whatever its own limit; anytime, with a proven lower value."""
+def smallest_memory(
+    problem: ChainProblem | str | os.PathLike[str], limits: SolveOptions | None = None
+) -> SmallestMemory:
+    """Find the smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
+
+    Parameters
+    ----------
+    problem : ChainProblem, str or PathLike
+        A chain, the path of a file, or the name of a packaged instance; its own limit of memory does not count.
+    limits : SolveOptions, optional
+        Where a limit ends the search, the best found so far is returned, with a proven lower value. None: no limits.
+
+    Returns
+    -------
+    SmallestMemory
+        In bytes, with a pattern that it holds, and what it is made of.
+
+    Raises
+    ------
+    InputError
+        An argument has another type.
+    UsageError
+        There is no such instance, or it is no chain.
+    """
+    problem, limits = _chain(problem), limits_of(limits)
     sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
     allocation = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
     lower = _without_search(sizes, gpus)
     if _need(sizes, allocation).total > lower:
-        found, bound = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
+        found, bound = _search(sizes, gpus, allocation, lower, limits)
         allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
     if _need(sizes, allocation).total - lower < unit_of(sizes):
         return memory_of(problem, allocation)
     return _report(problem, sizes, allocation, lower)
+
+
+def _chain(given: object) -> ChainProblem:
+    problem = problem_of(given)
+    if not isinstance(problem, ChainProblem):
+        known = ", ".join(packaged_names("chain"))
+        raise UsageError(f"The smallest memory of a {problem.kind} problem is unknown; give a chain, {known} say.")
+    return problem
 
 
 def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> SmallestMemory:

@@ -8,6 +8,7 @@ random numbers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,9 +18,10 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.registry import Entry
 from ...instances.errors import PipeplanError
+from ...instances.given import problem_of, result_of
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
 from ..backends.registry import STANDARD
-from ..options import Progress, SolveOptions
+from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import PLANNERS, provers, usual_objective
 from .choose import Method, choose
 from .claims import check_same_problem, recompute, stored_method
@@ -61,7 +63,7 @@ class ProofCheck:
 
 
 def verify_proof(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     result: Result,
     *,
     limits: SolveOptions | None = None,
@@ -69,8 +71,31 @@ def verify_proof(
 ) -> ProofCheck:
     """Prove a result's bound, or that there is no plan, anew; nothing that the result says is believed.
 
-    A result about another problem is refused. `limits` are for all that is tried together.
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    result : Result
+        What `pipeplan.solve` or `pipeplan.load_result` returned for this problem.
+    limits : SolveOptions, optional
+        For all that is tried together. None: no limits.
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news. None: nobody watches.
+
+    Returns
+    -------
+    ProofCheck
+        Whether the proof is confirmed, not confirmed or contradicted, with the reason in words and who proved it anew.
+
+    Raises
+    ------
+    InputError
+        The result is about another problem, or an argument has another type.
+    UsageError
+        The result names a method or an option that does not exist any more.
     """
+    problem, result, limits = problem_of(problem), result_of(result), limits_of(limits)
+    check_asked({}, None, on_progress)
     check_same_problem(problem, result)
     differences = recompute(problem, result).differences
     if differences:
@@ -82,7 +107,7 @@ def verify_proof(
             Answer.NOT_CONFIRMED, f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound"
         )
     claim = f"{family.scope}: none is {'there' if result.bound is None else f'below {result.bound!r}'}"
-    return replace(_proven_anew(problem, result, method, limits or SolveOptions(), on_progress), claim=claim)
+    return replace(_proven_anew(problem, result, method, limits, on_progress), claim=claim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,25 +12,26 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.family import Family
 from ...instances.errors import PipeplanError
+from ...instances.given import problem_of
 from ...instances.kind import Rules
 from ...instances.kinds import kind_of
 from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ..contract import Board, Outcome, Request
-from ..options import Progress, SolveOptions
+from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..referee import BOUND_SLACK, rules_of
 from .choose import Method, check_native, choose
 from .cross_check import cross_check as check
 from .cross_check import other_method
 from .judge import Author, judge
 from .remarks import remarks
-from .warm_start import AskedStart, Outsider, Start, prepare
+from .warm_start import AskedStart, Outsider, Start, prepare, start_of
 from .why_none import reasons
 
 _log = logging.getLogger("pipeplan")
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     *,
     formulation: str | None = None,
     planner: str | None = None,
@@ -40,18 +42,51 @@ def solve(
     on_progress: Callable[[Progress], None] | None = None,
     cross_check: bool = False,
 ) -> Result:
-    """Plan `problem` and report a plan that the referee has recomputed and accepted.
+    """Plan a problem, and report a plan that the referee has recomputed and accepted.
 
     A bound, and *optimal*, hold for the plans that the result names in `scope`. A warm start that is none of them
     is no part of any proof; where it is better than all of them it is the answer, and nothing is proven of it.
+    An interrupt keeps the best plan so far.
 
-    `formulation` alone means the exact planner with that model; with neither name given the best exact
-    method for the problem is taken and named in the result. `options` are those that the formulation or
-    planner declares (`plan formulations NAME` lists them). An interrupt keeps the best plan so far.
-    `cross_check` solves with a second exact method as well; proofs that contradict each other make the
-    result an error.
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    formulation : str, optional
+        The name of a model, which the exact planner is handed. None: see `planner`.
+    planner : str, optional
+        The name of another way to a plan. None: the exact planner with that formulation; with neither, the best exact
+        method for the problem, which the result names.
+    solver : str
+        "auto", or the names of installed solvers, joined by commas, that work on the model side by side.
+    options : Mapping, optional
+        Options that the formulation or planner declares, by name (`plan formulations NAME` lists them). None: its
+        defaults.
+    limits : SolveOptions, optional
+        Seconds, gaps, threads, memory and the random seed. None: no limits, and a proof is sought to the end.
+    warm_start : Plan or str
+        A plan to begin with; "auto" (the best of a few quick planners), "dp" (a dynamic program's) or "none".
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news. None: nobody watches.
+    cross_check : bool
+        Solve with a second exact method as well; proofs that contradict each other make the result an error.
+
+    Returns
+    -------
+    Result
+        Why the run stopped, the plan, its value and bound in the problem's time unit, seconds, and the proof. What is
+        absent is None; a problem without a plan, or a limit that was hit, is a result and no exception.
+
+    Raises
+    ------
+    InputError
+        An argument has another type, or a file cannot be read as a problem.
+    UsageError
+        There is no such instance, method, solver or option, or they do not go together; the message lists what does.
     """
-    limits = limits or SolveOptions()
+    problem, limits = problem_of(problem), limits_of(limits)
+    check_asked({"formulation": formulation, "planner": planner, "solver": solver}, options, on_progress)
+    warm_start = start_of(warm_start)
     method = choose(problem, formulation, planner, solver, options or {})
     check_native(solver, limits)
     if cross_check:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, show
+from ...instances.given import plan_of
 from ...instances.kind import Rules
 from ...instances.result import StartOutcome, WarmStart
 from ..contract import Board, Outcome, Request
@@ -21,7 +22,10 @@ from .choose import Method, lacks
 
 _log = logging.getLogger("pipeplan")
 
-AskedStart = Literal["auto", "dp", "none"] | Plan
+Word = Literal["auto", "dp", "none"]
+WORDS: tuple[Word, ...] = ("auto", "dp", "none")
+
+AskedStart = Word | Plan
 
 START_SHARE = 0.5
 """Of the time limit, for a start."""
@@ -76,6 +80,16 @@ class Start:
         if self.value is None or value < self.value:
             self.plan, self.source, self.value = plan, source, value
         board.post(plan, value, source=source)
+
+
+def start_of(given: object) -> AskedStart:
+    """What the caller asks for: a word, or a plan, of which the referee says whether it is one for the problem."""
+    if not isinstance(given, str):
+        return plan_of(given, "warm_start")
+    for word in WORDS:
+        if given == word:
+            return word
+    raise UsageError(f"The warm start is {show(given)}; give a plan, or one of {', '.join(WORDS)}.")
 
 
 def prepare(
