@@ -11,6 +11,8 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
+from . import clock
+
 
 @cache
 def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
@@ -19,6 +21,7 @@ def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
     A unit is a module, or a package: its modules import functions of each other by name. The functions are compiled in
     scopes of their own, so that the plain ones remain what they are.
     """
+    _stop_the_clock_while_compiling()
     modules = _modules(unit)
     version = _version(modules)
     scopes = {module.__name__: dict(vars(module)) for module in modules}
@@ -32,6 +35,21 @@ def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
                 scope[name] = twins[value]
     function: Callable[..., Any] = twins[called]
     return function
+
+
+@cache
+def _stop_the_clock_while_compiling() -> None:
+    """Numba tells when it compiles; to load what is on disk is not worth a stop."""
+    from numba.core import event
+
+    class Watch(event.Listener):
+        def on_start(self, event: object) -> None:
+            clock.stop()
+
+        def on_end(self, event: object) -> None:
+            clock.go_on()
+
+    event.register("numba:compile", Watch())  # type: ignore[no-untyped-call]
 
 
 def _modules(unit: ModuleType) -> list[ModuleType]:
