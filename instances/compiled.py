@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import FunctionType, ModuleType
@@ -35,6 +36,25 @@ def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
                 scope[name] = twins[value]
     function: Callable[..., Any] = twins[called]
     return function
+
+
+_always = False
+
+
+def repays_loading(size: float, least: float) -> bool:
+    """Is a problem of this size large enough for machine code? Smaller ones are done before it is loaded."""
+    return _always or size >= least
+
+
+@contextmanager
+def always_compiled() -> Iterator[None]:
+    """Within it machine code is used for the smallest problem, too, so that all of it is made and kept on disk."""
+    global _always
+    before, _always = _always, True
+    try:
+        yield
+    finally:
+        _always = before
 
 
 @cache

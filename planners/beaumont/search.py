@@ -20,6 +20,7 @@ from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.clock import now
+from ...instances.compiled import repays_loading
 from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .levels import Levels
@@ -119,10 +120,10 @@ class Search:
     def _load_loops(self) -> None:
         """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
         elapsed = now() - self.started
-        if not self.walks_loaded and elapsed >= BRIEF_S and self.levels.suited:
+        if not self.walks_loaded and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
             self.levels.facts.load()
             self.walks_loaded = True
-        if self.annealer is None and elapsed >= QUICK_S and self.chain.memory is not None:
+        if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
             annealer = Annealer(self.problem, self.chain, self.solver.seed)
             annealer.load()
             self.annealer = annealer
