@@ -103,6 +103,7 @@ class Search:
 
     def run(self, workers: int) -> None:
         """Until nothing is left to do on this grid, or time is up."""
+        self._load_loops()
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
         for thread in threads:
             thread.start()
