@@ -81,6 +81,8 @@ class Entry:
     """The method that shares no code with it and checks its proofs, while it checks those of all others of its kind."""
     proves_anew: tuple[Mapping[str, Any], ...] = ()
     """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
+    compiles_on: tuple[str, ...] = ()
+    """Small packaged instances that need all of its machine code between them; (): it has none of its own."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
 
@@ -240,6 +242,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
+            compiles_on=("bert-large-stages",),
             proves_anew=({"variant": "columns"},),
         ),
         Entry(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..formulations.contract import Plan
+from ..instances.clock import now, seconds_compiling
 from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
 
@@ -24,7 +24,9 @@ class Board:
     watcher: Callable[[Progress], None] | None = None
     source: str = ""
     """The method whose board it is: what is posted without a source is its own."""
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=now)
+    """On the clock of limits, which stands still while code is compiled."""
+    compiled_before: float = field(default_factory=seconds_compiling)
     plan: Plan | None = None
     value: float | None = None
     bound: float | None = None
@@ -57,7 +59,12 @@ class Board:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.started
+        return now() - self.started
+
+    @property
+    def compile_seconds(self) -> float:
+        """How long machine code was made since then: no part of `seconds`, nor of any limit."""
+        return seconds_compiling() - self.compiled_before
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...instances.compiled import compiled
+from ...instances.compiled import compiled, repays_loading
 from ...instances.errors import TooLargeError
 from ...instances.staging.memory import whole_memory
 from ...instances.staging.problem import Configuration, StagingProblem
@@ -25,8 +25,8 @@ FASTER, CLOSE = 1.3, 1e-3
 closely as that."""
 SMALL = 1e-6
 """Of the highest limit: where the search starts if nothing is proven."""
-PLAIN_UP_TO = 40
-"""So many sets are scanned faster than compiled loops are loaded."""
+COMPILED_FROM = 41
+"""Sets; fewer are scanned faster than compiled loops are loaded."""
 
 ALIKE = 1e6
 """Sums up to so many times their least part are as exact as rounding needs them."""
@@ -49,7 +49,7 @@ class NearStages:
         from . import scan
 
         self.sets, self.scan = sets, scan
-        self.plain = len(sets) <= PLAIN_UP_TO
+        self.plain = not repays_loading(len(sets), COMPILED_FROM)
         self.layers = _layers(problem, sets, degrees)
         self.function("borders")(self.layers)
         outside = ~_membership(self.layers.bits, len(problem.layers))

@@ -7,7 +7,6 @@ import os
 import threading
 from dataclasses import replace
 from fractions import Fraction
-from time import monotonic
 
 from ...formulations.beaumont.bounds import lower_bound
 from ...formulations.beaumont.integer_chain import integer_chain
@@ -16,6 +15,7 @@ from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
+from ...instances.clock import now
 from ...instances.errors import InputError
 from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..contract import Outcome, Request
@@ -64,7 +64,7 @@ class _Run:
         self.problem = problem
         self.request = request
         left = request.seconds_left()
-        self.solver = Solver(None if left is None else monotonic() + left, request.limits.seed)
+        self.solver = Solver(None if left is None else now() + left, request.limits.seed)
         self.workers = request.limits.threads or os.cpu_count() or 1
         self.best: PatternPlan | None = None
         self.start_outcome = StartOutcome.NONE

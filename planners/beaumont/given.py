@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from time import monotonic
 
 from ...formulations.beaumont.bounds import lower_bound_of
 from ...formulations.beaumont.integer_chain import IntegerChain, integer_chain
@@ -13,6 +12,7 @@ from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
+from ...instances.clock import now
 from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ..contract import Outcome, Request
 from .allocation import packed_pattern
@@ -37,7 +37,7 @@ class GivenAllocation:
 
     def __post_init__(self) -> None:
         left = self.request.seconds_left()
-        self.solver = Solver(None if left is None else monotonic() + left, self.request.limits.seed)
+        self.solver = Solver(None if left is None else now() + left, self.request.limits.seed)
 
     def outcome(self) -> Outcome:
         """Without a memory limit the loads decide (Lemma 1); else grids from coarse to fine."""

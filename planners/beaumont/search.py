@@ -14,19 +14,19 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from time import monotonic
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from ...instances.clock import now
+from ...instances.compiled import repays_loading
 from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .levels import Levels
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
 from .solver import Solver
-from .warm_up import ready
 
 FIRST_SHARE = 0.3
 """Where in the gap the level lies that is to be exhausted next."""
@@ -83,9 +83,9 @@ class Search:
         self.schedules = 0
         self.steps = count()
         self.rng = random.Random(self.solver.seed)
-        self.started = monotonic()
+        self.started = now()
         self.annealer: Annealer | None = None
-        self.annealing = False
+        self.annealing = self.walks_loaded = False
         self.failed_rounds = self.rest = self.rested = 0
         self.scheduled: set[tuple[int, ...]] = set()
         self.bounded = False
@@ -103,6 +103,7 @@ class Search:
 
     def run(self, workers: int) -> None:
         """Until nothing is left to do on this grid, or time is up."""
+        self._load_loops()
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
         for thread in threads:
             thread.start()
@@ -110,11 +111,23 @@ class Search:
             for thread in threads:
                 while thread.is_alive():
                     thread.join(0.2)
+                    self._load_loops()
         except BaseException:
             self.solver.stopped.set()
             raise
         if self.failure is not None:
             raise self.failure
+
+    def _load_loops(self) -> None:
+        """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
+        elapsed = now() - self.started
+        if not self.walks_loaded and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
+            self.levels.facts.load()
+            self.walks_loaded = True
+        if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
+            annealer = Annealer(self.problem, self.chain, self.solver.seed)
+            annealer.load()
+            self.annealer = annealer
 
     def done(self) -> bool:
         """Is nothing left to do on this grid?"""
@@ -151,7 +164,7 @@ class Search:
 
     def _walk(self) -> bool:
         """Go on with the walk over partitions, where there is one."""
-        if self.plan is None or monotonic() - self.started < BRIEF_S or not self.levels.ready():
+        if self.plan is None or now() - self.started < BRIEF_S or not self.walks_loaded:
             return False
         with self.changed:
             walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
@@ -252,17 +265,12 @@ class Search:
 
     def _may_anneal(self) -> bool:
         """One worker at a time, on problems that are not over soon, and the more rarely the less it finds."""
-        chain = self.chain
-        if self.plan is None or chain.memory is None or chain.exclusive_buffers or self.annealing:
+        if self.plan is None or self.chain.exclusive_buffers or self.annealing:
             return False
-        if monotonic() - self.started < QUICK_S or not self._loop_ready():
+        if self.annealer is None:
             return False
         self.rested += 1
         return self.rested > self.rest
-
-    def _loop_ready(self) -> bool:
-        self.annealer = self.annealer or Annealer(self.problem, self.chain, self.solver.seed)
-        return ready("annealing", self.annealer.warm_up)
 
     def _anneal(self) -> None:
         """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from time import monotonic
 from typing import Any
 
 from ...formulations.beaumont import least_memory as model
@@ -23,6 +22,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.layout import plain, task_name
 from ...instances.chain.referee.memory import Terms
+from ...instances.clock import now
 from ...instances.errors import UsageError
 from ...instances.given import problem_of
 from ..options import SolveOptions, limits_of
@@ -214,7 +214,7 @@ def _search(
     sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
 ) -> tuple[tuple[int, ...], Fraction]:
     """The best allocation, and what none needs less than: by sweeps, and where those have too many states by CP-SAT."""
-    solver = Solver(None if limits.time_limit_s is None else monotonic() + limits.time_limit_s, limits.seed)
+    solver = Solver(None if limits.time_limit_s is None else now() + limits.time_limit_s, limits.seed)
     data = model.payload(sizes, gpus, start)
     unit = unit_of(sizes)
     bracket = _Bracket(math.floor(lower / unit) - 1, _units(data, start), start)

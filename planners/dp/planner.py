@@ -17,6 +17,7 @@ import math
 import os
 from typing import Any
 
+from ...instances.compiled import repays_loading
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
@@ -250,7 +251,7 @@ class _Run:
         if self.model.sync_bandwidth is not None:
             transitions *= max(kind.count for kind in self.model.kinds)
         entries = lattice.count**2 * (transitions + 10) + 4 * sum((row.end - row.start) ** 2 for row in lattice.rows)
-        return lattice.count <= SMALL_IDEALS and entries <= SMALL_WORK
+        return not repays_loading(lattice.count, SMALL_IDEALS + 1) and entries <= SMALL_WORK
 
     def _dense(self, lattice: Lattice) -> Stop:
         """Exact where all ideals are in the tables; for gpipe, large lattices keep those that cut little."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...instances.compiled import compiled
+from ...instances.compiled import compiled, repays_loading
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
@@ -36,7 +36,7 @@ class World:
             size <= self.capacity and all(problem.nodes[i].supported for i in members)
             for size, members in zip(self.sizes, self.classes, strict=True)
         )
-        self.compiled = len(problem.nodes) >= COMPILED_FROM
+        self.compiled = repays_loading(len(problem.nodes), COMPILED_FROM)
         self.tables = self._tables()
         self.scratch = self._scratch()
         function = compiled(kernel, "evaluate") if self.compiled else kernel.evaluate

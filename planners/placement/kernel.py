@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...instances.compiled import compiled
+from ...instances.compiled import compiled, repays_loading
 from . import annealing
 from .groups import Groups
 
@@ -20,7 +20,7 @@ class Kernel:
         import numpy as np
 
         self.groups = groups
-        self.compiled = groups.count >= COMPILED_FROM if compiled is None else compiled
+        self.compiled = repays_loading(groups.count, COMPILED_FROM) if compiled is None else compiled
         self.sweep: Callable[..., float] = compiled_sweep() if self.compiled else annealing.sweep
         self.tables = _tables(groups)
         self.random = np.array([seed | 1], dtype=np.uint64) if self.compiled else [seed | 1]

@@ -12,11 +12,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from time import monotonic
 from typing import Any
 
 from ...formulations.contract import Problem
 from ...formulations.registry import Entry
+from ...instances.clock import now
 from ...instances.errors import PipeplanError
 from ...instances.given import problem_of, result_of
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
@@ -139,10 +139,10 @@ def _proven_anew(
     on_progress: Callable[[Progress], None] | None,
 ) -> ProofCheck:
     """By the first run that settles it."""
-    started, refused = monotonic(), list[str]()
+    started, refused = now(), list[str]()
     last: ProofCheck | None = None
     for ask in _asks(problem, result, method):
-        left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (monotonic() - started))
+        left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (now() - started))
         gap = result.gap if result.gap is not None and result.gap > PROVEN_TOLERANCE else 0.0
         own = replace(limits, time_limit_s=left, rel_gap=gap, seed=ask.seed)
         start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"

@@ -119,7 +119,7 @@ def solve(
         warm_start=start.report(outcome),
         backend=outcome.backend,
         options=_echo(problem, method, rules, limits, start),
-        seconds=_seconds(outcome, planned, board.seconds),
+        seconds=_seconds(outcome, planned, board),
         model_size=outcome.model_size,
         messages=(*start.messages, *verdict.messages, *why),
         history=tuple(board.history),
@@ -225,7 +225,11 @@ def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, 
     }
 
 
-def _seconds(outcome: Outcome, planned: float, total: float) -> dict[str, float]:
-    """`build` and `solve` as the planner says them, or all of its time as `solve`; `total` with the referee."""
-    build = outcome.seconds.get("build", 0.0)
-    return {"build": build, "solve": max(0.0, planned - build), **outcome.seconds, "total": total}
+def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]:
+    """`build` and `solve` as the planner says them, or all of its time as `solve`; `total` with the referee.
+
+    `compile` is there where machine code had to be made, which is in no other figure and in no limit.
+    """
+    build, once = outcome.seconds.get("build", 0.0), board.compile_seconds
+    compiled = {"compile": once} if once else {}
+    return {"build": build, "solve": max(0.0, planned - build), **outcome.seconds, "total": board.seconds, **compiled}
