@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..formulations.contract import Plan
 from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
+from .referee import Ruling
 
 MOST_MOMENTS = 1000
 
@@ -28,6 +29,10 @@ class Board:
     plan: Plan | None = None
     value: float | None = None
     bound: float | None = None
+    claimed: float | None = None
+    """The method's own value of an accepted plan."""
+    ruling: Ruling | None = None
+    """The referee's word on the best plan that was accepted in this run: nobody asks again."""
     history: list[Moment] = field(default_factory=list)
     """A moment for every improvement, thinned out when there are too many."""
 
@@ -49,6 +54,16 @@ class Board:
             self._remember()
         if self.watcher is not None:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
+
+    def accept(self, ruling: Ruling, claimed: float | None = None, source: str = "") -> None:
+        """Post a plan that the referee has accepted, by the rules of this run."""
+        if self.value is None or (ruling.value is not None and ruling.value < self.value):
+            self.ruling, self.claimed = ruling, ruling.value if claimed is None else claimed
+        self.post(ruling.plan, ruling.value, source=source)
+
+    def ruling_of(self, plan: Plan) -> Ruling | None:
+        """What the referee has said of this plan already."""
+        return self.ruling if self.ruling is not None and self.ruling.plan == plan else None
 
     def _remember(self) -> None:
         self.history.append(Moment(self.seconds, self.value, self.bound))

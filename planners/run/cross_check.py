@@ -16,6 +16,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..referee import is_above
 from ..registry import cross_check_of, usual_objective
 from .choose import Method, lacks
 
@@ -70,16 +71,16 @@ def contradiction(result: Result, other: Result, same_plans: bool) -> str | None
     """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too."""
     if result.stop == Stop.INFEASIBLE and other.objective is not None:
         return f"the method says infeasible, the cross-check has a plan of value {other.objective!r}"
-    if _above(result.bound, other.objective):
+    if _is_refuted(result.bound, other.objective):
         return f"the bound {result.bound!r} is above the cross-check's plan of value {other.objective!r}"
     if not same_plans:
         return None
     if other.stop == Stop.INFEASIBLE and result.objective is not None:
         return f"the cross-check says infeasible, the method has a plan of value {result.objective!r}"
-    if _above(other.bound, result.objective):
+    if _is_refuted(other.bound, result.objective):
         return f"the cross-check's bound {other.bound!r} is above the plan of value {result.objective!r}"
     return None
 
 
-def _above(bound: float | None, value: float | None) -> bool:
-    return bound is not None and value is not None and bound > value + PROVEN_TOLERANCE * abs(value)
+def _is_refuted(bound: float | None, value: float | None) -> bool:
+    return value is not None and is_above(bound, value, PROVEN_TOLERANCE)

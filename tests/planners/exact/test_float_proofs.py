@@ -10,7 +10,7 @@ from pipeplan.instances.errors import UsageError
 from pipeplan.instances.placement.files import placement_from_json
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.result import Found, Stop
-from pipeplan.planners.backends import BACKENDS
+from pipeplan.planners.backends import BACKENDS, Answer
 from pipeplan.planners.backends.trust import cutoff_for, evidence, is_exact, safe_bound, second_opinions
 from pipeplan.planners.exact import planner as exact
 from pipeplan.planners.exact.attempt import Attempt
@@ -99,7 +99,7 @@ def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
     def lying(group: Any, threads_of: Any, cutoff: Any, *rest: Any) -> Attempt:
         if "highs" not in threads_of:
             return honest(group, threads_of, cutoff, *rest)
-        return Attempt(cutoff, refuted="highs says so", stop=Stop.INFEASIBLE, decided_by="highs")
+        return Attempt(cutoff, refuted="highs says so", answers=[Answer(Stop.INFEASIBLE, backend="highs")])
 
     monkeypatch.setattr(exact.SolverGroup, "attempt", lying)
     result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
