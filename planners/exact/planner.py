@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...formulations.contract import Formulation, Gradual, Plan, Stage
+from ...formulations.contract import Formulation, Gradual, Plan, Stage, side_by_side
 from ...formulations.registry import FORMULATIONS
 from ...instances.errors import TooLargeError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
@@ -24,7 +24,6 @@ from ..contract import Board, Outcome, Request
 from ..referee import Ruling, rule, rules_of
 from ..registry import EXACT, PLANNERS
 from .attempt import COMPLETE, Attempt, SolverGroup
-from .portfolio import share, stages
 
 COARSE_GAP = 0.01
 """Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
@@ -162,10 +161,11 @@ class _Run:
         return Stop.GAP  # or proven: the judge says so where value and bound meet
 
     def _stages(self, gap: float) -> tuple[Stage, ...]:
-        reached = relative_gap(self.board.value, self.bound)
-        near = reached is not None and reached <= NEAR * gap
-        found = self.board.plan is not None
-        return stages(self.formulation, self.request.problem, self.options, self.solver, near, found)
+        """Of named solvers, joined by commas, one; of `auto`, what the formulation wants."""
+        if self.solver != "auto":
+            return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
+        near, found = self._reached(NEAR * gap), self.board.plan is not None
+        return self.formulation.portfolio(self.request.problem, self.options, near=near, found=found)
 
     def _close(self, gap: float) -> Stop | None:
         """Stages until the gap is reached (None) or something else ends the run."""
@@ -355,6 +355,13 @@ class _Run:
         attempt.dead.append(first)
         self.board.bound = self.bound  # what the first one said on the way is not believed either
         self.messages.append(f"{first} excluded a plan that {other} has found: {first} is left out")
+
+
+def share(names: tuple[str, ...], threads: int | None) -> dict[str, int]:
+    """At least one thread for each; HiGHS hardly uses more than one, so the last named gets the rest."""
+    shares = dict.fromkeys(names, 1)
+    shares[names[-1]] += max(0, (threads or os.cpu_count() or 1) - len(names))
+    return shares
 
 
 def _answer(below: float | None) -> str:

@@ -56,14 +56,17 @@ def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, 
     question = {name: value for name, value in method.options.items() if name in known & ASKED}
     same_plans = rules.to_options().get("contiguity", "chain") == "chain"
     other = solve(problem, **names, options=question)
+    return {**names, **facts_of(other), "contradiction": contradiction(result, other, same_plans=same_plans)}
+
+
+def facts_of(result: Result) -> dict[str, Any]:
+    """What is told of the run of another method."""
     return {
-        **names,
-        "stop": str(other.stop),
-        "found": str(other.found),
-        "objective": other.objective,
-        "bound": other.bound,
-        "seconds": other.seconds.get("total"),
-        "contradiction": contradiction(result, other, same_plans=same_plans),
+        "stop": str(result.stop),
+        "found": str(result.found),
+        "objective": result.objective,
+        "bound": result.bound,
+        "seconds": result.seconds.get("total"),
     }
 
 
