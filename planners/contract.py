@@ -56,8 +56,10 @@ class Board:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
 
     def accept(self, ruling: Ruling, claimed: float | None = None, source: str = "") -> None:
-        """Post a plan that the referee has accepted, by the rules of this run."""
-        if self.value is None or (ruling.value is not None and ruling.value < self.value):
+        """Post a plan that the referee has judged by the rules of this run; one that it refused changes nothing."""
+        if ruling.value is None:
+            return
+        if self.value is None or ruling.value < self.value:
             self.ruling, self.claimed = ruling, ruling.value if claimed is None else claimed
         self.post(ruling.plan, ruling.value, source=source)
 
@@ -92,6 +94,11 @@ class Request:
         if self.limits.time_limit_s is None:
             return None
         return max(0.0, self.limits.time_limit_s - self.board.seconds)
+
+    def seconds_at_most(self, most: float | None) -> float | None:
+        """What is left for a part of the search that is to end after `most` seconds."""
+        limits = [limit for limit in (most, self.seconds_left()) if limit is not None]
+        return min(limits, default=None)
 
     def out_of_time(self) -> bool:
         left = self.seconds_left()

@@ -128,9 +128,6 @@ def _best(answer: Answer, session: Session) -> Answer:
             answer = replace(answer, x=None, objective=None, message=message.removesuffix("; "))
         else:
             answer = replace(answer, x=x, objective=model.objective(x))
-    value = answer.objective
-    if session.best_value is not None and (value is None or session.best_value < value):
-        answer = replace(answer, x=session.best_x, objective=session.best_value)
     if answer.bound is None and answer.stop != Stop.UNBOUNDED:
         answer = replace(answer, bound=session.best_bound)
     return answer if answer.nodes is not None else replace(answer, nodes=session.nodes)

@@ -30,11 +30,20 @@ COMPLETE = (Stop.PROVEN, Stop.GAP, Stop.UNBOUNDED, Stop.COMPLETED)
 
 @dataclass
 class Attempt:
-    """What an attempt has established so far, for plans of value at most `cutoff`."""
+    """One question to several backends, is there a plan of value at most `cutoff`, and what they have said so far."""
 
+    request: Request
+    formulation: Formulation
+    options: Mapping[str, Any]
+    judge: Callable[[Plan], Ruling]
     cutoff: float | None
     enough: float | None = None
     """A plan of at most this value ends the attempt."""
+    precision: float = 1e-9
+    forgiving: bool = False
+    """Is a backend that cannot take the model left out, rather than the user told?"""
+    excluded: Sequence[Plan] = ()
+    """Plans that models let through and the referee refused: to be cut off by rows."""
     refuted: str | None = None
     """Why no plan is below the cut-off."""
     bound: float | None = None
@@ -102,6 +111,152 @@ class Attempt:
         """Has the question of this attempt been answered, one way or the other?"""
         return self.is_satisfied or self.refuted is not None or self.stop is not None
 
+    @property
+    def board(self) -> Board:
+        return self.request.board
+
+    # ---- the run --------------------------------------------------------------------------------------
+
+    def run(self, threads_of: Mapping[str, int], seconds: float | None, start: Plan | None) -> Attempt:
+        """The backends side by side, for so long; the attempt itself holds what came of it."""
+        began = self.board.seconds
+        deadline = None if seconds is None else began + seconds
+        try:
+            for name, threads in threads_of.items():
+                limits = replace(self.request.limits, threads=threads, time_limit_s=seconds)
+                if self._launch(name, limits, start):
+                    return self
+            self._watch(deadline)
+        finally:
+            for runner in self.runners:
+                if runner.job.outcome is None:
+                    runner.job.interrupt()
+            self._last_words()
+            self.seconds = self.board.seconds - began
+        return self
+
+    def _launch(self, name: str, limits: SolveOptions, start: Plan | None) -> bool:
+        """Build and submit; True where building has already refuted the cut-off."""
+        began = self.board.seconds
+        built = self.formulation.build(
+            self.request.problem,
+            self.options,
+            native=find_backend(name).capabilities.native,
+            cutoff=cutoff_for(name, self.cutoff),
+            precision=self.precision,
+        )
+        if isinstance(built, Refuted):
+            self.refuted = built.reason
+            return True
+        model, columns = built.model, None
+        rows = exclusions(built, self.excluded)
+        if isinstance(model, NativeModel):
+            model = with_rows(model, rows) if rows else model
+        else:
+            model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss).with_rows(rows)
+            columns = model.position
+        values = None if start is None else start_values(built, start, columns)
+        self.build_seconds += self.board.seconds - began
+        self.runners.append(_Runner(built, submit(name, model, limits, start=values), columns, len(rows)))
+        self.messages.extend(built.notes)
+        return False
+
+    def _watch(self, deadline: float | None) -> None:
+        running = list(self.runners)
+        while running:
+            for runner in list(running):
+                self._note(runner, self._poll(runner, POLL_S / len(running)))
+                if runner.job.outcome is not None:
+                    running.remove(runner)
+                    self._finish(runner, runner.job.outcome)
+            if self.stop is not None:
+                return
+            if self.is_satisfied and self.board.seconds > self.improved_at + QUIET_S:
+                return
+            if deadline is not None and self.board.seconds > deadline + GRACE_S:
+                return
+
+    def _poll(self, runner: _Runner, seconds: float) -> Sequence[Event]:
+        try:
+            return runner.job.poll(seconds)
+        except UsageError:
+            if not self.forgiving:
+                raise
+            return ()  # its outcome says the same
+
+    def _note(self, runner: _Runner, events: Sequence[Event]) -> None:
+        """Plans are judged at once (of a whole batch only the last and best), bounds hold up to the cut-off."""
+        plans = [event for event in events if isinstance(event, Incumbent)]
+        if plans:
+            best = min(plans, key=lambda event: event.value)
+            self._take_plan(runner, best.values, best.value)
+        for event in events:
+            if isinstance(event, Progress):
+                self._take_bound(runner, event.bound)
+                self.board.post(nodes=event.nodes, source=runner.name)
+
+    def _take_plan(self, runner: _Runner, values: Mapping[str, float], claimed: float | None) -> None:
+        plan = runner.built.decode(values)
+        ruling = self.judge(plan)
+        if ruling.value is None:
+            self.refused.append(plan)
+            self.refused_value = claimed
+        elif self.value is None or ruling.value < self.value:
+            self.value, self.improved_at = ruling.value, self.board.seconds
+            self.board.accept(ruling, claimed, runner.name)
+            self._share(runner, plan)
+
+    def _share(self, finder: _Runner, plan: Plan) -> None:
+        """What one backend found, the others may use."""
+        for runner in self.runners:
+            if runner is not finder and runner.job.outcome is None:
+                values = start_values(runner.built, plan, runner.columns)
+                if values is not None:
+                    runner.job.offer(values)
+
+    def _take_bound(self, runner: _Runner, told: float | None, final: bool = False) -> None:
+        """`final`: told at the end of a search, and not to be posted before it is known what that is worth."""
+        if told is None or not math.isfinite(told):
+            return
+        bound = safe_bound(runner.name, told)
+        bound = bound if self.cutoff is None else min(bound, self.cutoff)
+        if self.bound is None or bound > self.bound:
+            self.bound = bound
+            if not final:
+                self.board.post(bound=bound)
+
+    def _finish(self, runner: _Runner, answer: Answer) -> None:
+        """A final answer: it settles the attempt, or costs one backend."""
+        if answer.values is not None:
+            self._take_plan(runner, answer.values, answer.objective)
+        if answer.stop == Stop.INFEASIBLE:
+            self._take_refutation(runner, answer)
+            return
+        if answer.message:
+            self.messages.append(f"{runner.name}: {answer.message}")
+        if answer.stop in (Stop.ERROR, Stop.MEMORY):
+            self.dead.append(runner.name)
+        if answer.stop != Stop.ERROR:
+            self.answers.append(answer)
+            self._take_bound(runner, answer.bound, final=answer.stop in COMPLETE)
+
+    def _take_refutation(self, runner: _Runner, answer: Answer) -> None:
+        if self.has_plan_of(self.cutoff):
+            self.dead.append(runner.name)
+            self.messages.append(f"{runner.name} calls infeasible what another solver has solved: it is left out")
+            return
+        self.refuted = f"{runner.name} proved that the model has no solution"
+        self.answers.append(answer)
+
+    def _last_words(self) -> None:
+        """Interrupted workers may still have a plan or a bound; those that stay silent are killed."""
+        deadline = self.board.seconds + GRACE_S
+        for runner in self.runners:
+            while runner.job.outcome is None and self.board.seconds < deadline:
+                self._note(runner, runner.job.poll(POLL_S))
+            if runner.job.outcome is None:
+                runner.job.kill()
+
 
 @dataclass
 class _Runner:
@@ -132,170 +287,3 @@ def exclusions(built: BuiltModel, plans: Sequence[Plan]) -> list[ExtraRow]:
         for plan in plans:
             found += [row for row in built.exclude(plan) if row not in found]
     return found
-
-
-@dataclass
-class SolverGroup:
-    """The facts that stay the same over all attempts of one run."""
-
-    request: Request
-    formulation: Formulation
-    options: Mapping[str, Any]
-    judge: Callable[[Plan], Ruling]
-    precision: float = 1e-9
-    forgiving: bool = False
-    """Is a backend that cannot take the model left out, rather than the user told?"""
-    excluded: Sequence[Plan] = ()
-    """Plans that models let through and the referee refused: to be cut off by rows."""
-
-    @property
-    def board(self) -> Board:
-        return self.request.board
-
-    def attempt(
-        self,
-        threads_of: Mapping[str, int],
-        cutoff: float | None,
-        seconds: float | None,
-        start: Plan | None,
-        enough: float | None,
-    ) -> Attempt:
-        """Run the backends side by side; a plan of a value of at most `enough` ends the attempt."""
-        attempt = Attempt(cutoff, enough)
-        began = self.board.seconds
-        deadline = None if seconds is None else began + seconds
-        try:
-            for name, threads in threads_of.items():
-                limits = replace(self.request.limits, threads=threads, time_limit_s=seconds)
-                if self._launch(name, limits, start, attempt):
-                    return attempt
-            self._watch(attempt, deadline)
-        finally:
-            for runner in attempt.runners:
-                if runner.job.outcome is None:
-                    runner.job.interrupt()
-            self._last_words(attempt)
-            attempt.seconds = self.board.seconds - began
-        return attempt
-
-    def _launch(self, name: str, limits: SolveOptions, start: Plan | None, attempt: Attempt) -> bool:
-        """Build and submit; True where building has already refuted the cut-off."""
-        began = self.board.seconds
-        built = self.formulation.build(
-            self.request.problem,
-            self.options,
-            native=find_backend(name).capabilities.native,
-            cutoff=cutoff_for(name, attempt.cutoff),
-            precision=self.precision,
-        )
-        if isinstance(built, Refuted):
-            attempt.refuted = built.reason
-            return True
-        model, columns = built.model, None
-        rows = exclusions(built, self.excluded)
-        if isinstance(model, NativeModel):
-            model = with_rows(model, rows) if rows else model
-        else:
-            model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss).with_rows(rows)
-            columns = model.position
-        values = None if start is None else start_values(built, start, columns)
-        attempt.build_seconds += self.board.seconds - began
-        attempt.runners.append(_Runner(built, submit(name, model, limits, start=values), columns, len(rows)))
-        attempt.messages.extend(built.notes)
-        return False
-
-    def _watch(self, attempt: Attempt, deadline: float | None) -> None:
-        running = list(attempt.runners)
-        while running:
-            for runner in list(running):
-                self._note(runner, self._poll(runner, POLL_S / len(running)), attempt)
-                if runner.job.outcome is not None:
-                    running.remove(runner)
-                    self._finish(runner, runner.job.outcome, attempt)
-            if attempt.stop is not None:
-                return
-            if attempt.is_satisfied and self.board.seconds > attempt.improved_at + QUIET_S:
-                return
-            if deadline is not None and self.board.seconds > deadline + GRACE_S:
-                return
-
-    def _poll(self, runner: _Runner, seconds: float) -> Sequence[Event]:
-        try:
-            return runner.job.poll(seconds)
-        except UsageError:
-            if not self.forgiving:
-                raise
-            return ()  # its outcome says the same
-
-    def _note(self, runner: _Runner, events: Sequence[Event], attempt: Attempt) -> None:
-        """Plans are judged at once (of a whole batch only the last and best), bounds hold up to the cut-off."""
-        plans = [event for event in events if isinstance(event, Incumbent)]
-        if plans:
-            best = min(plans, key=lambda event: event.value)
-            self._take_plan(runner, best.values, best.value, attempt)
-        for event in events:
-            if isinstance(event, Progress):
-                self._take_bound(runner, event.bound, attempt)
-                self.board.post(nodes=event.nodes, source=runner.name)
-
-    def _take_plan(self, runner: _Runner, values: Mapping[str, float], claimed: float | None, attempt: Attempt) -> None:
-        plan = runner.built.decode(values)
-        ruling = self.judge(plan)
-        if ruling.value is None:
-            attempt.refused.append(plan)
-            attempt.refused_value = claimed
-        elif attempt.value is None or ruling.value < attempt.value:
-            attempt.value, attempt.improved_at = ruling.value, self.board.seconds
-            self.board.accept(ruling, claimed, runner.name)
-            self._share(runner, plan, attempt)
-
-    def _share(self, finder: _Runner, plan: Plan, attempt: Attempt) -> None:
-        """What one backend found, the others may use."""
-        for runner in attempt.runners:
-            if runner is not finder and runner.job.outcome is None:
-                values = start_values(runner.built, plan, runner.columns)
-                if values is not None:
-                    runner.job.offer(values)
-
-    def _take_bound(self, runner: _Runner, told: float | None, attempt: Attempt, final: bool = False) -> None:
-        """`final`: told at the end of a search, and not to be posted before it is known what that is worth."""
-        if told is None or not math.isfinite(told):
-            return
-        bound = safe_bound(runner.name, told)
-        bound = bound if attempt.cutoff is None else min(bound, attempt.cutoff)
-        if attempt.bound is None or bound > attempt.bound:
-            attempt.bound = bound
-            if not final:
-                self.board.post(bound=bound)
-
-    def _finish(self, runner: _Runner, answer: Answer, attempt: Attempt) -> None:
-        """A final answer: it settles the attempt, or costs one backend."""
-        if answer.values is not None:
-            self._take_plan(runner, answer.values, answer.objective, attempt)
-        if answer.stop == Stop.INFEASIBLE:
-            self._take_refutation(runner, answer, attempt)
-            return
-        if answer.message:
-            attempt.messages.append(f"{runner.name}: {answer.message}")
-        if answer.stop in (Stop.ERROR, Stop.MEMORY):
-            attempt.dead.append(runner.name)
-        if answer.stop != Stop.ERROR:
-            attempt.answers.append(answer)
-            self._take_bound(runner, answer.bound, attempt, final=answer.stop in COMPLETE)
-
-    def _take_refutation(self, runner: _Runner, answer: Answer, attempt: Attempt) -> None:
-        if attempt.has_plan_of(attempt.cutoff):
-            attempt.dead.append(runner.name)
-            attempt.messages.append(f"{runner.name} calls infeasible what another solver has solved: it is left out")
-            return
-        attempt.refuted = f"{runner.name} proved that the model has no solution"
-        attempt.answers.append(answer)
-
-    def _last_words(self, attempt: Attempt) -> None:
-        """Interrupted workers may still have a plan or a bound; those that stay silent are killed."""
-        deadline = self.board.seconds + GRACE_S
-        for runner in attempt.runners:
-            while runner.job.outcome is None and self.board.seconds < deadline:
-                self._note(runner, runner.job.poll(POLL_S), attempt)
-            if runner.job.outcome is None:
-                runner.job.kill()

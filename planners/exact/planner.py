@@ -23,7 +23,7 @@ from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_
 from ..contract import Board, Outcome, Request
 from ..referee import Ruling, rule, rules_of
 from ..registry import EXACT, PLANNERS
-from .attempt import COMPLETE, Attempt, SolverGroup
+from .attempt import COMPLETE, Attempt
 
 COARSE_GAP = 0.01
 """Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
@@ -128,15 +128,12 @@ class _Run:
 
     def _take_warm_start(self) -> None:
         """The start becomes the first incumbent, hence the first cut-off."""
-        plan = self.request.warm_start
-        if plan is None:
+        if self.request.warm_start is None:
             return
-        ruling = self.judge(plan)
-        if ruling.value is None:
-            self.warm_start = WarmStart(StartOutcome.REJECTED)
-        else:
-            self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=ruling.value)
-            self.board.accept(ruling, source="warm start")
+        ruling = self.judge(self.request.warm_start)
+        outcome = StartOutcome.REJECTED if ruling.value is None else StartOutcome.ACCEPTED
+        self.warm_start = WarmStart(outcome, value=ruling.value)
+        self.board.accept(ruling, source="warm start")
 
     # ---- the search -----------------------------------------------------------------------------------
 
@@ -224,8 +221,8 @@ class _Run:
         try:
             helper.load().plan(request)
         finally:  # an interrupt must not cost what was found so far
-            if board.plan is not None and (ruling := self.judge(board.plan)).value is not None:
-                self.board.accept(ruling, source=stage.kind)
+            if board.plan is not None:
+                self.board.accept(self.judge(board.plan), source=stage.kind)
 
     def _exclude(self, attempt: Attempt) -> bool:
         """Are there plans that the next attempt can cut off?"""
@@ -264,8 +261,7 @@ class _Run:
         self, improve: bool, threads_of: Mapping[str, int], seconds: float | None, gap: float, cutoff: float | None
     ) -> Attempt:
         value = self.board.value
-        left = self.request.seconds_left()
-        seconds = seconds if left is None else left if seconds is None else min(left, seconds)
+        seconds = self.request.seconds_at_most(seconds)
         coarse = gap >= COARSE_GAP / 10
         # Close to the bound a float solver's model holds the best plan as well, so that it may start from there.
         start = self.request.warm_start if coarse else self.board.plan or self.request.warm_start
@@ -273,18 +269,18 @@ class _Run:
         if improve and value is not None:
             start, cutoff = self.board.plan, value
             enough = None if self.bound is None else self.bound / (1 - gap)
-        group = self._group(self.request, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
-        attempt = group.attempt(threads_of, cutoff, seconds, start, enough)
-        self.last = attempt
+        forgiving = self.solver == "auto"
+        attempt = self._asking(self.request, cutoff, enough, precision=1e-6 if coarse else 1e-9, forgiving=forgiving)
+        self.last = attempt.run(threads_of, seconds, start)
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)
         self.given_up.update(attempt.dead)
         self._take_proof(attempt, gap)
         return attempt
 
-    def _group(self, request: Request, precision: float, forgiving: bool = False) -> SolverGroup:
+    def _asking(self, request: Request, cutoff: float | None, enough: float | None, **how: Any) -> Attempt:
         excluded = tuple(self.excluded)
-        return SolverGroup(request, self.formulation, self.options, self.judge, precision, forgiving, excluded)
+        return Attempt(request, self.formulation, self.options, self.judge, cutoff, enough, excluded=excluded, **how)
 
     # ---- what an attempt proves ------------------------------------------------------------------------
 
@@ -335,16 +331,14 @@ class _Run:
         """Of the first solver that takes this model; None where there is none, or no time."""
         request = replace(self.request, limits=replace(self.request.limits, native={}, log_path=None))
         for other in second_opinions(first):
-            seconds, left = second_opinion_seconds(first_took_s), self.request.seconds_left()
-            seconds = seconds if left is None else min(seconds, left)
-            if other in self.given_up or seconds <= 0:
+            if other in self.given_up or self.request.out_of_time():
                 continue
+            seconds = self.request.seconds_at_most(second_opinion_seconds(first_took_s))
             threads = {other: request.limits.threads or os.cpu_count() or 1}
             try:
-                second = self._group(request, 1e-9).attempt(threads, question, seconds, None, question)
+                return self._asking(request, question, question).run(threads, seconds, None)
             except (UsageError, TooLargeError):  # it does not take this model
                 continue
-            return second
         return None
 
     def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...formulations.contract import Plan
 from ...formulations.family import Family
 from ...instances.kind import Rules
-from ...instances.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met, relative_gap
+from ...instances.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
 from ..referee import Ruling, is_above, rule
@@ -95,7 +95,7 @@ def _settled(
     bound = None if bound is None else min(bound, value)
     if stop != Stop.ERROR and met(value, bound):
         return Stop.PROVEN, bound, ()
-    if stop == Stop.PROVEN and _reached(value, bound, limits):
+    if stop == Stop.PROVEN and limits.reached(value, bound):
         return Stop.GAP, bound, ()
     if stop == Stop.PROVEN:
         unproven = f"the method calls its plan proven, but value {value!r} and bound {bound!r} do not meet"
@@ -105,21 +105,10 @@ def _settled(
     return stop, bound, ()
 
 
-def _reached(value: float, bound: float | None, limits: SolveOptions) -> bool:
-    """Is the gap that was asked for reached?"""
-    gap = relative_gap(value, bound)
-    return bound is not None and (value - bound <= limits.abs_gap or (gap is not None and gap <= limits.rel_gap))
-
-
 def _proof(method: str, family: Family, outcome: Outcome, has_plan: bool) -> Proof:
     """What stands behind the bound, if it closes the gap."""
-    solver, version = (_text(outcome.backend.get(key)) for key in ("name", "version"))
     checks = (*outcome.checks, RECOMPUTED) if has_plan else outcome.checks
-    return Proof(method, solver, version, family.scope, checks)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return Proof(method, outcome.backend.get("name"), outcome.backend.get("version"), family.scope, checks)
 
 
 def _offers(outcome: Outcome, board: Board) -> list[Plan]:

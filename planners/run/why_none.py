@@ -21,9 +21,8 @@ def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
     explain = kind_of(request.problem).get("why_none")
     if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
         return ()
-    left = request.seconds_left()
-    seconds = ENOUGH_S if left is None else min(ENOUGH_S, left)
-    if seconds <= 0:
+    seconds = request.seconds_at_most(ENOUGH_S)
+    if request.out_of_time():
         return ("there was no time left to find out what would be enough",)
     limits = replace(request.limits, time_limit_s=seconds, native={}, log_path=None)
     try:
