@@ -17,7 +17,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
-from ...instances.result import StartOutcome, Stop, WarmStart, met
+from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical
@@ -87,8 +87,9 @@ class _Run:
     def _close_enough(self) -> bool:
         if self.best is None:
             return False
-        value = self.best.period
-        return self.request.limits.reached(value, self.bound) or met(value, self.bound)
+        limits, gap = self.request.limits, relative_gap(self.best.period, self.bound)
+        wanted = max(limits.rel_gap, PROVEN_TOLERANCE)
+        return self.best.period - self.bound <= limits.abs_gap or (gap is not None and gap <= wanted)
 
     # ---- no memory limit: an allocation problem -----------------------------------------------------------
 

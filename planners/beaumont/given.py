@@ -13,7 +13,7 @@ from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
-from ...instances.result import Stop, met
+from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
 from ..contract import Outcome, Request
 from .allocation import packed_pattern
 from .grids import coarse_steps, fine_steps
@@ -92,7 +92,10 @@ class GivenAllocation:
         self.request.board.post(self.plan, value, self.bound, self.solver.solved)
 
     def _proven(self) -> bool:
-        return self.plan is not None and met(self.plan.period, self.bound)
+        if self.plan is None:
+            return False
+        gap = relative_gap(self.plan.period, self.bound)
+        return gap is not None and gap <= PROVEN_TOLERANCE
 
     def _answer(self, stop: Stop) -> Outcome:
         plan = self.plan
