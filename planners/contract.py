@@ -10,6 +10,7 @@ from ..formulations.contract import Plan
 from ..instances.clock import now, seconds_compiling
 from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
+from .referee import Ruling
 
 MOST_MOMENTS = 1000
 
@@ -30,6 +31,10 @@ class Board:
     plan: Plan | None = None
     value: float | None = None
     bound: float | None = None
+    claimed: float | None = None
+    """The method's own value of an accepted plan."""
+    ruling: Ruling | None = None
+    """The referee's word on the best plan that was accepted in this run: nobody asks again."""
     history: list[Moment] = field(default_factory=list)
     """A moment for every improvement, thinned out when there are too many."""
 
@@ -51,6 +56,18 @@ class Board:
             self._remember()
         if self.watcher is not None:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
+
+    def accept(self, ruling: Ruling, claimed: float | None = None, source: str = "") -> None:
+        """Post a plan that the referee has judged by the rules of this run; one that it refused changes nothing."""
+        if ruling.value is None:
+            return
+        if self.value is None or ruling.value < self.value:
+            self.ruling, self.claimed = ruling, ruling.value if claimed is None else claimed
+        self.post(ruling.plan, ruling.value, source=source)
+
+    def ruling_of(self, plan: Plan) -> Ruling | None:
+        """What the referee has said of this plan already."""
+        return self.ruling if self.ruling is not None and self.ruling.plan == plan else None
 
     def _remember(self) -> None:
         self.history.append(Moment(self.seconds, self.value, self.bound))
@@ -84,6 +101,11 @@ class Request:
         if self.limits.time_limit_s is None:
             return None
         return max(0.0, self.limits.time_limit_s - self.board.seconds)
+
+    def seconds_at_most(self, most: float | None) -> float | None:
+        """What is left for a part of the search that is to end after `most` seconds."""
+        limits = [limit for limit in (most, self.seconds_left()) if limit is not None]
+        return min(limits, default=None)
 
     def out_of_time(self) -> bool:
         left = self.seconds_left()

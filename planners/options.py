@@ -38,6 +38,11 @@ class SolveOptions:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise InputError(name, f"is {value!r}", f"give a whole number >= {least}")
 
+    def reached(self, value: float, bound: float | None) -> bool:
+        """Is the gap that was asked for reached?"""
+        gap = relative_gap(value, bound)
+        return bound is not None and (value - bound <= self.abs_gap or (gap is not None and gap <= self.rel_gap))
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

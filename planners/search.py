@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ..formulations.contract import Plan
-from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, relative_gap
+from ..instances.result import Stop, WarmStart, met
 from .contract import Outcome, Request
 
 SAFETY = 1e-9
@@ -79,8 +79,7 @@ class Incumbent(ABC):
         bound = self.bound
         if self.best is None:
             return Outcome(stop, bound=bound, warm_start=warm_start, messages=messages)
-        gap = relative_gap(self.value, bound)
-        if gap is not None and gap <= PROVEN_TOLERANCE:
+        if met(self.value, bound):
             stop = Stop.PROVEN
         bound = None if bound is None else min(bound, self.value)
         plan = self.plan_of(self.best)

@@ -60,16 +60,16 @@ class Driver:
 
     def solve_native(
         self, native: NativeModel, options: SolveOptions, start: Mapping[str, float] | None, session: Session
-    ) -> tuple[Answer, WarmStart]:
+    ) -> Answer:
         if session.out_of_time():
-            return Answer(Stop.TIME, message="there was no time to build the model"), WarmStart()
+            return Answer(Stop.TIME, message="there was no time to build the model")
         program, names = _from_builder(native)
         session.tell_names(names)
         warm = WarmStart() if start is None else _assess_native(program, names, options, start, session)
         answer = _Search(program, options, session).run()
         proto = program.model.proto
         size = {"rows": len(proto.constraints), "columns": len(proto.variables)}
-        return replace(answer, size=size), warm
+        return replace(answer, size=size, warm_start=warm)
 
 
 # ---- models --------------------------------------------------------------------------------------------

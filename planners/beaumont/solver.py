@@ -10,7 +10,7 @@ from typing import Any
 from ...formulations.contract import NativeModel
 from ...instances.clock import now
 from ...instances.result import Stop
-from ..backends import RawOutcome, submit
+from ..backends import Answer, submit
 from ..backends.registry import BACKENDS
 from ..options import SolveOptions
 
@@ -51,7 +51,7 @@ class Solver:
         limit_s: float | None = None,
         threads: int = 1,
         native: Mapping[str, Any] | None = None,
-    ) -> RawOutcome | None:
+    ) -> Answer | None:
         """The outcome, or None where there was no time for one."""
         if self.over():
             return None

@@ -23,7 +23,7 @@ from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import evaluate
 from ...instances.placement.referee.verify import overfull
-from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
+from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
 from ..referee import BOUND_SLACK, rule, rules_of
@@ -152,8 +152,7 @@ class _Run:
         return Stop.COMPLETED if stop in (Stop.PROVEN, Stop.INFEASIBLE) else stop
 
     def _is_proven(self) -> bool:
-        gap = relative_gap(self.value, self.bound)
-        return gap is not None and gap <= PROVEN_TOLERANCE
+        return met(self.value, self.bound)
 
     def _answer(self, stop: Stop) -> Outcome:
         bound = None if stop == Stop.INFEASIBLE else self.bound

@@ -25,7 +25,7 @@ from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import PLANNERS, provers, usual_objective
 from .choose import Method, choose
 from .claims import check_same_problem, recompute, stored_method
-from .cross_check import contradiction
+from .cross_check import contradiction, facts_of
 from .solve import solve
 
 ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
@@ -102,7 +102,7 @@ def verify_proof(
         return ProofCheck(Answer.CONTRADICTED, "; ".join(differences))
     method = stored_method(problem, result)
     family = method.family(problem)
-    if family is None or (result.bound is None and result.stop != Stop.INFEASIBLE):
+    if family is None or not result.is_bounded:
         return ProofCheck(
             Answer.NOT_CONFIRMED, f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound"
         )
@@ -117,18 +117,12 @@ class _Ask:
     method: Method
     other: bool
     """Is it another method than the result's?"""
-    solver: str = "auto"
     seed: int = 0
 
     @property
-    def names(self) -> dict[str, Any]:
-        if self.method.formulation is None:
-            return {"planner": self.method.planner.name}
-        return {"formulation": self.method.formulation.name, "solver": self.solver}
-
-    @property
     def title(self) -> str:
-        return self.method.name + ("" if self.solver == "auto" else f" on {self.solver}")
+        solver = self.method.solver or "auto"
+        return self.method.name + ("" if solver == "auto" else f" on {solver}")
 
 
 def _proven_anew(
@@ -149,7 +143,7 @@ def _proven_anew(
         try:
             found = solve(
                 problem,
-                **ask.names,
+                **ask.method.names,
                 options=ask.method.options,
                 limits=own,
                 warm_start=start,
@@ -165,13 +159,8 @@ def _proven_anew(
 
 
 def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
-    by = {**ask.names, "backend": found.backend.get("name"), "other_method": ask.other}
-    facts = {
-        "stop": str(found.stop),
-        "objective": found.objective,
-        "bound": found.bound,
-        "seconds": found.seconds.get("total"),
-    }
+    by = {**ask.method.names, "backend": found.backend.get("name"), "other_method": ask.other}
+    facts = facts_of(found)
     against = contradiction(result, found, same_plans=True)
     if against is not None:
         return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
@@ -202,8 +191,8 @@ def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
     used = result.backend.get("name")
     for solver in STANDARD:
         if solver != used:
-            yield _Ask(method, False, solver)
-    yield _Ask(method, False, str(used) if used else "auto", seed=1)
+            yield _Ask(replace(method, solver=solver), False)
+    yield _Ask(replace(method, solver=str(used) if used else "auto"), False, seed=1)
 
 
 def _common(method: Method, entry: Entry) -> dict[str, Any]:
@@ -214,9 +203,9 @@ def _common(method: Method, entry: Entry) -> dict[str, Any]:
 
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
     """None where it cannot plan such problems, or does not know such options."""
-    own = {"planner": name} if name in PLANNERS else {"formulation": name}
+    formulation, planner = (None, name) if name in PLANNERS else (name, None)
     try:
-        return choose(problem, own.get("formulation"), own.get("planner"), "auto", options)
+        return choose(problem, formulation, planner, "auto", options)
     except PipeplanError:
         return None
 
