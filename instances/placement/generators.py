@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from ..checks import check_amount, check_count
 from ..errors import InputError
-from .problem import Node, NodeId, PlacementProblem, check_amount, check_count
+from .problem import Node, NodeId, PlacementProblem
 
 Edge = tuple[int, int]
 Made = TypeVar("Made")

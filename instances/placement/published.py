@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..checks import check_amount, check_id
 from ..errors import InputError, show
 from ..fields import as_object, join, require, require_list
 from ..json_file import read_json
 from .plan import Device, DeviceType, PlacementPlan, ids_from_json
-from .problem import Node, NodeId, PlacementProblem, check_amount, check_id
+from .problem import Node, NodeId, PlacementProblem
 
 FIELD_NAMES: Mapping[str, str] = {
     "accelerators": "maxFPGAs",

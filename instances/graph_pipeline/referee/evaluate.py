@@ -152,7 +152,7 @@ def _unreadable(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator
     """What makes costs impossible to say: operators missing, repeated or unknown, numbers below 1."""
     counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
     for node_id, count in counts.items():
-        if node_id not in problem.index_of:
+        if node_id not in problem.index:
             yield Violation("assignment", f"The plan names the unknown operator {show(node_id)}.")
         elif count > 1:
             yield Violation("assignment", f"Operator {show(node_id)} is listed {count} times, not once.")
@@ -179,7 +179,7 @@ def _numbers(stage: GraphStage) -> dict[str, int]:
 def _convexity(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
     """No path may leave a stage and come back."""
     for number, stage in enumerate(plan.stages):
-        inside = {problem.index_of[node_id] for node_id in stage.nodes if node_id in problem.index_of}
+        inside = {problem.index[node_id] for node_id in stage.nodes if node_id in problem.index}
         left_by: dict[int, tuple[int, int]] = {}
         for v in problem.topological_order:
             near = problem.predecessors[v]

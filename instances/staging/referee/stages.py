@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 from ...amounts import as_written, in_digits
+from ...checks import NodeId
 from ...errors import PipeplanError, show
-from ...placement.problem import NodeId
 from ...violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
