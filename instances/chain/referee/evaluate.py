@@ -146,14 +146,16 @@ def used_links(layout: Layout) -> list[tuple[int, int]]:
 
 def overruns(layout: Layout) -> tuple[Overrun, ...]:
     """The slots that are claimed while they are still needed."""
-    found = []
-    for edge in layout.cut_edges:
-        for side, spans in layout.slot_spans(edge).items():
-            excess = max((overlap.ticks for overlap in layout.overlaps(spans)), default=0)
-            if excess:
-                gpu = layout.gpu(edge - 1 if side == "sender" else edge)
-                found.append(Overrun(edge, edge_name(layout.problem, edge), side, gpu, layout.time(excess)))
-    return tuple(found)
+    return tuple(
+        Overrun(
+            edge,
+            edge_name(layout.problem, edge),
+            side,
+            layout.gpu(edge - 1 if side == "sender" else edge),
+            layout.time(excess),
+        )
+        for edge, side, excess in layout.overruns()
+    )
 
 
 def _gpu_use(layout: Layout, gpu: int) -> GpuUse:

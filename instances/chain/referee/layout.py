@@ -143,6 +143,14 @@ class Layout:
             "receiver": [Span(self.transfers[row][edge], self.starts[row][edge], name, row) for row in rows],
         }
 
+    def overruns(self) -> Iterator[tuple[int, str, int]]:
+        """Slots that are claimed while they are still needed: edge, side, and for how many ticks."""
+        for edge in self.cut_edges:
+            for side, spans in self.slot_spans(edge).items():
+                excess = max((overlap.ticks for overlap in self.overlaps(spans)), default=0)
+                if excess:
+                    yield edge, side, excess
+
     def overlaps(self, spans: Iterable[Span]) -> Iterator[Overlap]:
         """Neighbours in the period that overlap; there are some wherever any two spans do."""
         ring = sorted((s for s in spans if s.length > 0), key=lambda s: (s.start % self.period, s.length))

@@ -142,15 +142,12 @@ def _memory(layout: Layout) -> Iterator[Violation]:
 
 
 def _slots(layout: Layout) -> Iterator[Violation]:
-    for edge in layout.cut_edges:
-        for side, spans in layout.slot_spans(edge).items():
-            excess = max((overlap.ticks for overlap in layout.overlaps(spans)), default=0)
-            if excess:
-                yield Violation(
-                    "buffer-overrun",
-                    f"The {side}'s slot of edge {edge} ({edge_name(layout.problem, edge)}) is needed for "
-                    f"{layout.time(excess):.6g} longer than until the next batch claims it.",
-                )
+    for edge, side, excess in layout.overruns():
+        yield Violation(
+            "buffer-overrun",
+            f"The {side}'s slot of edge {edge} ({edge_name(layout.problem, edge)}) is needed for "
+            f"{layout.time(excess):.6g} longer than until the next batch claims it.",
+        )
 
 
 def _of(layout: Layout, row: int) -> str:
