@@ -118,6 +118,26 @@ class Kind:
         return pipeline
 
 
+USUAL_ADDRESSES = {
+    "read": "door:read",
+    "facts": "door:facts",
+    "size": "door:size",
+    "pipeline": "door:pipeline",
+    "rules": "rules:rules_of",
+    "upgrades": "upgrades:upgrades",
+    "recipes": "recipes:PACKAGED",
+}
+"""In the folder of every kind of ours."""
+
+
+def kind_in(folder: str, **own: Any) -> Kind:
+    """A kind of ours, by what is its own."""
+    usual: dict[str, Any] = {
+        name: f"pipeplan.instances.{folder}.{address}" for name, address in USUAL_ADDRESSES.items()
+    }
+    return Kind(**usual, view=f"pipeplan.show.views.{folder}", **own)
+
+
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
     """The option's value where it is one of the choices, else the first."""
     value = options.get(name)

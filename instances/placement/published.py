@@ -137,19 +137,9 @@ def _check_writable(problem: PlacementProblem) -> None:
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "id": node.id,
-        "supportedOnFpga": node.supported,
-        "cpuLatency": node.cpu_time,
-        "fpgaLatency": node.accelerator_time,
-        "isBackwardNode": node.backward,
-        "size": node.size_bytes,
-    }
-    if node.color is not None:
-        entry["colorClass"] = node.color
-    if node.name is not None:
-        entry["name"] = node.name
-    return entry
+    always = ("id", "supported", "cpu_time", "accelerator_time", "backward", "size_bytes")
+    written = (*always, *(field for field in ("color", "name") if getattr(node, field) is not None))
+    return {FIELD_NAMES.get(field, field): getattr(node, field) for field in written}
 
 
 # ---- expert splits -------------------------------------------------------------------------------------

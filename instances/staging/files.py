@@ -209,19 +209,12 @@ def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
 
 def _layer_to_published(layer: Layer) -> dict[str, Any]:
     name = {} if layer.name is None else {"name": layer.name}
-    lists = {
-        str(t): [
-            {
-                "id": way.id,
-                "timePerSample": way.time,
-                "parameterSize": way.weight_bytes,
-                "memoryUsageA": way.memory_per_batch,
-                "memoryUsageB": way.memory_fixed,
-                "syncTimeFw": {str(key): amount for key, amount in way.gather_in.items()},
-                "syncTimeBw": {str(key): amount for key, amount in way.gather_out.items()},
-            }
-            for way in ways
-        ]
-        for t, ways in layer.configurations.items()
-    }
+    lists = {str(t): [_way_to_published(way) for way in ways] for t, ways in layer.configurations.items()}
     return {"id": layer.id, **name, "TMPCs": lists}
+
+
+def _way_to_published(way: Configuration) -> dict[str, Any]:
+    amounts = {name: getattr(way, name) for name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed")}
+    sides = {"gather_in": way.gather_in, "gather_out": way.gather_out}
+    gathered = {side: {str(key): amount for key, amount in sizes.items()} for side, sizes in sides.items()}
+    return {"id": way.id, **{_PUBLISHED_NAMES[name]: value for name, value in (amounts | gathered).items()}}
