@@ -75,6 +75,17 @@ def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | 
     return tuple(order) if len(order) == len(successors) else None
 
 
+def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """Nodes on the longest path from each node on, itself included; None where there is a cycle."""
+    order = topological_order(successors)
+    if order is None:
+        return None
+    heights = [1] * len(successors)
+    for u in reversed(order):
+        heights[u] = 1 + max((heights[v] for v in successors[u]), default=0)
+    return tuple(heights)
+
+
 def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
     """Some cycle, first node repeated at the end; the graph has one."""
     state = [0] * len(successors)  # 0 new, 1 on the path, 2 done

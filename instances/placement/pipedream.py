@@ -28,7 +28,6 @@ from pathlib import Path
 
 from ..checks import check_amount, check_positive
 from ..errors import InputError, show
-from ..json_file import read_text
 from .problem import Node, NodeId, PlacementProblem
 
 BACKWARD_SUFFIX = "/backward"
@@ -88,14 +87,6 @@ class ProfileCluster:
                 "is missing although there are CPUs: a profile holds no CPU times",
                 "give --cpu-slowdown, a factor on the accelerator times, or no CPU",
             )
-
-
-def read_pipedream(path: str | os.PathLike[str], cluster: ProfileCluster, *, training: bool = True) -> PlacementProblem:
-    """The placement problem of a profile on a cluster; without `training`, forward nodes only."""
-    try:
-        return lower_profile(parse_profile(read_text(path)), cluster, training=training, name=profile_name(path))
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def profile_name(path: str | os.PathLike[str]) -> str:

@@ -6,15 +6,12 @@ published files leave unsaid. `maxSizePerFPGA` may be null: no limit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..checks import check_amount, check_id
 from ..errors import InputError, show
 from ..fields import as_object, join, require, require_list
-from ..json_file import read_json
 from .plan import Device, DeviceType, PlacementPlan, ids_from_json
 from .problem import Node, NodeId, PlacementProblem
 
@@ -33,15 +30,6 @@ FIELD_NAMES: Mapping[str, str] = {
     "target": "destId",
 }
 """Our names -> the file's."""
-
-
-def read_published(path: str | os.PathLike[str]) -> PlacementProblem:
-    """The problem in a published file; its name is the file's, its time unit unknown unless the file says."""
-    data = read_json(path)
-    try:
-        return placement_from_published(data, name=Path(path).stem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def placement_from_published(data: object, *, name: str = "placement") -> PlacementProblem:
@@ -145,17 +133,11 @@ def _node_to_json(node: Node) -> dict[str, Any]:
 # ---- expert splits -------------------------------------------------------------------------------------
 
 
-def read_expert_plan(path: str | os.PathLike[str], problem: PlacementProblem | None = None) -> PlacementPlan:
-    """The split in a file ``{"fpgas": [{"nodes": [...]}], "cpus": [...]}``; with a problem, its ids are checked."""
-    data = read_json(path)
-    try:
-        return expert_plan_from_json(data, problem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
-
-
 def expert_plan_from_json(data: object, problem: PlacementProblem | None = None) -> PlacementPlan:
-    """See `read_expert_plan`. Loads that such files state are ignored: the referee computes them."""
+    """The split in ``{"fpgas": [{"nodes": [...]}], "cpus": [...]}``; with a problem, its ids are checked.
+
+    Loads that such files state are ignored: the referee computes them.
+    """
     top = as_object("", data, '{"fpgas": [{"nodes": [...]}], "cpus": [...]}')
     devices = [
         *_expert_devices(top, "fpgas", "accelerator", "acc", problem),
