@@ -109,14 +109,14 @@ def check_id(field: str, value: object) -> None:
         raise InputError(field, f"is {show(value)}", "give a whole number of at most 64 bits or a text")
 
 
-def check_distinct(field: str, what: str, ids: Sequence[NodeId]) -> None:
-    """Ids of `field[i]`, each of its own."""
+def check_distinct(field: str, what: str, ids: Sequence[NodeId], key: str = "id") -> None:
+    """The `key` of each of `field[i]`, its id or its name, is its own."""
     first: dict[NodeId, int] = {}
     for i, node_id in enumerate(ids):
         if node_id in first:
             raise InputError(
-                f"{field}[{i}].id",
+                f"{field}[{i}].{key}",
                 f"repeats {show(node_id)} of {field}[{first[node_id]}]",
-                f"give every {what} an id of its own",
+                f"give every {what} {'an id' if key == 'id' else 'a name'} of its own",
             )
         first[node_id] = i

@@ -49,7 +49,7 @@ def load_address(address: str) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of problem. Every text but `name`, `schema` and `counted` is an address, `module:attribute`."""
+    """One kind of problem. Texts but `name`, `schema`, `counted` and `runs_on` are addresses, `module:attribute`."""
 
     name: str
     schema: str
@@ -86,6 +86,10 @@ class Kind:
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
     counted: str = "micro-batches"
     """What passes through a pipeline, in words."""
+    says_micro_batches: bool = True
+    """Do its problems or plans say how many there are?"""
+    runs_on: str = "these problems run on devices"
+    """On what, in words, where that is never a CPU."""
     recipes: str | None = None
     """Its packaged instances."""
     remarks: str | None = None

@@ -14,6 +14,8 @@ KIND = kind_in(
     plans={"pattern": f"{_HERE}.plan:PatternPlan"},
     write=f"{_HERE}.files:chain_to_json",
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
+    says_micro_batches=False,
+    runs_on="a chain runs on GPUs",
     adjust=f"{_HERE}.door:adjusted",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
 )

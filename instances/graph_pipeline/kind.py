@@ -16,4 +16,5 @@ KIND = kind_in(
     choices={"objective": ("time-per-sample", "iteration")},
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
     counted="samples",
+    runs_on="a graph pipeline runs on devices",
 )

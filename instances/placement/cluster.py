@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..checks import check_amount, check_count, check_limit, check_size, check_text
+from ..checks import check_amount, check_count, check_distinct, check_limit, check_size, check_text
 from ..errors import InputError, show
 
 MAX_LEVELS = 6
@@ -49,7 +49,6 @@ def is_flat(levels: Sequence[Level]) -> bool:
 def check_types(other_types: Sequence[AcceleratorType]) -> None:
     """Names of their own, counts and memories in order."""
     check_size("other_types", other_types, MAX_OTHER_TYPES)
-    first: dict[str, int] = {}
     for t, other in enumerate(other_types):
         where = f"other_types[{t}]"
         if not isinstance(other, AcceleratorType):
@@ -57,15 +56,9 @@ def check_types(other_types: Sequence[AcceleratorType]) -> None:
         check_text(f"{where}.name", other.name)
         if not other.name:
             raise InputError(f"{where}.name", "is empty", "give the type a name")
-        if other.name in first:
-            raise InputError(
-                f"{where}.name",
-                f"repeats {show(other.name)} of other_types[{first[other.name]}]",
-                "give every type a name of its own",
-            )
-        first[other.name] = t
         check_count(f"{where}.count", other.count)
         check_limit(f"{where}.memory_bytes", other.memory_bytes)
+    check_distinct("other_types", "type", [other.name for other in other_types], "name")
 
 
 def check_levels(levels: Sequence[Level], accelerators: int) -> None:

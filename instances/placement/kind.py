@@ -18,5 +18,6 @@ KIND = kind_in(
     write=f"{_HERE}.files:placement_to_json",
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
+    says_micro_batches=False,
     remarks="pipeplan.planners.run.remarks:of_placement",
 )

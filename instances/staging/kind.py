@@ -30,6 +30,7 @@ KIND = kind_in(
         "levels": "levels",
         "time_unit": "time_unit",
     },
+    runs_on="stages run on devices",
     adjust=f"{_HERE}.door:adjusted",
     why_none="pipeplan.planners.piper.too_little:explain",
 )

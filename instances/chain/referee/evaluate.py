@@ -116,7 +116,7 @@ def evaluate_pattern(problem: ChainProblem, plan: PatternPlan) -> PatternEvaluat
     """Everything about a pattern, valid or not; raises `NotAPatternError` where it cannot be laid out."""
     layout = lay_out(problem, plan)
     devices = tuple(_gpu_use(layout, gpu) for gpu in sorted(set(plan.allocation)))
-    links = tuple(_link_use(layout, link) for link in used_links(layout))
+    links = tuple(_link_use(layout, link) for link in layout.links)
     period, batches = Fraction(layout.period, layout.ticks_per_unit), len(plan.starts)
     spans = _batch_spans(layout, range(problem.tasks))
     busiest = max([(use.busy, f"gpu{use.gpu}") for use in devices] + [(use.busy, _name(use)) for use in links])
@@ -138,10 +138,6 @@ def memory_profiles(problem: ChainProblem, plan: PatternPlan) -> tuple[Profile, 
     """For each GPU that holds layers, its memory over one period, by kind."""
     layout = lay_out(problem, plan)
     return tuple(memory_profile(layout, gpu) for gpu in sorted(set(plan.allocation)))
-
-
-def used_links(layout: Layout) -> list[tuple[int, int]]:
-    return sorted({layout.link(edge) for edge in layout.cut_edges})
 
 
 def overruns(layout: Layout) -> tuple[Overrun, ...]:

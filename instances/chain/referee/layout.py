@@ -105,6 +105,11 @@ class Layout:
         ends = (self.gpu(edge - 1), self.gpu(edge))
         return ends if self.problem.duplex == "full" else (min(ends), max(ends))
 
+    @property
+    def links(self) -> list[tuple[int, int]]:
+        """Those that are used, by number."""
+        return sorted({self.link(edge) for edge in self.cut_edges})
+
     # ---- times -----------------------------------------------------------------------------------------
 
     def end(self, row: int, task: int) -> int:

@@ -94,7 +94,7 @@ def _early(layout: Layout, rule: str, what: str, row: int, start: int, other: st
 def _exclusive(layout: Layout) -> Iterator[Violation]:
     for gpu in sorted(set(layout.allocation)):
         yield from _overlaps(layout, "exclusive-gpu", f"On GPU {gpu}", layout.gpu_spans(gpu))
-    for link in sorted({layout.link(edge) for edge in layout.cut_edges}):
+    for link in layout.links:
         arrow = "->" if layout.problem.duplex == "full" else "and"
         where = f"On the link of GPUs {link[0]} {arrow} {link[1]}"
         yield from _overlaps(layout, "exclusive-link", where, layout.link_spans(link))
