@@ -25,7 +25,7 @@ from ..checks import (
     check_limit,
     check_size,
     check_text,
-)  # fmt: skip
+)
 from ..errors import InputError, UsageError, show
 from ..graph import Graph, check_acyclic, check_ends
 from ..identity import canonical, canonical_or_none, digest

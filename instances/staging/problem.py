@@ -27,7 +27,7 @@ from ..checks import (
     check_size,
     check_text,
     check_whole,
-)  # fmt: skip
+)
 from ..errors import InputError, show
 from ..graph import Graph, check_acyclic, check_ends
 from ..identity import canonical_or_none, digest

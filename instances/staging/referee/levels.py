@@ -31,19 +31,16 @@ from ...violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
-from .stages import SYNC_TRIPS, TRIPS, NotAStagingError, binding, chosen, held_bytes, share_of, too_many_bytes, ways_of
+from .stages import SYNC_TRIPS, TRIPS, NotAStagingError, Share, chosen, held_bytes, share_of, too_many_bytes, ways_of
 
 VARIANTS = ("basic", "crude", "precise")
 LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class LeafCost:
+class LeafCost(Share):
     """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
 
-    compute: float
-    transfers: float
-    synchronisation: float
     load: float
     """The sum of the three."""
     memory_bytes: float
@@ -159,12 +156,12 @@ def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int,
     memory = float(held_bytes(ways.values(), in_flight))
     return LeafCost(
         **asdict(share),
-        load=share.load,
+        load=share.total,
         memory_bytes=memory,
         suffix_sum=suffix,
         copies=copies,
         in_flight=in_flight,
-        binds=binding(share, memory, None if variant == "basic" else problem.memory_bytes),
+        binds=share.binding(memory, None if variant == "basic" else problem.memory_bytes),
     )
 
 

@@ -38,14 +38,31 @@ class NotAStagingError(PipeplanError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class StageCost:
-    """One stage: time per micro-batch in the problem's time unit, memory of one device in bytes."""
+class Share:
+    """Of a load per micro-batch, what one of d copies takes, in the problem's time unit."""
 
     compute: float
     transfers: float
     """Activations and gradients between stages, with the redistribution among tensor-parallel devices."""
     synchronisation: float
+
+    @property
+    def total(self) -> float:
+        return math.fsum((self.compute, self.transfers, self.synchronisation))
+
+    def binding(self, memory: float, limit: float | None) -> tuple[str, ...]:
+        """The largest part, and `memory` where it is nearly full."""
+        parts = {"computation": self.compute, "transfers": self.transfers, "synchronisation": self.synchronisation}
+        largest = max(parts, key=lambda name: parts[name])
+        return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost(Share):
+    """One stage: its shares, and memory of one device in bytes."""
+
     load: float
+    """The sum of the three."""
     memory_bytes: float
     suffix_sum: int
     """Data-parallel degrees of this and all later stages: micro-batches that have started and not come back."""
@@ -138,19 +155,6 @@ def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Of a load per micro-batch: what one of d copies takes."""
-
-    compute: float
-    transfers: float
-    synchronisation: float
-
-    @property
-    def load(self) -> float:
-        return math.fsum((self.compute, self.transfers, self.synchronisation))
-
-
 def share_of(
     problem: StagingProblem, stage: PlannedStage, speed: float, samples: int, bandwidth: float
 ) -> tuple[Share, dict[NodeId, Configuration]]:
@@ -182,20 +186,13 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
     memory = float(held_bytes(ways.values(), in_flight))
     return StageCost(
         **asdict(share),
-        load=share.load,
+        load=share.total,
         memory_bytes=memory,
         suffix_sum=suffix,
         in_flight=in_flight,
         devices=d * stage.tensor_parallel,
-        binds=binding(share, memory, kind.memory_bytes),
+        binds=share.binding(memory, kind.memory_bytes),
     )
-
-
-def binding(share: Share, memory: float, limit: float | None) -> tuple[str, ...]:
-    """The largest part of a load, and `memory` where it is nearly full."""
-    parts = {"computation": share.compute, "transfers": share.transfers, "synchronisation": share.synchronisation}
-    largest = max(parts, key=lambda name: parts[name])
-    return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
 
 
 # ---- rules ---------------------------------------------------------------------------------------------
