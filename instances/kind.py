@@ -49,7 +49,7 @@ def load_address(address: str) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of problem. Every text but `name`, `schema` and `counted` is an address, `module:attribute`."""
+    """One kind of problem. Texts but `name`, `schema`, `counted` and `runs_on` are addresses, `module:attribute`."""
 
     name: str
     schema: str
@@ -86,6 +86,10 @@ class Kind:
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
     counted: str = "micro-batches"
     """What passes through a pipeline, in words."""
+    says_micro_batches: bool = True
+    """Do its problems or plans say how many there are?"""
+    runs_on: str = "these problems run on devices"
+    """On what, in words, where that is never a CPU."""
     recipes: str | None = None
     """Its packaged instances."""
     remarks: str | None = None
@@ -116,6 +120,26 @@ class Kind:
         """What the simulator runs."""
         pipeline: Pipeline = self.get("pipeline")(problem, plan, micro_batches, schedule)
         return pipeline
+
+
+USUAL_ADDRESSES = {
+    "read": "door:read",
+    "facts": "door:facts",
+    "size": "door:size",
+    "pipeline": "door:pipeline",
+    "rules": "rules:rules_of",
+    "upgrades": "upgrades:upgrades",
+    "recipes": "recipes:PACKAGED",
+}
+"""In the folder of every kind of ours."""
+
+
+def kind_in(folder: str, **own: Any) -> Kind:
+    """A kind of ours, by what is its own."""
+    usual: dict[str, Any] = {
+        name: f"pipeplan.instances.{folder}.{address}" for name, address in USUAL_ADDRESSES.items()
+    }
+    return Kind(**usual, view=f"pipeplan.show.views.{folder}", **own)
 
 
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

@@ -59,7 +59,7 @@ def command(
 
     one_of("--schedule", schedule, SCHEDULES)
     problem = load_instance(instance, on)
-    if micro_batches is None and problem.kind in ("placement", "chain"):
+    if micro_batches is None and not kind_of(problem).says_micro_batches:
         raise UsageError(f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches.")
     case = read_case(problem, plan, Given())
     try:
