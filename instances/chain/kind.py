@@ -21,6 +21,8 @@ KIND = Kind(
     view="pipeplan.show.views.chain",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    periodic=True,
+    about="pipeplan.show.views.chain:about",
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
 )

@@ -22,5 +22,9 @@ KIND = Kind(
     counted="samples",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    about="pipeplan.show.views.graph_pipeline:about",
+    network=f"{_HERE}.from_workload:to_graph_pipeline",
+    network_arguments={"mini_batch": 32},
+    memory_by_schedule=True,
     pipeline=f"{_HERE}.door:pipeline",
 )

@@ -24,6 +24,10 @@ KIND = Kind(
     view="pipeplan.show.views.placement",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    stage_order=f"{_HERE}.referee.stages:stage_order",
+    latency="pipeplan.show.views.latency:of_one_sample",
+    network=f"{_HERE}.from_workload:to_placement",
+    network_arguments={"batch": None, "cpus": None, "training": None},
     pipeline=f"{_HERE}.door:pipeline",
     remarks="pipeplan.planners.run.remarks:of_placement",
 )

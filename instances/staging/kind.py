@@ -37,6 +37,8 @@ KIND = Kind(
     view="pipeplan.show.views.staging",
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
+    network=f"{_HERE}.from_workload:to_staging",
+    network_arguments={"batch": None, "micro_batches": 8, "merge": None},
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.piper.too_little:explain",
 )
