@@ -70,7 +70,8 @@ CLUSTER_OPTIONS = (
 
 
 def _cluster(given: dict[str, Any]) -> Cluster:
-    return Cluster(**given, training=False if given.pop("inference", False) else None)
+    training = False if given.pop("inference", False) else None
+    return Cluster(**given, training=training)
 
 
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
