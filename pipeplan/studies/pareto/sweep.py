@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 from ...formulations.registry import FORMULATIONS
 from ...instances.chain.plan import PatternPlan
@@ -147,10 +146,11 @@ class _Sweep:
         return replace(point, seconds=monotonic() - begun)
 
     def _solve(self, problem: ChainProblem, method: str, start: Candidate | None) -> Result:
-        names: dict[str, Any] = {"formulation" if method in FORMULATIONS else "planner": method}
+        is_model = method in FORMULATIONS
         return solve(
             problem,
-            **names,
+            formulation=method if is_model else None,
+            planner=None if is_model else method,
             limits=self.settings.limits,
             warm_start="none" if start is None else renumbered(start.plan),
             on_progress=self._watcher(f"{method} at {problem.memory_bytes:.6g} B"),
