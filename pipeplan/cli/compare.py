@@ -9,7 +9,7 @@ import typer
 
 from ..instances.errors import UsageError
 from ..planners.options import SolveOptions
-from ..show.console import out, print_json, say_note, styled, tell
+from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
@@ -215,8 +215,11 @@ def _list_suites(json: bool) -> None:
     from ..studies.compare.suite_file import packaged_suites
 
     titles = packaged_suites()
-    facts = {"suites": [{"name": name, "title": title} for name, title in titles.items()]}
-    tell(json, facts, *(f"{name:24} {title}" for name, title in titles.items()))
+    if json:
+        print_json({"suites": [{"name": name, "title": title} for name, title in titles.items()]})
+        return
+    for name, title in titles.items():
+        out().print(styled(f"{name:24} {title}"))
 
 
 def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
