@@ -86,16 +86,33 @@ class Kind:
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
     counted: str = "micro-batches"
     """What passes through a pipeline, in words."""
-    says_micro_batches: bool = True
-    """Do its problems or plans say how many there are?"""
     runs_on: str = "these problems run on devices"
     """On what, in words, where that is never a CPU."""
     recipes: str | None = None
     """Its packaged instances."""
     remarks: str | None = None
     """problem -> sentences on what a reader should know of it as it was given."""
+    periodic: bool = False
+    """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
+    memory_by_schedule: bool = False
+    """Does another order of the passes take another amount of its memory?"""
+    stage_order: str | None = None
+    """(problem, plan) -> the names of what holds its stages, in their order; None where they have none."""
+    latency: str | None = None
+    """(problem, plan) -> how long one sample takes, or why that has no value."""
+    about: str | None = None
+    """problem -> what has to be computed to know it (`show.view.About`)."""
+    network: str | None = None
+    """(workload, accelerator, link, arguments) -> the problem of planning a known network."""
+    network_arguments: Mapping[str, int | None] = field(default_factory=dict)
+    """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
     why_none: str | None = None
     """(problem, options, limits, proven) -> sentences on why there is no plan."""
+
+    @property
+    def batch(self) -> str | None:
+        """The field of its problems that says how much passes through a pipeline between two updates, if one does."""
+        return self.cluster.get("batch")
 
     def get(self, name: str) -> Any:
         """What stands at an address of this kind, None where it has none."""

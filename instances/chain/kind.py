@@ -14,8 +14,9 @@ KIND = kind_in(
     plans={"pattern": f"{_HERE}.plan:PatternPlan"},
     write=f"{_HERE}.files:chain_to_json",
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
-    says_micro_batches=False,
     runs_on="a chain runs on GPUs",
     adjust=f"{_HERE}.door:adjusted",
+    periodic=True,
+    about="pipeplan.show.views.chain:about",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
 )

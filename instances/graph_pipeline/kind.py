@@ -17,4 +17,8 @@ KIND = kind_in(
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
     counted="samples",
     runs_on="a graph pipeline runs on devices",
+    about="pipeplan.show.views.graph_pipeline:about",
+    network=f"{_HERE}.from_workload:to_graph_pipeline",
+    network_arguments={"mini_batch": 32},
+    memory_by_schedule=True,
 )

@@ -18,6 +18,9 @@ KIND = kind_in(
     write=f"{_HERE}.files:placement_to_json",
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
-    says_micro_batches=False,
+    stage_order=f"{_HERE}.referee.stages:stage_order",
+    latency="pipeplan.show.views.latency:of_one_sample",
+    network=f"{_HERE}.from_workload:to_placement",
+    network_arguments={"batch": None, "cpus": None, "training": None},
     remarks="pipeplan.planners.run.remarks:of_placement",
 )

@@ -32,5 +32,7 @@ KIND = kind_in(
     },
     runs_on="stages run on devices",
     adjust=f"{_HERE}.door:adjusted",
+    network=f"{_HERE}.from_workload:to_staging",
+    network_arguments={"batch": None, "micro_batches": 8, "merge": None},
     why_none="pipeplan.planners.piper.too_little:explain",
 )

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from ..instances.clock import when_compiling
 from ..instances.errors import PipeplanError
 from ..show.console import clean, say_error, say_note
+from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 
 COMMANDS: Mapping[str, str] = {
     **{
@@ -29,8 +30,6 @@ COMMANDS: Mapping[str, str] = {
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
 }
 """In the order of the help page, the module beside this one and the function in it."""
-
-OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
 
 REPORT_TO = "the project's issue tracker"
 
