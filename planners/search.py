@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from ..formulations.contract import Plan
@@ -68,6 +68,15 @@ class Incumbent(ABC):
         self.best, self.value = list(assignment), value
         self.request.board.post(self.plan_of(self.best), value)
         return True
+
+    def tried(self, assignments: Iterable[Sequence[int] | None], if_nothing: str) -> Outcome:
+        """What the planner answers after assignments, made one by one until there are no more or time is over."""
+        for assignment in assignments:
+            if assignment is not None:
+                self.offer(assignment)
+            if self.request.out_of_time():
+                return self.outcome(Stop.TIME)
+        return self.completed(if_nothing)
 
     def completed(self, if_nothing: str) -> Outcome:
         """What the planner answers at its end, with a message where it has found nothing."""

@@ -14,6 +14,7 @@ from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingProblem
 from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
+from ..placement.orders import in_turn
 from .restriction import recomputes
 
 TRANSFORMER = "ParallelTransformerLayer"
@@ -128,14 +129,4 @@ def _reaching(problem: StagingProblem, targets: Sequence[int]) -> set[int]:
 
 def last_in_first_out(problem: StagingProblem) -> list[int]:
     """Kahn's topological order with a stack, sources and successors in the order of the input, the last one first."""
-    missing = [len(before) for before in problem.predecessors]
-    stack = [i for i, count in enumerate(missing) if not count]
-    order = []
-    while stack:
-        u = stack.pop()
-        order.append(u)
-        for v in problem.successors[u]:
-            missing[v] -= 1
-            if not missing[v]:
-                stack.append(v)
-    return order
+    return in_turn(problem.successors, list.pop)

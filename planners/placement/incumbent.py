@@ -9,7 +9,7 @@ from ...instances.placement.plan import PlacementPlan
 from .. import search as incumbent
 from ..contract import Request
 from ..search import SAFETY
-from .groups import Groups
+from .groups import Groups, contract
 
 
 class Incumbent(incumbent.Incumbent):
@@ -30,6 +30,21 @@ class Incumbent(incumbent.Incumbent):
 
     def lower_bound(self) -> float | None:
         return lower_bound(self.groups)
+
+
+def groups_of(request: Request, contiguous: bool | None = None) -> Groups:
+    """What the options ask for; `contiguous`: whatever they say of it."""
+    if contiguous is None:
+        contiguous = is_contiguous(request)
+    return contract(request.problem, contiguous, objective_of(request))
+
+
+def is_contiguous(request: Request) -> bool:
+    return not request.options.get("non_contiguous", False)
+
+
+def objective_of(request: Request) -> str:
+    return str(request.options.get("objective", "max-load"))
 
 
 def lower_bound(groups: Groups) -> float | None:

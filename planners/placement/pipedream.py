@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import Groups, contract
-from .incumbent import Incumbent
-from .linear_dp import MAX_GROUPS, best_cuts
+from .groups import Groups
+from .incumbent import Incumbent, groups_of
+from .linear_dp import MAX_GROUPS, best_cuts, too_many
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 class PipeDream:
     def plan(self, request: Request) -> Outcome:
-        groups = contract(request.problem, True, request.options.get("objective", "max-load"))
+        groups = groups_of(request, contiguous=True)
         boundless = replace(groups, memory=None)
         incumbent = Incumbent(request, boundless)
         if groups.count > MAX_GROUPS:
-            return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
+            return too_many(incumbent)
         blocks = contract_to_path(groups)
         borders = [0, *accumulate(len(block) for block in blocks)]
         device_of = best_cuts(boundless, [g for block in blocks for g in block], borders)
