@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 from ...instances.amounts import Amount, as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from .one_batch import one_batch
 
 RESOLUTION = 10**12
 """The bisection ends within this part of the longest period: the partition is what matters, its period is exact."""
@@ -238,12 +239,7 @@ def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: Amount) -
         if group not in begun:
             now = begun[group] = ended[group] + (group - 1) * least
         now = _run(problem, item, True, now, starts, transfers)
-    return PatternPlan(
-        period=float(least),
-        allocation=bounds_to_allocation(borders),
-        starts=(tuple(map(float, starts)),),
-        transfers=({edge: float(start) for edge, start in sorted(transfers.items())},),
-    )
+    return one_batch(least, bounds_to_allocation(borders), starts, transfers)
 
 
 Item = tuple[int, int]
