@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..formulations.contract import Plan
@@ -32,29 +32,21 @@ def tick_of(request: Request) -> Callable[[], None]:
     return tick
 
 
-class Incumbent(ABC):
+@dataclass
+class Incumbent:
     """Takes assignments, a number for each thing that is placed; those that break a rule count for nothing."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.best: list[int] | None = None
-        self.value = math.inf
-
-    @abstractmethod
-    def value_of(self, assignment: Sequence[int]) -> float:
-        """What is minimised."""
-
-    @abstractmethod
-    def fits(self, assignment: Sequence[int]) -> bool:
-        """Does it obey the rules?"""
-
-    @abstractmethod
-    def plan_of(self, assignment: Sequence[int]) -> Plan:
-        """The plan that an assignment stands for."""
-
-    @abstractmethod
-    def lower_bound(self) -> float | None:
-        """No plan is better."""
+    request: Request
+    value_of: Callable[[Sequence[int]], float]
+    """What is minimised."""
+    fits: Callable[[Sequence[int]], bool]
+    """Does it obey the rules?"""
+    plan_of: Callable[[Sequence[int]], Plan]
+    """The plan that an assignment stands for."""
+    lower_bound: Callable[[], float | None]
+    """No plan is better."""
+    best: list[int] | None = None
+    value: float = math.inf
 
     @cached_property
     def bound(self) -> float | None:

@@ -132,6 +132,8 @@ def _best(answer: Answer, session: Session) -> Answer:
         answer = replace(answer, x=session.best_x, objective=session.best_value)
     if answer.bound is None and answer.stop != Stop.UNBOUNDED:
         answer = replace(answer, bound=session.best_bound)
+    if isinstance(model, MatrixModel) and not model.costs.any() and answer.stop not in (Stop.INFEASIBLE, Stop.ERROR):
+        answer = replace(answer, bound=model.offset)  # whatever is found, it costs that
     return answer if answer.nodes is not None else replace(answer, nodes=session.nodes)
 
 

@@ -14,7 +14,7 @@ from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.result import Stop
-from .one_batch import one_batch
+from .contiguous import one_batch
 from .solver import Solver
 
 

@@ -8,7 +8,7 @@ contiguous stages can do with, so a dynamic program over stages and groups finds
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,6 @@ from itertools import accumulate, pairwise
 from ...instances.amounts import Amount, as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from .one_batch import one_batch
 
 RESOLUTION = 10**12
 """The bisection ends within this part of the longest period: the partition is what matters, its period is exact."""
@@ -240,6 +239,18 @@ def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: Amount) -
             now = begun[group] = ended[group] + (group - 1) * least
         now = _run(problem, item, True, now, starts, transfers)
     return one_batch(least, bounds_to_allocation(borders), starts, transfers)
+
+
+def one_batch(
+    period: Fraction, allocation: Sequence[int], starts: Sequence[Fraction], transfers: Mapping[int, Fraction]
+) -> PatternPlan:
+    """The pattern with one batch in a period, from exact times."""
+    return PatternPlan(
+        period=float(period),
+        allocation=tuple(allocation),
+        starts=(tuple(map(float, starts)),),
+        transfers=({edge: float(transfers[edge]) for edge in sorted(transfers)},),
+    )
 
 
 Item = tuple[int, int]

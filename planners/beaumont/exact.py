@@ -31,8 +31,7 @@ class ExactBeaumont:
     """Allocations from a relaxation, schedules by CP, and cores of what was refuted; loads alone without a limit."""
 
     def plan(self, request: Request) -> Outcome:
-        problem = request.problem
-        assert isinstance(problem, ChainProblem)
+        problem: ChainProblem = request.problem
         check(problem)
         allocation = given_allocation(problem, request.options)
         if allocation is not None:

@@ -25,7 +25,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
-from .one_batch import one_batch
+from .contiguous import one_batch
 from .solver import Solver
 
 BUFFER_SLACK = 1

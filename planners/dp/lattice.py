@@ -153,6 +153,20 @@ def holding(rows: Any, groups: Sequence[int]) -> Any:
     return np.flatnonzero(fits)
 
 
+def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
+    """All sets, as bits, that hold with each member what it needs, smaller ones first; None: more than `most`."""
+    known, ordered = {0}, [0]
+    for held in ordered:
+        for v, others in enumerate(needed):
+            larger = held | 1 << v
+            if larger != held and not others & ~held and larger not in known:
+                known.add(larger)
+                ordered.append(larger)
+                if len(ordered) > most:
+                    return None
+    return ordered
+
+
 def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
     """The prefixes of some topological orders: a family on which the program is fast, and an upper bound."""
     import numpy as np

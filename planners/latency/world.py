@@ -39,7 +39,7 @@ class World:
         )
         self.compiled = len(problem.nodes) >= COMPILED_FROM
         self.tables = self._tables()
-        self.scratch = self._scratch()
+        self.scratch = self.paper()
         function = compiled(kernel, "evaluate") if self.compiled else kernel.evaluate
         self._evaluate: Callable[..., float] = function
 
@@ -49,10 +49,6 @@ class World:
 
         value = float(self._evaluate(self.tables, scratch or self.scratch, np.array(place, dtype=np.int64)))
         return math.inf if value >= kernel.NEVER else value
-
-    def paper(self) -> kernel.Scratch:
-        """Scratch paper for one thread."""
-        return self._scratch()
 
     def fits(self, place: Sequence[int]) -> bool:
         """Memory, support, colours and whether there are CPUs at all."""
@@ -135,7 +131,8 @@ class World:
             self.capacity,
         )
 
-    def _scratch(self) -> kernel.Scratch:
+    def paper(self) -> kernel.Scratch:
+        """Scratch paper for one thread."""
         import numpy as np
 
         nodes, units = len(self.problem.nodes), len(self.problem.nodes) + self.slots

@@ -25,19 +25,17 @@ class EqualPlanner:
     tensor_parallel: bool
 
     def plan(self, request: Request) -> Outcome:
-        problem, semantics = request.problem, request.options.get("semantics", "paper")
-        best: tuple[float, StagedPlan] | None = None
+        problem, board, semantics = request.problem, request.board, request.options.get("semantics", "paper")
         for plan in equal_plans(problem, semantics, self.tensor_parallel):
             if request.out_of_time():
                 break
             if not verify_stages(problem, plan, semantics):
                 value = evaluate_stages(problem, plan, semantics).time_per_micro_batch
-                if best is None or value < best[0]:
-                    best = (value, plan)
-                    request.board.post(plan, value)
-        if best is None:
-            return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, messages=("no equal stages fit",))
-        return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, best[1], best[0])
+                if board.value is None or value < board.value:
+                    board.post(plan, value)
+        stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+        messages = ("no equal stages fit",) if board.plan is None else ()
+        return Outcome(stop, board.plan, board.value, messages=messages)
 
 
 PLANNER = EqualPlanner(tensor_parallel=True)

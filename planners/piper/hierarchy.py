@@ -30,6 +30,7 @@ from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.memory import StagingMemory, whole_memory
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import check_levels, upper_load
+from ..dp.lattice import closed_sets
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
@@ -73,21 +74,11 @@ def downsets(
     problem: StagingProblem, most: int = MAX_DOWNSETS, what: str = "for small graphs on several levels"
 ) -> list[int]:
     """Sets of layers, as bits, that hold all successors of their members; smaller ones first."""
-    after = [sum(1 << v for v in near) for near in problem.successors]
-    known, ordered = {0}, [0]
-    for held in ordered:
-        for v, needed in enumerate(after):
-            larger = held | 1 << v
-            if larger != held and not needed & ~held and larger not in known:
-                known.add(larger)
-                ordered.append(larger)
-                if len(ordered) > most:
-                    raise InputError(
-                        "layers",
-                        f"have more than {most} downsets",
-                        f"merge layers to blocks: this program is {what}",
-                    )
-    return ordered
+    found = closed_sets([sum(1 << v for v in set(near)) for near in problem.successors], most)
+    if found is None:
+        remedy = f"merge layers to blocks: this program is {what}"
+        raise InputError("layers", f"have more than {most} downsets", remedy)
+    return found
 
 
 class _Hierarchy:
