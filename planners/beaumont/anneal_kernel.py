@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+NOWHERE = -(1 << 60)
 MOST_PASSED = 2
 PASS_SHARE = 0.3
 """How many of the moves change the places that a task passes over; the others move layers."""
@@ -44,8 +45,6 @@ class State(NamedTuple):
     starts: Any
     sent: Any
     """Start of the transfer of each edge."""
-    missing: Any
-    """The time of what has found no place."""
     busy: Any
     """busy[resource, n]: position and length of the n-th interval, sorted by position."""
     counts: Any
@@ -82,7 +81,7 @@ def insert(state: State, resource: int, position: int, length: int) -> None:
 
 
 def place(state: State, resource: int, ready: int, length: int, period: int, passed: int) -> int:
-    """The first start from `ready` on that is free modulo the period, passing over some; `ready` if there is none."""
+    """The first start from `ready` on that is free modulo the period, passing over some; `NOWHERE`: there is none."""
     count = state.counts[resource]
     if length == 0:
         return ready
@@ -109,12 +108,11 @@ def place(state: State, resource: int, ready: int, length: int, period: int, pas
                 place: int = base + first
                 return place
             passed -= 1
-    state.missing[0] += length
-    return ready
+    return NOWHERE
 
 
 def place_late(state: State, resource: int, due: int, length: int, period: int, passed: int) -> int:
-    """The last start from which the work ends by `due` and that is free; where there is none, without regard to others.
+    """The last start from which the work ends by `due` and that is free; `NOWHERE` where there is none.
 
     Time runs backwards here: the mirror image of `place`.
     """
@@ -143,8 +141,7 @@ def place_late(state: State, resource: int, due: int, length: int, period: int, 
                 other: int = base + last
                 return other
             passed -= 1
-    state.missing[0] += length
-    return due - length
+    return NOWHERE
 
 
 def link_of(tables: Tables, sender: int, receiver: int) -> int:
@@ -156,22 +153,18 @@ def link_of(tables: Tables, sender: int, receiver: int) -> int:
 
 def lay_out(tables: Tables, state: State, period: int) -> int:
     """Place everything; the time of what found no place."""
-    state.counts[:] = 0
-    state.missing[0] = 0
-    if state.middle[0]:
-        from_the_middle(tables, state, period)
-    else:
-        in_order(tables, state, period)
-    return int(state.missing[0])
+    return from_the_middle(tables, state, period) if state.middle[0] else in_order(tables, state, period)
 
 
-def from_the_middle(tables: Tables, state: State, period: int) -> None:
+def from_the_middle(tables: Tables, state: State, period: int) -> int:
     """From the last layer outwards: forward tasks as late, backward tasks as early as they can be.
 
     The layers that live shortest wait least, and those before them wait around them once.
     """
     tasks = len(tables.durations)
     layers = tasks // 2
+    state.counts[:] = 0
+    missing = 0
     due = 0
     ready = 0
     for layer in range(layers - 1, -1, -1):
@@ -180,30 +173,48 @@ def from_the_middle(tables: Tables, state: State, period: int) -> None:
         if layer + 1 < layers and state.gpu[layer + 1] != g:
             following = state.gpu[layer + 1]
             length = tables.transfers[layer + 1]
-            due = place_late(state, link_of(tables, g, following), due, length, period, 0)
-            state.sent[layer + 1] = due
+            start = place_late(state, link_of(tables, g, following), due, length, period, 0)
+            if start == NOWHERE:
+                missing += length
+                start = due - length
+            state.sent[layer + 1] = due = start
             length = tables.transfers[back]
             start = place(state, link_of(tables, following, g), ready, length, period, 0)
+            if start == NOWHERE:
+                missing += length
+                start = ready
             state.sent[back] = start
             ready = start + length
         length = tables.durations[layer]
-        due = place_late(state, g, due, length, period, state.passed[layer])
-        state.starts[layer] = due
+        start = place_late(state, g, due, length, period, state.passed[layer])
+        if start == NOWHERE:
+            missing += length
+            start = due - length
+        state.starts[layer] = due = start
         length = tables.durations[back]
         start = place(state, g, ready, length, period, state.passed[back])
+        if start == NOWHERE:
+            missing += length
+            start = ready
         state.starts[back] = start
         ready = start + length
+    return missing
 
 
-def in_order(tables: Tables, state: State, period: int) -> None:
+def in_order(tables: Tables, state: State, period: int) -> int:
     """Start everything as early as possible, in the order of the chain."""
     tasks = len(tables.durations)
     layers = tasks // 2
+    state.counts[:] = 0
+    missing = 0
     ready = 0
     for task in range(tasks):
         layer = min(task, tasks - 1 - task)
         length = tables.durations[task]
         start = place(state, state.gpu[layer], ready, length, period, state.passed[task])
+        if start == NOWHERE:
+            missing += length
+            start = ready
         state.starts[task] = start
         ready = start + length
         if task + 1 == tasks or task + 1 == layers:
@@ -213,8 +224,12 @@ def in_order(tables: Tables, state: State, period: int) -> None:
             length = tables.transfers[task + 1]
             link = link_of(tables, state.gpu[layer], state.gpu[following])
             start = place(state, link, ready, length, period, 0)
+            if start == NOWHERE:
+                missing += length
+                start = ready
             state.sent[task + 1] = start
             ready = start + length
+    return missing
 
 
 def alive(start: int, end: int, at: int, period: int) -> int:

@@ -65,7 +65,6 @@ class Annealer:
             middle=array([self.failed % 2]),
             starts=_zeros(tasks),
             sent=_zeros(tasks),
-            missing=_zeros(1),
             busy=_zeros(resources, 2 * tasks, 2),
             counts=_zeros(resources),
             saved_gpu=_zeros(len(allocation)),
