@@ -195,8 +195,6 @@ def _error_range(errors: Sequence[Fraction], columns: Sequence[int], box: _Box) 
     """The least and the most that errors . x can be."""
     least = most = Fraction(0)
     for error, j in zip(errors, columns, strict=True):
-        if not error:
-            continue
         at_lower, at_upper = error * box.lower[j], error * box.upper[j]
         least += min(at_lower, at_upper)
         most += max(at_lower, at_upper)

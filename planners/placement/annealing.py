@@ -153,9 +153,9 @@ def sweep(
                     change[q, here] -= times[q, v] if source < accelerators else cpu_times[q, v]
                     change[q, 1 - here] += times[q, v] if target < accelerators else cpu_times[q, v]
                 if source < accelerators:
-                    _pay(v, source, 0, held, change, here, of_start, of_nets, net_pins, net_cost, net_part)
+                    _leave(v, source, held, change, here, of_start, of_nets, net_pins, net_cost, net_part)
                 if target < accelerators:
-                    _pay(v, target, 1, held, change, 1 - here, of_start, of_nets, net_pins, net_cost, net_part)
+                    _join(v, target, held, change, 1 - here, of_start, of_nets, net_pins, net_cost, net_part)
                 if i < count - 1:
                     _count_over(v, source, target, held, of_start, of_nets)
                     weighed = i + 1
@@ -252,10 +252,9 @@ def _in_order(
     return fine
 
 
-def _pay(
+def _leave(
     v: int,
-    device: int,
-    joined: int,
+    source: int,
     held: Any,
     change: Any,
     here: int,
@@ -265,15 +264,34 @@ def _pay(
     net_cost: Any,
     net_part: Any,
 ) -> None:
-    """What the device pays more for transfers when v has left it, or (1: `joined`) less if it had v and v left it."""
-    sign = 1.0 - 2.0 * joined
+    """What the device pays for transfers when v has left it, minus what it pays now."""
     for place in range(of_start[v], of_start[v + 1]):
         e = of_nets[place]
-        inside = held[e, device] + joined
-        if inside == net_pins[e]:
-            change[net_part[e], here] += sign * net_cost[e]
-        elif inside == 1:
-            change[net_part[e], here] -= sign * net_cost[e]
+        if held[e, source] == net_pins[e]:
+            change[net_part[e], here] += net_cost[e]
+        elif held[e, source] == 1:
+            change[net_part[e], here] -= net_cost[e]
+
+
+def _join(
+    v: int,
+    target: int,
+    held: Any,
+    change: Any,
+    there: int,
+    of_start: Any,
+    of_nets: Any,
+    net_pins: Any,
+    net_cost: Any,
+    net_part: Any,
+) -> None:
+    """What the device pays for transfers when v has joined it, minus what it pays now."""
+    for place in range(of_start[v], of_start[v + 1]):
+        e = of_nets[place]
+        if held[e, target] == 0:
+            change[net_part[e], there] += net_cost[e]
+        elif held[e, target] == net_pins[e] - 1:
+            change[net_part[e], there] -= net_cost[e]
 
 
 def _count_over(v: int, source: int, target: int, held: Any, of_start: Any, of_nets: Any) -> None:

@@ -43,8 +43,7 @@ PLANNER = LinearDp()
 
 
 def too_many(incumbent: Incumbent) -> Outcome:
-    message = f"{incumbent.groups.count} groups are too many, {MAX_GROUPS} the most"
-    return incumbent.outcome(Stop.MEMORY, message)
+    return incumbent.outcome(Stop.MEMORY, f"{incumbent.groups.count} groups are too many, {MAX_GROUPS} the most")
 
 
 def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None = None) -> list[int] | None:
