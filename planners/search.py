@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..formulations.contract import Plan
@@ -32,29 +32,21 @@ def tick_of(request: Request) -> Callable[[], None]:
     return tick
 
 
-class Incumbent(ABC):
+@dataclass
+class Incumbent:
     """Takes assignments, a number for each thing that is placed; those that break a rule count for nothing."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.best: list[int] | None = None
-        self.value = math.inf
-
-    @abstractmethod
-    def value_of(self, assignment: Sequence[int]) -> float:
-        """What is minimised."""
-
-    @abstractmethod
-    def fits(self, assignment: Sequence[int]) -> bool:
-        """Does it obey the rules?"""
-
-    @abstractmethod
-    def plan_of(self, assignment: Sequence[int]) -> Plan:
-        """The plan that an assignment stands for."""
-
-    @abstractmethod
-    def lower_bound(self) -> float | None:
-        """No plan is better."""
+    request: Request
+    value_of: Callable[[Sequence[int]], float]
+    """What is minimised."""
+    fits: Callable[[Sequence[int]], bool]
+    """Does it obey the rules?"""
+    plan_of: Callable[[Sequence[int]], Plan]
+    """The plan that an assignment stands for."""
+    lower_bound: Callable[[], float | None]
+    """No plan is better."""
+    best: list[int] | None = None
+    value: float = math.inf
 
     @cached_property
     def bound(self) -> float | None:
@@ -68,6 +60,15 @@ class Incumbent(ABC):
         self.best, self.value = list(assignment), value
         self.request.board.post(self.plan_of(self.best), value)
         return True
+
+    def tried(self, assignments: Iterable[Sequence[int] | None], if_nothing: str) -> Outcome:
+        """What the planner answers after assignments, made one by one until there are no more or time is over."""
+        for assignment in assignments:
+            if assignment is not None:
+                self.offer(assignment)
+            if self.request.out_of_time():
+                return self.outcome(Stop.TIME)
+        return self.completed(if_nothing)
 
     def completed(self, if_nothing: str) -> Outcome:
         """What the planner answers at its end, with a message where it has found nothing."""

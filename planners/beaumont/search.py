@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -185,8 +186,14 @@ class Search:
             if known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= level:
                 return
             self.busy.add(allocation)
-        try:
+        with self._busy_with(allocation):
             self._schedule(allocation, self.lower)
+
+    @contextmanager
+    def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:
+        """Those who wait for it hear of the end."""
+        try:
+            yield
         finally:
             with self.changed:
                 self.busy.discard(allocation)
@@ -202,12 +209,8 @@ class Search:
                 if found.allocation in self.busy:
                     return
                 self.busy.add(found.allocation)
-            try:
+            with self._busy_with(found.allocation):
                 self._examine(found.allocation, self.ceiling if improving else level)
-            finally:
-                with self.changed:
-                    self.busy.discard(found.allocation)
-                    self.changed.notify_all()
 
     def _bound(self) -> None:
         """What the relaxation alone refutes, roughly: a start for the levels."""
@@ -249,11 +252,8 @@ class Search:
             refuted = self.postponed.pop(allocation)
             self.busy.add(allocation)
             self.schedule_limit_s *= 2
-        try:
+        with self._busy_with(allocation):
             self._schedule(allocation, refuted)
-        finally:
-            with self.changed:
-                self.busy.discard(allocation)
 
     def _lift(self, level: int) -> None:
         if level > self.lower:

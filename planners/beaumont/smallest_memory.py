@@ -26,6 +26,7 @@ from ...instances.clock import now
 from ...instances.errors import UsageError
 from ...instances.given import problem_of
 from ..options import SolveOptions, limits_of
+from .allocation import decoded
 from .memory_sweep import Answer, sweep
 from .solver import Solver
 
@@ -254,7 +255,7 @@ def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, thre
     if outcome.bound is not None:
         bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
     if outcome.values is not None:
-        found = _decoded(outcome.values, len(sizes.weights), gpus)
+        found = decoded(outcome.values, len(sizes.weights), gpus)
         bracket.allocation = min(bracket.allocation, found, key=lambda at: _need(sizes, at).total)
 
 
@@ -270,10 +271,6 @@ def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
         moved=tuple(None if size is None else Fraction(size) for size in data["moved"]),
     )
     return int(_need(rounded, allocation).total)
-
-
-def _decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, ...]:
-    return tuple(next(g for g in range(gpus) if values[f"x{i}_{g}"] > 0.5) for i in range(layers))
 
 
 def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:
