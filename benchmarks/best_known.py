@@ -26,7 +26,6 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.recipes import known_chains
 from pipeplan.instances.kinds import Problem
 from pipeplan.instances.result import PROVEN_TOLERANCE, Stop, relative_gap
-from pipeplan.instances.staging.recipes import staging_variants
 
 TARGET = Path(__file__).parent.parent / "instances" / "packaged" / "best_known.csv"
 COLUMNS = tuple(field.name for field in fields(BestKnown))
@@ -59,9 +58,8 @@ def _rows(problem: Problem, limits: pipeplan.SolveOptions | None) -> list[BestKn
     """What is known of one instance, after solving it where limits are given."""
     if problem.kind == "chain":
         return _rows_of_chain(problem)
-    variants = staging_variants(problem) if problem.kind == "staging" else packaged_kinds()[problem.kind].variants
     rows = []
-    for variant in variants:
+    for variant in packaged_kinds()[problem.kind].variants_of(problem):
         earlier = _earlier(problem, variant)
         found = _solve(problem, variant, limits) if limits is not None else None
         rows += [_better(earlier, found)] if earlier and found else [row for row in (earlier, found) if row]

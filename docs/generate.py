@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pipeplan
 import pipeplan.formulations
 import pipeplan.planners
 from pipeplan.formulations.registry import FORMULATIONS
@@ -25,9 +28,8 @@ FOLDERS = {
 def write_all(folder: Path) -> None:
     """Every page; one that has not changed is not touched, so that a build stays short."""
     folder.mkdir(exist_ok=True)
-    pages = {"cli": cli(), "methods": methods(), "equations": equations(), "schemas": schemas(), "suites": suites()}
-    for name, text in pages.items():
-        path = folder / f"{name}.md"
+    for page in (cli, api, methods, equations, schemas, suites):
+        path, text = folder / f"{page.__name__}.md", page()
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, encoding="utf-8")
 
@@ -65,7 +67,88 @@ def _parameter(parameter: Any) -> list[str]:
     names = ", ".join(f"`{name}`" for name in parameter.opts) if parameter.param_type_name == "option" else ""
     metavar = parameter.metavar or (parameter.human_readable_name if not names else "")
     head = " ".join(filter(None, [names, f"`{metavar}`" if metavar else ""]))
-    return [head, f": {plain(getattr(parameter, 'help', None) or 'No more to say.')}", ""]
+    return [head, f": {plain(getattr(parameter, 'help', None) or 'Not described.')}", ""]
+
+
+# ---- the public names --------------------------------------------------------------------------------------
+
+API = """\
+# Python
+
+`import pipeplan` offers these names and no others; they are typed, and each is documented where it is defined.
+
+Wherever a function takes a **problem**, it takes the problem itself, the path of its file, or the name of a packaged
+instance: `pipeplan.solve("tiny-chain")`. A file of that name comes first. To change the cluster, load the problem by
+`pipeplan.load` or `pipeplan.load_packaged` and call its `replace`. Plans and results are given as they are:
+`pipeplan.load_plan` and `pipeplan.load_result` read them from files. Anything else is refused in one sentence, an
+`InputError` or a `UsageError`, which says what was given, what is expected and how to get it.
+"""
+
+
+def api() -> str:
+    """Every public name, as the package lists them: functions first, then types."""
+    public = {name: getattr(pipeplan, name) for name in pipeplan.__all__ if not name.startswith("_")}
+    functions = {name: value for name, value in public.items() if inspect.isfunction(value)}
+    types = {name: value for name, value in public.items() if name not in functions}
+    lines = [API, "## Functions", ""]
+    for name, function in functions.items():
+        lines += [f"### {name}", "", *_signature(name, function), *_sections(inspect.getdoc(function) or "")]
+    lines += ["## Types", ""]
+    for name, value in types.items():
+        lines += [f"### {name}", "", *_sections(inspect.getdoc(value) or ""), *_fields(value), *_methods(name, value)]
+    return "\n".join(lines) + "\n"
+
+
+def _signature(name: str, function: Callable[..., Any]) -> list[str]:
+    signature = inspect.signature(function)
+    arguments, named = [], False
+    for argument in signature.parameters.values():
+        if argument.kind == argument.KEYWORD_ONLY and not named:
+            arguments, named = [*arguments, "*"], True
+        default = "" if argument.default is argument.empty else f" = {argument.default!r}"
+        typed = "" if argument.annotation is argument.empty else f": {argument.annotation}"
+        stars = {argument.VAR_KEYWORD: "**", argument.VAR_POSITIONAL: "*"}.get(argument.kind, "")
+        arguments.append(stars + argument.name + typed + default)
+    inside = "".join(f"    {argument},\n" for argument in arguments if argument not in ("self", "cls"))
+    head = f"{name}(\n{inside})" if inside else f"{name}()"
+    return ["```python", f"{head} -> {signature.return_annotation}", "```", ""]
+
+
+def _sections(text: str) -> list[str]:
+    """A docstring, with what stands below its underlined titles as lists of definitions."""
+    head, *rest = re.split(r"^(\w+)\n-{3,}\n", text, flags=re.MULTILINE)
+    lines = [head.strip(), ""]
+    for title, body in zip(rest[::2], rest[1::2], strict=True):
+        lines += [f"**{title}**", ""]
+        for term, words in re.findall(r"^(\S.*)\n?((?:    .*\n?)*)", body, re.MULTILINE):
+            lines += _definition(term, words) if words else [term, ""]
+    return lines
+
+
+def _definition(term: str, words: str) -> list[str]:
+    name, _, kind = term.partition(" : ")
+    return [f"`{name}`" + (f" ({plain(kind)})" if kind else ""), f": {' '.join(words.split())}", ""]
+
+
+def _fields(value: type) -> list[str]:
+    """The fields of a data class, or the members of an enumeration, with what stands below them."""
+    (tree,) = ast.parse(inspect.getsource(value)).body
+    assert isinstance(tree, ast.ClassDef)
+    lines: list[str] = []
+    for node, below in zip(tree.body, [*tree.body[1:], None], strict=True):
+        told = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else None
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and not ast.unparse(node).startswith("_"):
+            lines += [f"`{ast.unparse(node)}`", *([f": {' '.join(str(told).split())}"] if told else []), ""]
+    return lines
+
+
+def _methods(name: str, value: type) -> list[str]:
+    lines: list[str] = []
+    for key, member in vars(value).items():
+        function = getattr(member, "__func__", member)
+        if inspect.isfunction(function) and not key.startswith("_"):
+            lines += [f"#### {name}.{key}", "", *_signature(key, function), *_sections(inspect.getdoc(function) or "")]
+    return lines
 
 
 # ---- formulations and planners -------------------------------------------------------------------------

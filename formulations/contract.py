@@ -26,6 +26,9 @@ class NativeOnlyError(UsageError):
 Values = Mapping[str, float]
 """Values of a model's variables by name."""
 
+Options = Mapping[str, Any]
+"""What the user chose of a method's own options, by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
@@ -130,40 +133,110 @@ def side_by_side(*solvers: str) -> tuple[Stage, ...]:
 class Formulation(Protocol):
     """What a module in `formulations/` offers; all else that is known of it stands in its entry in the registry."""
 
-    def check(self, problem: Any, options: Mapping[str, Any]) -> None:
+    def check(self, problem: Any, options: Options) -> None:
         """Raise an `InputError` or `UsageError` where the problem is outside the formulation's assumptions."""
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
+    def contiguity(self, options: Options) -> str:
         """Which notion of contiguity its plans obey: the referee's `none`, `device` or `chain` (placements only)."""
         ...
 
-    def portfolio(self, problem: Any, options: Mapping[str, Any], *, near: bool, found: bool) -> tuple[Stage, ...]:
+    def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
         """Who works on it where the user names no solver.
 
-        `near`: value and bound are within a small multiple of the gap, so that a slightly better plan ends the run.
-        `found`: there is a plan. The last stage should have no end.
+        Parameters
+        ----------
+        problem : Problem
+            Of the formulation's own kind, and checked.
+        options : Mapping
+            The formulation's own, with their defaults filled in.
+        near : bool
+            Value and bound are within a small multiple of the gap, so that a slightly better plan ends the run.
+        found : bool
+            There is a plan.
+
+        Returns
+        -------
+        tuple of Stage
+            One after the other; the last one should have no end.
+
+        Raises
+        ------
+        Nothing, for what `check` lets through.
         """
         ...
 
-    def lower_bound(self, problem: Any, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: Any, options: Options) -> float:
         """A valid bound that needs no solver."""
         ...
 
     def build(
         self,
         problem: Any,
-        options: Mapping[str, Any],
+        options: Options,
         *,
         native: bool,
         cutoff: float | None = None,
         precision: float = 1e-9,
     ) -> BuiltModel | Refuted:
-        """The model, restricted to plans of value at most `cutoff` where one is given.
+        """The model, with the translations between its variables and plans.
 
-        `native`: the backend takes a `NativeModel`, so return one where it is the stronger choice.
-        `precision`: what rounding to integers may cost, relative to the cut-off.
+        Parameters
+        ----------
+        problem : Problem
+            Of the formulation's own kind, and checked.
+        options : Mapping
+            The formulation's own, with their defaults filled in.
+        native : bool
+            The backend takes a `NativeModel`, so return one where it is the stronger choice.
+        cutoff : float, optional
+            Only plans of at most this value are asked for, in the problem's time unit. None: all.
+        precision : float
+            What rounding to integers may cost, relative to the cut-off.
+
+        Returns
+        -------
+        BuiltModel or Refuted
+            `Refuted` where the reductions alone prove that no plan is at or below the cut-off.
+
+        Raises
+        ------
+        NativeOnlyError
+            The model is written for CP-SAT alone, and the backend takes no such models.
+        TooLargeError
+            The model would be too large.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What `build` was asked for: see there."""
+
+    native: bool
+    cutoff: float | None
+    precision: float
+
+
+class CommonFormulation:
+    """What most formulations say alike; each has `check`, `lower_bound` and `model` of its own."""
+
+    def contiguity(self, options: Options) -> str:
+        return "none"
+
+    def solvers(self, problem: Any, options: Options) -> tuple[str, ...]:
+        """They work side by side until one of them has the answer."""
+        return ("cp-sat",)
+
+    def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
+        return side_by_side(*self.solvers(problem, options))
+
+    def build(
+        self, problem: Any, options: Options, *, native: bool, cutoff: float | None = None, precision: float = 1e-9
+    ) -> BuiltModel | Refuted:
+        return self.model(problem, options, Wanted(native, cutoff, precision))
+
+    def model(self, problem: Any, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        raise NotImplementedError
 
 
 @runtime_checkable
@@ -173,7 +246,7 @@ class Gradual(Protocol):
     def next_cutoff(
         self,
         problem: Any,
-        options: Mapping[str, Any],
+        options: Options,
         bound: float | None,
         cutoff: float | None,
         out_of_time: Callable[[], bool],

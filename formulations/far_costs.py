@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .contract import Options
 
 FAR = 1e4
 """So many times the lower bound: there plans are, in all but strange problems."""
@@ -19,3 +22,21 @@ def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | Non
     if max(known, default=0.0) <= 2 * near or (cutoff is not None and cutoff <= near):
         return cutoff
     return near
+
+
+class FarCosts:
+    """A formulation whose cut-offs grow by `near_cutoff`."""
+
+    def costs(self, problem: Any, options: Options) -> Iterable[float]:
+        """All that a plan may pay in one place."""
+        raise NotImplementedError
+
+    def next_cutoff(
+        self,
+        problem: Any,
+        options: Options,
+        bound: float | None,
+        cutoff: float | None,
+        out_of_time: Callable[[], bool],
+    ) -> float | None:
+        return near_cutoff(self.costs(problem, options), bound, cutoff)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,29 @@ def covers(problem: PlacementProblem, members: Sequence[Sequence[int]], plan: Pl
         yield Cover((*chosen, *others), len(chosen) - 1)
 
 
-def at_most(names: Sequence[str], most: int, unless: str | None = None) -> ExtraRow:
+def cover_rows(
+    problem: PlacementProblem,
+    members: Sequence[Sequence[int]],
+    plan: PlacementPlan,
+    devices: Sequence[int],
+    columns: Callable[[int, int], Sequence[str]],
+    unless: str | None = None,
+) -> list[ExtraRow]:
+    """No device holds more of a cover than fits.
+
+    `columns`: those of which one is 1 where a thing is on a device. `unless`: family of columns; where that of the
+    device is 1, it may hold anything.
+    """
+    rows = []
+    for cover in covers(problem, members, plan):
+        for i in devices:
+            names = [name for thing in cover.things for name in columns(thing, i)]
+            if len(names) > cover.most:
+                rows.append(_at_most(names, cover.most, None if unless is None else f"{unless}[{i}]"))
+    return rows
+
+
+def _at_most(names: Sequence[str], most: int, unless: str | None) -> ExtraRow:
     """At most so many of these binary columns are 1, unless another one is."""
     coefficients = dict.fromkeys(names, 1.0)
     if unless is not None:

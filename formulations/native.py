@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,49 @@ class NativeBuilt:
     scale: float = 1.0
     offset: float = 0.0
     loss: float = 0.0
+
+
+class NativeBuilder:
+    """A CP-SAT model that grows, with the variables that the answer is read from by name."""
+
+    def __init__(self) -> None:
+        from ortools.sat.python import cp_model
+
+        self.model = cp_model.CpModel()
+        self.variables: dict[str, Any] = {}
+
+    def flag(self, name: str = "") -> Any:
+        """A literal; without a name it is nobody's business."""
+        literal = self.model.new_bool_var(name)
+        if name:
+            self.variables[name] = literal
+        return literal
+
+    def integer(self, name: str, low: int, high: int) -> Any:
+        self.variables[name] = self.model.new_int_var(low, high, name)
+        return self.variables[name]
+
+    def require(self, constraint: Any, *conditions: Any) -> None:
+        """It must hold where all conditions do."""
+        self.model.add(constraint).only_enforce_if(*conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Costs as whole numbers, rounded down, and the cut-off with them: no plan within it is lost."""
+
+    scale: float
+    """Per unit of cost."""
+    cutoff: int
+
+    @classmethod
+    def below(cls, cutoff: float, precision: float) -> Steps:
+        """`precision`: relative size of one step against the cut-off."""
+        scale = 1.0 / (precision * cutoff) if cutoff > 0 else 1.0
+        return cls(scale, math.floor(cutoff * scale * (1 + 1e-12)))
+
+    def floor(self, values: Iterable[float]) -> list[int]:
+        return [math.floor(value * self.scale) for value in values]
 
 
 def integer_memory(sizes: Sequence[float], memory: float | None) -> tuple[list[int] | None, int]:

@@ -12,25 +12,29 @@ from typing import Any
 from ..instances.kind import load_address
 from .contract import OptionSpec
 from .family import Describe, Family
-from .tarnawski_latency.options import OPTIONS as LATENCY_OPTIONS
-from .tarnawski_latency.options import VARIANT
+
+
+def _choice(name: str, text: str, *choices: str) -> OptionSpec:
+    """The first one is the default."""
+    return OptionSpec(name, "choice", choices[0], text, choices)
+
 
 NON_CONTIGUOUS = OptionSpec(
     "non_contiguous", "flag", False, "Devices may hold any nodes; default: a chain of contiguous stages."
 )
-OBJECTIVE = OptionSpec(
-    "objective",
-    "choice",
-    "max-load",
-    "max-load: largest FW+BW load; gpipe: largest FW plus largest BW load.",
-    ("max-load", "gpipe"),
+OBJECTIVE = _choice(
+    "objective", "max-load: largest FW+BW load; gpipe: largest FW plus largest BW load.", "max-load", "gpipe"
 )
-CHAIN_VARIANT = OptionSpec(
+VARIANT = _choice("variant", "strong: with safe reductions and cuts; plain: as in the paper.", "strong", "plain")
+LATENCY = _choice("objective", "latency: from a sample's arrival to its last result.", "latency")
+SUBGRAPHS_PER_DEVICE = OptionSpec(
+    "subgraphs_per_device", "int", 1, "Latency: pieces that an accelerator may run one after the other."
+)
+CHAIN_VARIANT = _choice(
     "variant",
-    "choice",
-    "corrected",
     "corrected: with the errata mended, bounds and cuts; printed: the paper's own rows, for teaching.",
-    ("corrected", "printed"),
+    "corrected",
+    "printed",
 )
 ALLOCATION = OptionSpec(
     "allocation",
@@ -39,10 +43,60 @@ ALLOCATION = OptionSpec(
     "The GPU of each layer, as 0,1,1,0, or a file with a list, plan or result: only the schedule is sought.",
 )
 BATCHES_PER_PERIOD = OptionSpec(
-    "batches_per_period",
+    "batches_per_period", "int", 1, "Batches per pattern (kFkB), each with starts of its own."
+)
+PIPER_VARIANT = _choice(
+    "variant",
+    "columns: a path whose arcs are stages; compact: stages by number, for tiny instances.",
+    "columns",
+    "compact",
+)
+SEMANTICS = _choice(
+    "semantics",
+    "paper: weights are synchronised once per d micro-batches; reference: once per batch, and d divides N.",
+    "paper",
+    "reference",
+)
+MICRO_BATCH = OptionSpec(
+    "micro_batch",
     "int",
-    1,
-    "Batches per pattern (kFkB), each with starts of its own.",
+    None,
+    "Samples of a micro-batch; without it, all powers of two that divide the batch are tried.",
+)
+GRAPHPIPE_FAMILY = _choice(
+    "family",
+    "series-parallel: stages of the decomposition, as graphpipe has them; convex: all convex sets of operators.",
+    "series-parallel",
+    "convex",
+)
+MIXED_MICRO_BATCHES = OptionSpec(
+    "mixed_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
+)
+LARGEST_K = OptionSpec(
+    "k", "int", 1, "Stages may run 1, 2, 4, ... forward passes in a row, then as many backward ones."
+)
+DEGREES = _choice(
+    "degrees",
+    "Devices of a stage: any that divide its micro-batch, powers of two among them, or none but one.",
+    "divisors",
+    "pow2",
+    "none",
+)
+TIME_PER_SAMPLE = _choice("objective", "Of the slowest stage, bubbles left out.", "time-per-sample")
+GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
+
+_TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
+
+_PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
+
+_GRAPHPIPE = (
+    "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training with Graph Pipeline Parallelism, "
+    "ASPLOS 2025"
+)
+
+_BEAUMONT = (
+    "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations, "
+    "hal-02968802, 2020"
 )
 
 
@@ -81,6 +135,8 @@ class Entry:
     """The method that shares no code with it and checks its proofs, while it checks those of all others of its kind."""
     proves_anew: tuple[Mapping[str, Any], ...] = ()
     """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
+    compiles_on: tuple[str, ...] = ()
+    """Small packaged instances that need all of its machine code between them; (): it has none of its own."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
 
@@ -96,87 +152,18 @@ class Entry:
         return describe(problem, options)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "problem_kind": self.problem_kind,
-            "paper": self.paper,
-            "exact": self.exact,
-            "takes_start": self.takes_start,
-            "extensions": sorted(self.extensions),
-            "options": [_spec_to_json(spec) for spec in self.options],
-        }
+        told = ("name", "title", "problem_kind", "paper", "exact", "takes_start")
+        options = [_spec_to_json(spec) for spec in self.options]
+        return {**_fields(self, *told), "extensions": sorted(self.extensions), "options": options}
 
 
 def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
-    return {
-        "name": spec.name,
-        "type": spec.type,
-        "default": spec.default,
-        "choices": list(spec.choices),
-        "help": spec.help,
-    }
+    return {**_fields(spec, "name", "type", "default"), "choices": list(spec.choices), "help": spec.help}
 
 
-PIPER_VARIANT = OptionSpec(
-    "variant",
-    "choice",
-    "columns",
-    "columns: a path whose arcs are stages; compact: stages by number, for tiny instances.",
-    ("columns", "compact"),
-)
-SEMANTICS = OptionSpec(
-    "semantics",
-    "choice",
-    "paper",
-    "paper: weights are synchronised once per d micro-batches; reference: once per batch, and d divides N.",
-    ("paper", "reference"),
-)
+def _fields(record: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
-MICRO_BATCH = OptionSpec(
-    "micro_batch",
-    "int",
-    None,
-    "Samples of a micro-batch; without it, all powers of two that divide the batch are tried.",
-)
-
-GRAPHPIPE_FAMILY = OptionSpec(
-    "family",
-    "choice",
-    "series-parallel",
-    "series-parallel: stages of the decomposition, as graphpipe has them; convex: all convex sets of operators.",
-    ("series-parallel", "convex"),
-)
-MIXED_MICRO_BATCHES = OptionSpec(
-    "mixed_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
-)
-LARGEST_K = OptionSpec(
-    "k", "int", 1, "Stages may run 1, 2, 4, ... forward passes in a row, then as many backward ones."
-)
-DEGREES = OptionSpec(
-    "degrees",
-    "choice",
-    "divisors",
-    "Devices of a stage: any that divide its micro-batch, powers of two among them, or none but one.",
-    ("divisors", "pow2", "none"),
-)
-TIME_PER_SAMPLE = OptionSpec(
-    "objective", "choice", "time-per-sample", "Of the slowest stage, bubbles left out.", ("time-per-sample",)
-)
-GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
-_TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
-
-_PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
-
-_GRAPHPIPE = (
-    "Jeon et al., GraphPipe: Improving Performance and Scalability of DNN Training with Graph Pipeline Parallelism, "
-    "ASPLOS 2025"
-)
-
-_BEAUMONT = (
-    "Beaumont, Eyraud-Dubois, Shilova, Pipelined Model Parallelism: Complexity Results and Memory Considerations, "
-    "hal-02968802, 2020"
-)
 
 FORMULATIONS: Mapping[str, Entry] = {
     entry.name: entry
@@ -200,7 +187,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Latency of one sample on accelerators and a pool of CPUs",
             "placement",
             "pipeplan.formulations.tarnawski_latency.formulation:FORMULATION",
-            LATENCY_OPTIONS,
+            (SUBGRAPHS_PER_DEVICE, VARIANT, LATENCY),
             paper=_TARNAWSKI,
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
@@ -241,6 +228,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             extensions=frozenset({"no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
+            compiles_on=("bert-large-stages",),
             proves_anew=({"variant": "columns"},),
         ),
         Entry(

@@ -85,7 +85,7 @@ def _info(kind: str, name: str, packaged: Packaged) -> dict[str, Any]:
 
 
 def _packaged(kind: str) -> Packaged:
-    if kind not in packaged_kinds():
+    if kind not in list(packaged_kinds()):
         raise UsageError(f"There is no kind {kind!r}; choose one of {', '.join(packaged_kinds())}.")
     return packaged_kinds()[kind]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from .errors import InputError, show
 
 NodeId = int | str
 """Whole numbers and texts; 1 and "1" are two ids."""
 
+MAX_UNIT_CHARACTERS = 20
 MAX_DEVICES = 100_000
 MAX_ID_CHARACTERS = 10_000
 MAX_WHOLE_ID = 2**63 - 1
@@ -50,6 +51,44 @@ def check_amount(field: str, value: object) -> None:
     raise InputError(field, f"is too large ({show(value)})", f"give a number of at most {MAX_AMOUNT:g}")
 
 
+def check_limit(field: str, value: object) -> None:
+    """An amount, or None: no limit."""
+    if value is not None:
+        check_amount(field, value)
+
+
+def check_positive(field: str, value: object, remedy: str = "give a finite number > 0") -> None:
+    """A finite number above 0."""
+    check_amount(field, value)
+    if not value:
+        raise InputError(field, "is 0", remedy)
+
+
+def check_devices(field: str, value: object) -> None:
+    """A number of devices, above 0."""
+    check_count(field, value)
+    if not value:
+        raise InputError(field, "is 0", "give at least one device")
+
+
+def check_flag(field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InputError(field, f"is {show(value)}, not a truth value", "give true or false")
+
+
+def check_size(field: str, entries: Sized, most: int) -> None:
+    """Not too many entries."""
+    if len(entries) > most:
+        raise InputError(field, f"has {len(entries)} entries", f"give at most {most}")
+
+
+def check_labels(name: object, time_unit: object) -> None:
+    """The texts of every problem: what it is called, and in which unit its times are, where that is known."""
+    check_text("name", name)
+    if time_unit is not None:
+        check_text("time_unit", time_unit, MAX_UNIT_CHARACTERS)
+
+
 def check_text(field: str, value: object, longest: int = MAX_ID_CHARACTERS) -> None:
     """A text of bounded length that can be written to a file."""
     if not isinstance(value, str):
@@ -70,14 +109,14 @@ def check_id(field: str, value: object) -> None:
         raise InputError(field, f"is {show(value)}", "give a whole number of at most 64 bits or a text")
 
 
-def check_distinct(field: str, what: str, ids: Sequence[NodeId]) -> None:
-    """Ids of `field[i]`, each of its own."""
+def check_distinct(field: str, what: str, ids: Sequence[NodeId], key: str = "id") -> None:
+    """The `key` of each of `field[i]`, its id or its name, is its own."""
     first: dict[NodeId, int] = {}
     for i, node_id in enumerate(ids):
         if node_id in first:
             raise InputError(
-                f"{field}[{i}].id",
+                f"{field}[{i}].{key}",
                 f"repeats {show(node_id)} of {field}[{first[node_id]}]",
-                f"give every {what} an id of its own",
+                f"give every {what} {'an id' if key == 'id' else 'a name'} of its own",
             )
         first[node_id] = i

@@ -42,8 +42,6 @@ STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")
 """Fields that only staging problems have."""
 PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown", "training": "--inference"}
 
-WITHOUT_CPUS = {"chain": "a chain runs on GPUs", "staging": "stages run on devices"}
-
 
 def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> None:
     """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
@@ -51,7 +49,7 @@ def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> N
     given = [name for name in Cluster.__dataclass_fields__ if name != "profile" and getattr(cluster, name) is not None]
     for name in given:
         if name not in (*kind.cluster, *also) and not (name == "cpus" and cluster.cpus == 0):
-            raise UsageError(_refusal(name, kind.name))
+            raise UsageError(_refusal(name, kind.runs_on))
 
 
 def refuse_profile_options(kind: Kind, cluster: Cluster) -> None:
@@ -73,13 +71,12 @@ def refuse_staging_options(cluster: Cluster) -> None:
             raise UsageError(_refusal(name, ""))
 
 
-def _refusal(name: str, kind: str) -> str:
+def _refusal(name: str, runs_on: str) -> str:
     if name in STAGING_OPTIONS:
         option = "--" + name.replace("_", "-")
         return f"{option} is for staging problems: this one is none; drop {option}."
     if name == "cpus":
-        here = WITHOUT_CPUS.get(kind, "a graph pipeline runs on devices")
-        return f"--cpus is for placement problems: {here} alone; drop --cpus."
+        return f"--cpus is for placement problems: {runs_on} alone; drop --cpus."
     if name == "batch":
         return "--batch is for staging problems and graph pipelines: this one has no micro-batches; drop --batch."
     option = PROFILE_OPTIONS[name]

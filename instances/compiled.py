@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
+
+from . import clock
 
 
 @cache
@@ -19,6 +22,7 @@ def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
     A unit is a module, or a package: its modules import functions of each other by name. The functions are compiled in
     scopes of their own, so that the plain ones remain what they are.
     """
+    _stop_the_clock_while_compiling()
     modules = _modules(unit)
     version = _version(modules)
     scopes = {module.__name__: dict(vars(module)) for module in modules}
@@ -32,6 +36,40 @@ def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
                 scope[name] = twins[value]
     function: Callable[..., Any] = twins[called]
     return function
+
+
+_always = False
+
+
+def repays_loading(size: float, least: float) -> bool:
+    """Is a problem of this size large enough for machine code? Smaller ones are done before it is loaded."""
+    return _always or size >= least
+
+
+@contextmanager
+def always_compiled() -> Iterator[None]:
+    """Within it machine code is used for the smallest problem, too, so that all of it is made and kept on disk."""
+    global _always
+    before, _always = _always, True
+    try:
+        yield
+    finally:
+        _always = before
+
+
+@cache
+def _stop_the_clock_while_compiling() -> None:
+    """Numba tells when it compiles; to load what is on disk is not worth a stop."""
+    from numba.core import event
+
+    class Watch(event.Listener):
+        def on_start(self, event: object) -> None:
+            clock.stop()
+
+        def on_end(self, event: object) -> None:
+            clock.go_on()
+
+    event.register("numba:compile", Watch())  # type: ignore[no-untyped-call]
 
 
 def _modules(unit: ModuleType) -> list[ModuleType]:

@@ -18,6 +18,17 @@ class InputError(PipeplanError):
     """Bad input: `field` says where, `problem` what, `remedy` how to mend it; `file` is added by the reader.
 
     The message is one sentence on one line: ``FILE: FIELD PROBLEM; REMEDY.``
+
+    Parameters
+    ----------
+    field : str
+        Where: the path of a field in a file, or the name of an argument.
+    problem : str
+        What is wrong there, as the sentence goes on after the field.
+    remedy : str
+        How to mend it, as a request.
+    file : str, optional
+        The file. None: no file, or none that is known yet.
     """
 
     def __init__(self, field: str, problem: str, remedy: str, file: str | None = None) -> None:
@@ -51,6 +62,20 @@ class TooLargeError(InputError):
 
 class UsageError(PipeplanError):
     """A combination of options that makes no sense; the message lists those that do."""
+
+
+def wrong_argument(argument: str, given: object, expected: str, remedy: str) -> InputError:
+    """A caller gave something of another type; `remedy` says how to get what is expected."""
+    return InputError(f"argument {argument}", f"is {_in_python(given)}, not {expected}", remedy)
+
+
+def _in_python(value: object) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return f"the text {show(value)}"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def printable(text: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from .errors import InputError, show
+
+Read = TypeVar("Read")
 
 
 def join(where: str, key: str) -> str:
@@ -44,6 +46,23 @@ def require_list(where: str, data: Mapping[str, Any], key: str) -> list[Any]:
     return as_list(join(where, key), require(where, data, key))
 
 
+def read_entries(
+    where: str, data: Mapping[str, Any], key: str, read: Callable[[str, Any], Read], optional: bool = False
+) -> tuple[Read, ...]:
+    """The entries of a list, each read with its place in the file; `optional`: none where the key is missing."""
+    place = join(where, key)
+    entries = [] if optional and key not in data else require_list(where, data, key)
+    return tuple(read(f"{place}[{i}]", entry) for i, entry in enumerate(entries))
+
+
+def as_entries(where: str, value: object, count: int, remedy: str) -> list[Any]:
+    """The value if it is a JSON list of so many entries."""
+    entries = as_list(where, value)
+    if len(entries) != count:
+        raise InputError(where, f"has {len(entries)} entries", remedy)
+    return entries
+
+
 def refuse_unknown(where: str, data: Mapping[str, Any], known: Collection[str]) -> None:
     """An unknown key is an error: a misspelt option must not vanish in silence."""
     for key in data:
@@ -59,6 +78,23 @@ def _nearest(word: str, known: Collection[str]) -> str:
 def shorten(key: str) -> str:
     """A key as part of a field path: bare where it is a plain short word, quoted otherwise."""
     return key if key.isidentifier() and len(key) <= 40 else show(key)
+
+
+def as_own_format(data: object, schema: str, known: Collection[str]) -> Mapping[str, Any]:
+    """A file in a format of ours, at its top."""
+    top = as_object("", data, f'{{"schema": "{schema}", ...}}')
+    check_schema(top, (schema,))
+    refuse_unknown("", top, known)
+    return top
+
+
+def as_plan(where: str, data: object, kind: str, example: str) -> Mapping[str, Any]:
+    """A plan of that kind."""
+    top = as_object(where, data, example)
+    found = require(where, top, "kind")
+    if found != kind:
+        raise InputError(join(where, "kind"), f"is {show(found)}", f'give "{kind}"')
+    return top
 
 
 def check_schema(top: Mapping[str, Any], known: tuple[str, ...]) -> None:

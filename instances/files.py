@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .cluster import Cluster, refuse_profile_options, refuse_staging_options
-from .errors import InputError, UsageError, show
+from .errors import InputError, UsageError, show, wrong_argument
 from .fields import as_object
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
 from .kind import Kind
-from .kinds import DEFAULT_KIND, KINDS, Plan, Problem
+from .kinds import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
 from .placement.pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
 from .placement.problem import PlacementProblem
 from .profile.files import is_profile
@@ -30,6 +30,8 @@ KNOWN_FORMATS = (
     '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges"), a PipeDream '
     'profile (graph.txt), a profile of ours ("pipeplan.profile/1") or a table of layers (.csv, .tsv, .xlsx, .parquet)'
 )
+
+SAVED = "give what pipeplan.load(path), pipeplan.load_plan(path) or pipeplan.solve(problem) returns, or result.plan"
 
 
 def load(
@@ -50,17 +52,55 @@ def load(
     profile: ProfileOptions | None = None,
     max_bytes: int = MAX_FILE_BYTES,
 ) -> Problem:
-    """Read a problem; its format is detected unless `format` names it, and its kind is checked if `kind` names it.
+    """Read a problem from a file, on the cluster that the file or the caller describes.
 
-    `devices`, `cpus` and `memory_bytes` (infinity: no limit) override what the file says, and so does `bandwidth`
-    (bytes per second; infinity: transfers take no time) for a chain, and `bandwidth` and `batch` (micro-batches)
-    for a staging problem. Only staging problems have `exact_batches` (the replicas of all stages are exactly `batch`),
-    `levels` (devices and bytes per second of each, the innermost first) and `time_unit`, for files that name none:
-    "ms" says that their times are milliseconds. Of a graph pipeline `devices`, `memory_bytes`
-    and `batch` (samples of a mini-batch) can be overridden. A PipeDream profile says nothing about a
-    cluster: `devices`, `memory_bytes` and `bandwidth` are required, `cpus` are 0 and `training` is true unless
-    given, and CPUs need `cpu_slowdown`. Nor do our own profiles and tables of layers, of which `kind` says what they
-    become (else what fits them) and `profile` how.
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    kind : str, optional
+        The kind that the problem must be of: "placement", "chain", "staging" or "graph-pipeline". None: any.
+    format : str, optional
+        "own", "published" or "pipedream". None: the format is told from the content.
+    devices : int, optional
+        Accelerators, GPUs or devices. None, here and below: what the file says. Profiles of PipeDream say nothing about
+        a cluster: they require devices, memory_bytes and bandwidth.
+    cpus : int, optional
+        CPUs, of placements. None for a profile: 0.
+    memory_bytes : float, optional
+        Memory of a device in bytes; infinity is no limit.
+    bandwidth : float, optional
+        Of the links in bytes per second, of chains, stagings and profiles; infinity: transfers take no time.
+    cpu_slowdown : float, optional
+        Of profiles: the time on a CPU, divided by that on an accelerator. Required where there are CPUs.
+    training : bool, optional
+        Of profiles: False leaves out the backward nodes. None: True.
+    batch : int, optional
+        Micro-batches in a batch of a staging, or samples in a mini-batch of a graph pipeline.
+    exact_batches : bool, optional
+        Of stagings: the replicas of all stages are exactly as many as `batch`.
+    levels : sequence of (int, float), optional
+        Of stagings: devices within devices, the innermost first, with the devices of a level and its bytes per second.
+    time_unit : str, optional
+        Of stagings whose file names none: "s", "ms", "us" or "ns".
+    profile : ProfileOptions, optional
+        How a profile of ours or a table of layers becomes a problem; None: as its `kind`, or what fits it, with the
+        usual costs.
+    max_bytes : int
+        A larger file is refused before it is read.
+
+    Returns
+    -------
+    Problem
+        Checked, and of the kind that the file is.
+
+    Raises
+    ------
+    InputError
+        The path is none, the file cannot be read, is in no known format, is of another kind or holds a bad value: the
+        message names the file and the field.
+    UsageError
+        There is no such format, or an argument says nothing about such a problem.
     """
     cluster = Cluster(
         *(devices, cpus, memory_bytes, bandwidth, cpu_slowdown, training, batch, exact_batches, levels, time_unit),
@@ -179,7 +219,29 @@ def _lower(text: str, path: str | os.PathLike[str], cluster: Cluster) -> Placeme
 
 
 def save(value: Problem | Plan | Result, path: str | os.PathLike[str], *, format: str = "own") -> None:
-    """Write a problem (in our `own` format, some kinds also as `published`), a plan or a result, atomically."""
+    """Write a problem, a plan or a result to a file, whole or not at all.
+
+    Parameters
+    ----------
+    value : Problem, Plan or Result
+        What to write.
+    path : str or PathLike
+        The file; one that exists is replaced.
+    format : str
+        "own", our JSON; or "published", for those kinds of problems that papers published files of.
+
+    Returns
+    -------
+    None
+        The file is there.
+
+    Raises
+    ------
+    InputError
+        The value is nothing that can be saved, or the file cannot be written.
+    UsageError
+        There is no such format, or not of this kind.
+    """
     if format not in WRITABLE_FORMATS:
         raise UsageError(f"The format {show(format)} cannot be written; give one of {', '.join(WRITABLE_FORMATS)}.")
     write_text_atomically(path, dump_json(_to_json(value, format)))
@@ -196,12 +258,13 @@ def problem_from_text(text: str) -> Problem:
 
 
 def _to_json(value: Problem | Plan | Result, format: str) -> Any:
-    kind = KINDS.get(getattr(value, "kind", ""))
-    is_problem = kind is not None and isinstance(value, kind.get("problem"))
-    write = kind.get("write" if format == "own" else "write_published") if kind is not None and is_problem else None
+    kind = KINDS[value.kind] if is_problem(value) else None
+    write = None if kind is None else kind.get("write" if format == "own" else "write_published")
     if write is not None:
         return write(value)
     if format != "own":
         able = " and ".join(kind.name for kind in KINDS.values() if kind.write_published)
         raise UsageError(f"Only {able} problems have a published format; save in the own format.")
-    return value.to_json()  # type: ignore[union-attr]
+    if not isinstance(value, Result) and not is_plan(value):
+        raise wrong_argument("value", value, "a problem, plan or result", SAVED)
+    return value.to_json()

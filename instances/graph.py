@@ -1,13 +1,53 @@
-"""Graphs as lists of neighbours by position: what the problem's own structure is computed with."""
+"""Graphs as lists of neighbours by position: the structure of every problem that has one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from functools import cached_property
 
+from .checks import NodeId, check_id
 from .errors import InputError, show
 
 SHOWN_CYCLE = 8
 """Nodes of a cycle that an error message names."""
+
+
+class Graph:
+    """What follows from the nodes and edges of a problem: positions instead of ids, computed once."""
+
+    @property
+    def ids(self) -> Sequence[NodeId]:
+        """Of the nodes, in the order of the input."""
+        raise NotImplementedError
+
+    @property
+    def ends(self) -> Iterable[tuple[NodeId, NodeId]]:
+        """Source and target of the edges, in the order of the input."""
+        raise NotImplementedError
+
+    @cached_property
+    def index(self) -> dict[NodeId, int]:
+        """Position of each id."""
+        return {node_id: i for i, node_id in enumerate(self.ids)}
+
+    @cached_property
+    def arcs(self) -> tuple[tuple[int, int], ...]:
+        """Edges as pairs of positions, each once, in the order of the input."""
+        return tuple(dict.fromkeys((self.index[source], self.index[target]) for source, target in self.ends))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        return adjacency(len(self.ids), self.arcs)
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        return adjacency(len(self.ids), ((v, u) for u, v in self.arcs))
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        order = topological_order(self.successors)
+        assert order is not None, "checked at construction"
+        return order
 
 
 def adjacency(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
@@ -35,6 +75,17 @@ def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | 
     return tuple(order) if len(order) == len(successors) else None
 
 
+def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """Nodes on the longest path from each node on, itself included; None where there is a cycle."""
+    order = topological_order(successors)
+    if order is None:
+        return None
+    heights = [1] * len(successors)
+    for u in reversed(order):
+        heights[u] = 1 + max((heights[v] for v in successors[u]), default=0)
+    return tuple(heights)
+
+
 def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
     """Some cycle, first node repeated at the end; the graph has one."""
     state = [0] * len(successors)  # 0 new, 1 on the path, 2 done
@@ -57,11 +108,21 @@ def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
     raise AssertionError("called on an acyclic graph")
 
 
-def check_acyclic(ids: Sequence[object], successors: Sequence[Sequence[int]]) -> None:
+def check_ends(where: str, ends: tuple[NodeId, NodeId], known: Container[NodeId], what: str, remedy: str) -> None:
+    """An edge joins two nodes that there are."""
+    for end, node_id in zip(("source", "target"), ends, strict=True):
+        check_id(f"{where}.{end}", node_id)
+        if node_id not in known:
+            raise InputError(f"{where}.{end}", f"names the unknown {what} {show(node_id)}", remedy)
+    if ends[0] == ends[1]:
+        raise InputError(where, f"leads from {what} {show(ends[0])} to itself", "remove the edge")
+
+
+def check_acyclic(graph: Graph) -> None:
     """An `InputError` that names the nodes of a cycle, where there is one."""
-    if topological_order(successors) is not None:
+    if topological_order(graph.successors) is not None:
         return
-    cycle = [show(ids[i]) for i in find_cycle(successors)]
+    cycle = [show(graph.ids[i]) for i in find_cycle(graph.successors)]
     if len(cycle) > SHOWN_CYCLE:
         cycle = [*cycle[: SHOWN_CYCLE - 2], f"({len(cycle) - SHOWN_CYCLE} more)", cycle[-1]]
     raise InputError(

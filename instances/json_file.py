@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import InputError
+from .errors import InputError, wrong_argument
 from .fields import join, shorten
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -37,8 +37,15 @@ def read_text(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) 
         ) from None
 
 
+def _check_path(path: object) -> None:
+    """A number would be taken for an open file, the terminal's say."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise wrong_argument("path", path, "a path", "name a file, as a text or a pathlib.Path")
+
+
 def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     """The content of a file of at most so many bytes, or an `InputError`."""
+    _check_path(path)
     file = str(path)
     try:
         with open(path, "rb") as stream:
@@ -162,6 +169,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
     """The same for what is not text: pictures."""
+    _check_path(path)
     try:
         # A link is followed, so that it stays a link to the new content.
         target = Path(os.path.realpath(path))

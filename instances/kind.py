@@ -49,7 +49,7 @@ def load_address(address: str) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of problem. Every text but `name`, `schema` and `counted` is an address, `module:attribute`."""
+    """One kind of problem. Texts but `name`, `schema`, `counted` and `runs_on` are addresses, `module:attribute`."""
 
     name: str
     schema: str
@@ -90,12 +90,33 @@ class Kind:
     """Options of profiles that this lowering knows, beside those that all know."""
     counted: str = "micro-batches"
     """What passes through a pipeline, in words."""
+    runs_on: str = "these problems run on devices"
+    """On what, in words, where that is never a CPU."""
     recipes: str | None = None
     """Its packaged instances."""
     remarks: str | None = None
     """problem -> sentences on what a reader should know of it as it was given."""
+    periodic: bool = False
+    """Do its plans repeat themselves, so that they can be shown from the first batch on?"""
+    memory_by_schedule: bool = False
+    """Does another order of the passes take another amount of its memory?"""
+    stage_order: str | None = None
+    """(problem, plan) -> the names of what holds its stages, in their order; None where they have none."""
+    latency: str | None = None
+    """(problem, plan) -> how long one sample takes, or why that has no value."""
+    about: str | None = None
+    """problem -> what has to be computed to know it (`show.view.About`)."""
+    network: str | None = None
+    """(workload, accelerator, link, arguments) -> the problem of planning a known network."""
+    network_arguments: Mapping[str, int | None] = field(default_factory=dict)
+    """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
     why_none: str | None = None
     """(problem, options, limits, proven) -> sentences on why there is no plan."""
+
+    @property
+    def batch(self) -> str | None:
+        """The field of its problems that says how much passes through a pipeline between two updates, if one does."""
+        return self.cluster.get("batch")
 
     def get(self, name: str) -> Any:
         """What stands at an address of this kind, None where it has none."""
@@ -120,6 +141,27 @@ class Kind:
         """What the simulator runs."""
         pipeline: Pipeline = self.get("pipeline")(problem, plan, micro_batches, schedule)
         return pipeline
+
+
+USUAL_ADDRESSES = {
+    "read": "door:read",
+    "facts": "door:facts",
+    "size": "door:size",
+    "pipeline": "door:pipeline",
+    "rules": "rules:rules_of",
+    "upgrades": "upgrades:upgrades",
+    "recipes": "recipes:PACKAGED",
+    "from_profile": "from_profile:lower",
+}
+"""In the folder of every kind of ours."""
+
+
+def kind_in(folder: str, **own: Any) -> Kind:
+    """A kind of ours, by what is its own."""
+    usual: dict[str, Any] = {
+        name: f"pipeplan.instances.{folder}.{address}" for name, address in USUAL_ADDRESSES.items()
+    }
+    return Kind(**usual, view=f"pipeplan.show.views.{folder}", **own)
 
 
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .chain.kind import KIND as CHAIN
 from .errors import InputError, show
@@ -37,6 +37,23 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING
 def kind_of(problem: Problem) -> Kind:
     """All that there is for problems like this one."""
     return KINDS[problem.kind]
+
+
+def is_problem(value: object) -> TypeGuard[Problem]:
+    """Is it a problem of any kind?"""
+    kind = KINDS.get(_kind_named_by(value))
+    return kind is not None and isinstance(value, kind.get("problem"))
+
+
+def is_plan(value: object) -> TypeGuard[Plan]:
+    """Is it a plan of any kind?"""
+    address = plan_types().get(_kind_named_by(value))
+    return address is not None and isinstance(value, load_address(address))
+
+
+def _kind_named_by(value: object) -> str:
+    name = getattr(value, "kind", "")
+    return name if isinstance(name, str) else ""
 
 
 def plan_kind(problem: Problem) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster as Cluster
-from .errors import InputError, UsageError
+from .errors import InputError, UsageError, show
 
 if TYPE_CHECKING:
     from .kinds import Problem
@@ -30,7 +30,10 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
     from .kinds import kind_of
 
     if text not in packaged_names():
-        raise UsageError(f"There is no file and no packaged instance {text!r}; `plan instances` lists those.")
+        raise UsageError(
+            f"There is no file and no packaged instance {show(text)}; `plan instances` lists those, in Python "
+            "pipeplan.packaged_names()."
+        )
     problem = load_packaged(text)
     return Lowered(kind_of(problem).on_cluster(problem, on))
 

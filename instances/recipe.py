@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,3 +30,8 @@ class Packaged:
     """What the headings of the variants mean."""
     more: Callable[[Any], dict[str, Any]] = lambda problem: {}
     """What a row says of the problem beside the facts of its kind."""
+    senseless: Callable[[Any], Collection[str]] = lambda problem: ()
+    """Variants that make no sense for a problem."""
+
+    def variants_of(self, problem: Any) -> tuple[str, ...]:
+        return tuple(variant for variant in self.variants if variant not in self.senseless(problem))

@@ -94,6 +94,12 @@ def relative_gap(objective: float | None, bound: float | None) -> float | None:
     return (objective - bound) / abs(objective) if objective else None
 
 
+def met(objective: float | None, bound: float | None) -> bool:
+    """Is the answer proven: do objective and bound agree within the tolerance?"""
+    gap = relative_gap(objective, bound)
+    return gap is not None and gap <= PROVEN_TOLERANCE
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """How far the search was: the best claim and the best bound at a time; absent is None."""
@@ -140,6 +146,11 @@ class Result:
 
     history: tuple[Moment, ...] = ()
     """Whenever incumbent or bound became better; values are the method's claims."""
+
+    @property
+    def is_bounded(self) -> bool:
+        """Does it bound all plans of a family, or say that there is none?"""
+        return self.bound is not None or self.stop == Stop.INFEASIBLE
 
     def unproven(self) -> Result:
         """The same without its bound and all that speaks of one."""

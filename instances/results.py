@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .errors import InputError, show
 from .fields import as_list, as_object, check_schema, join, refuse_unknown, require, require_object
+from .given import problem_of
 from .json_file import read_json
 from .kinds import Plan, Problem, any_plan_from_json, plan_kind
 from .result import SCHEMA, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
@@ -42,12 +43,29 @@ def load_plan(path: str | os.PathLike[str], problem: StagingProblem) -> StagedPl
 @overload
 def load_plan(path: str | os.PathLike[str], problem: GraphPipelineProblem) -> StageGraphPlan: ...
 @overload
-def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan: ...
-def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:
-    """The plan in a plan file, a result file or an expert split.
+def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike[str] | None = None) -> Plan: ...
+def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike[str] | None = None) -> Plan:
+    """Read a plan: the one in a plan file, in a result file or in an expert split.
 
-    With a problem, the plan's kind must fit it, and the ids of a split are checked against it.
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    problem : Problem, str or PathLike, optional
+        The problem that the plan is for, the path of its file, or the name of a packaged instance: the plan's kind must
+        fit it, and the ids of a split are checked against it. None: the file alone is read.
+
+    Returns
+    -------
+    Plan
+        Its type is told by the file, and where a problem is given by that; what it claims to cost is not believed.
+
+    Raises
+    ------
+    InputError
+        The file holds no plan, the plan does not fit the problem, or an argument is no path or no problem.
     """
+    problem = None if problem is None else problem_of(problem)
     data = read_json(path)
     try:
         return plan_from_json(data, problem)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from .checks import check_whole
 from .errors import UsageError
-from .kinds import Plan, Problem, kind_of, plan_kind
+from .given import plan_for, problem_of
+from .kinds import Plan, Problem, kind_of
 from .simulation.engine import run
 from .simulation.model import Pipeline
 from .simulation.orders import check_schedule
@@ -14,29 +17,56 @@ MAX_MICRO_BATCHES = 100_000
 
 
 def simulate(
-    problem: Problem, plan: Plan, *, micro_batches: int | None = None, schedule: str = "planned"
+    problem: Problem | str | os.PathLike[str],
+    plan: Plan,
+    *,
+    micro_batches: int | None = None,
+    schedule: str = "planned",
 ) -> Simulation:
-    """One iteration: `micro_batches` through all stages of the plan, and the weights synchronised.
+    """Run one iteration: all micro-batches through all stages of the plan, and the weights synchronised.
 
-    A stage graph says itself how many micro-batches there are; a staging problem too, unless they are given; for
-    splits and chains they have to be. `schedule`: `planned` (the plan's own kFkB; 1F1B where plans have none),
-    `1f1b` or `gpipe`. Raises `DeadlockError` where the stages wait for each other.
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    plan : Plan
+        A plan of the problem's kind, as in `result.plan` or from `pipeplan.load_plan`.
+    micro_batches : int, optional
+        How many micro-batches pass through the stages. None: as many as the plan says (stage graphs) or the problem
+        (stagings); placements and chains say nothing, so a number is required for them.
+    schedule : str
+        In which order a stage works: "planned" (the plan's own kFkB, 1F1B where plans have none), "1f1b" or "gpipe".
+
+    Returns
+    -------
+    Simulation
+        When each stage did what, in the problem's time unit, and what the whole iteration took.
+
+    Raises
+    ------
+    DeadlockError
+        The stages wait for each other.
+    InputError
+        An argument is no problem, no plan or no number of micro-batches.
+    UsageError
+        The plan is one for another kind of problem, or cannot be simulated; or the schedule is unknown.
     """
     return run(pipeline_of(problem, plan, micro_batches=micro_batches, schedule=schedule))
 
 
 def pipeline_of(
-    problem: Problem, plan: Plan, *, micro_batches: int | None = None, schedule: str = "planned"
+    problem: Problem | str | os.PathLike[str],
+    plan: Plan,
+    *,
+    micro_batches: int | None = None,
+    schedule: str = "planned",
 ) -> Pipeline:
     """What `simulate` runs."""
     check_schedule(schedule)
     if micro_batches is not None:
         check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
-    kind, fitting = kind_of(problem), plan_kind(problem)
-    if plan.kind not in kind.plans:
-        raise UsageError(
-            f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
-        )
+    problem = problem_of(problem)
+    kind, plan = kind_of(problem), plan_for(problem, plan)
     if kind.pipeline is None:
         raise UsageError(f"Plans of {problem.kind} problems cannot be simulated.")
     return kind.pipeline_of(problem, plan, micro_batches, schedule)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .checks import check_amount
-from .errors import InputError
+from .checks import check_positive
 from .kinds import Problem, kind_of
 from .upgrade_step import Step
 
@@ -31,9 +30,7 @@ def variants(problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: 
     What the problem does not limit has no variant: memory without a limit, transfers that take no time.
     """
     for name, value in (("memory_bytes", memory_bytes), ("bandwidth_share", bandwidth_share)):
-        check_amount(name, value)
-        if not value:
-            raise InputError(name, "is 0", "give a finite number > 0")
+        check_positive(name, value)
     amount = f"{memory_bytes / GIGABYTE:g} GB" if memory_bytes >= 1e-3 * GIGABYTE else f"{memory_bytes:g} B"
     faster = f"{100 * bandwidth_share:g} % more bandwidth"
     step = Step(memory_bytes, f"{amount} more memory", 1 + bandwidth_share, faster)

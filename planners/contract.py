@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..formulations.contract import Plan
+from ..instances.clock import now, seconds_compiling
 from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
+from .referee import Ruling
 
 MOST_MOMENTS = 1000
 
@@ -24,10 +25,16 @@ class Board:
     watcher: Callable[[Progress], None] | None = None
     source: str = ""
     """The method whose board it is: what is posted without a source is its own."""
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=now)
+    """On the clock of limits, which stands still while code is compiled."""
+    compiled_before: float = field(default_factory=seconds_compiling)
     plan: Plan | None = None
     value: float | None = None
     bound: float | None = None
+    claimed: float | None = None
+    """The method's own value of an accepted plan."""
+    ruling: Ruling | None = None
+    """The referee's word on the best plan that was accepted in this run: nobody asks again."""
     history: list[Moment] = field(default_factory=list)
     """A moment for every improvement, thinned out when there are too many."""
 
@@ -50,6 +57,18 @@ class Board:
         if self.watcher is not None:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
 
+    def accept(self, ruling: Ruling, claimed: float | None = None, source: str = "") -> None:
+        """Post a plan that the referee has judged by the rules of this run; one that it refused changes nothing."""
+        if ruling.value is None:
+            return
+        if self.value is None or ruling.value < self.value:
+            self.ruling, self.claimed = ruling, ruling.value if claimed is None else claimed
+        self.post(ruling.plan, ruling.value, source=source)
+
+    def ruling_of(self, plan: Plan) -> Ruling | None:
+        """What the referee has said of this plan already."""
+        return self.ruling if self.ruling is not None and self.ruling.plan == plan else None
+
     def _remember(self) -> None:
         self.history.append(Moment(self.seconds, self.value, self.bound))
         if len(self.history) > MOST_MOMENTS:
@@ -57,7 +76,12 @@ class Board:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.started
+        return now() - self.started
+
+    @property
+    def compile_seconds(self) -> float:
+        """How long machine code was made since then: no part of `seconds`, nor of any limit."""
+        return seconds_compiling() - self.compiled_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +101,11 @@ class Request:
         if self.limits.time_limit_s is None:
             return None
         return max(0.0, self.limits.time_limit_s - self.board.seconds)
+
+    def seconds_at_most(self, most: float | None) -> float | None:
+        """What is left for a part of the search that is to end after `most` seconds."""
+        limits = [limit for limit in (most, self.seconds_left()) if limit is not None]
+        return min(limits, default=None)
 
     def out_of_time(self) -> bool:
         left = self.seconds_left()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..instances.errors import InputError
+from ..instances.errors import InputError, wrong_argument
 from ..instances.result import relative_gap
 
 
@@ -38,8 +38,35 @@ class SolveOptions:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise InputError(name, f"is {value!r}", f"give a whole number >= {least}")
 
+    def reached(self, value: float, bound: float | None) -> bool:
+        """Is the gap that was asked for reached?"""
+        gap = relative_gap(value, bound)
+        return bound is not None and (value - bound <= self.abs_gap or (gap is not None and gap <= self.rel_gap))
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def limits_of(given: object) -> SolveOptions:
+    """What the caller of a public function gives, None being no limits."""
+    if given is None:
+        return SolveOptions()
+    if not isinstance(given, SolveOptions):
+        raise wrong_argument("limits", given, "limits", "give pipeplan.SolveOptions(time_limit_s=60), say, or None")
+    return given
+
+
+def check_asked(names: Mapping[str, object], options: object, on_progress: object) -> None:
+    """The other arguments that public functions share: names of methods, their options, and who watches."""
+    for argument, name in names.items():
+        left_out = name is None and argument != "solver"  # there is "auto" for that
+        if not left_out and not isinstance(name, str):
+            raise wrong_argument(argument, name, "a name", f"give one as `plan {argument}s` lists them")
+    if options is not None and not isinstance(options, Mapping):
+        remedy = 'give a dict of names and values, {"non_contiguous": True} say'
+        raise wrong_argument("options", options, "options", remedy)
+    if on_progress is not None and not callable(on_progress):
+        raise wrong_argument("on_progress", on_progress, "a function", "give one that takes a pipeplan.Progress")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,11 @@ BOUND_SLACK = 1e-9
 """A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
 
 
+def is_above(bound: float | None, value: float, slack: float = BOUND_SLACK) -> bool:
+    """Does a plan of this value refute the bound?"""
+    return bound is not None and bound > value + slack * abs(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """A value where there is no violation."""

@@ -87,6 +87,7 @@ PLANNERS: Mapping[str, Entry] = {
             scope=f"{_SCOPES}:chains_of_stages",
             starts={"dp": ("dp",)},
             checked_by="ip-tarnawski",
+            compiles_on=("memory-tight",),
             proves_anew=({},),
         ),
         _heuristic(
@@ -103,7 +104,9 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("partition", "Balanced graph partition"),
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
-        _heuristic("lns", "Large-neighbourhood search", takes_start=True, starts={"dp": ("dp",)}),
+        _heuristic(
+            "lns", "Large-neighbourhood search", takes_start=True, starts={"dp": ("dp",)}, compiles_on=("tiny-chain",)
+        ),
         _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
         _latency("latency-expert", "A split given in a file, for latency", "baselines:EXPERT", EXPERT_OPTIONS),
@@ -117,6 +120,7 @@ PLANNERS: Mapping[str, Entry] = {
             LNS_OPTIONS,
             takes_start=True,
             starts={"dp": ("latency-dp",)},
+            compiles_on=("cpu-offload",),
         ),
         Entry(
             "dp-piper",
@@ -129,6 +133,7 @@ PLANNERS: Mapping[str, Entry] = {
             default=True,
             example="bert-large-stages",
             checked_by="mip-piper",
+            compiles_on=("tiny-stages",),
             proves_anew=({"knapsack": "exact", "table": None},),
         ),
         _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
@@ -147,6 +152,7 @@ PLANNERS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.beaumont.scope:family",
             default=True,
             example="golden-4",
+            compiles_on=("golden-4",),
             as_formulation=True,
             proves_anew=({},),
         ),
@@ -162,6 +168,7 @@ PLANNERS: Mapping[str, Entry] = {
             default=True,
             example="case-study",
             start_options={"cuts": "tree"},
+            compiles_on=("tiny-graph",),
             proves_anew=({},),
         ),
         _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner:PARALLEL", PARALLEL_OPTIONS),

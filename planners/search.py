@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..formulations.contract import Plan
-from ..instances.result import PROVEN_TOLERANCE, Stop, WarmStart, relative_gap
+from ..instances.result import Stop, WarmStart, met
 from .contract import Outcome, Request
 
 SAFETY = 1e-9
@@ -32,29 +32,21 @@ def tick_of(request: Request) -> Callable[[], None]:
     return tick
 
 
-class Incumbent(ABC):
+@dataclass
+class Incumbent:
     """Takes assignments, a number for each thing that is placed; those that break a rule count for nothing."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.best: list[int] | None = None
-        self.value = math.inf
-
-    @abstractmethod
-    def value_of(self, assignment: Sequence[int]) -> float:
-        """What is minimised."""
-
-    @abstractmethod
-    def fits(self, assignment: Sequence[int]) -> bool:
-        """Does it obey the rules?"""
-
-    @abstractmethod
-    def plan_of(self, assignment: Sequence[int]) -> Plan:
-        """The plan that an assignment stands for."""
-
-    @abstractmethod
-    def lower_bound(self) -> float | None:
-        """No plan is better."""
+    request: Request
+    value_of: Callable[[Sequence[int]], float]
+    """What is minimised."""
+    fits: Callable[[Sequence[int]], bool]
+    """Does it obey the rules?"""
+    plan_of: Callable[[Sequence[int]], Plan]
+    """The plan that an assignment stands for."""
+    lower_bound: Callable[[], float | None]
+    """No plan is better."""
+    best: list[int] | None = None
+    value: float = math.inf
 
     @cached_property
     def bound(self) -> float | None:
@@ -69,6 +61,15 @@ class Incumbent(ABC):
         self.request.board.post(self.plan_of(self.best), value)
         return True
 
+    def tried(self, assignments: Iterable[Sequence[int] | None], if_nothing: str) -> Outcome:
+        """What the planner answers after assignments, made one by one until there are no more or time is over."""
+        for assignment in assignments:
+            if assignment is not None:
+                self.offer(assignment)
+            if self.request.out_of_time():
+                return self.outcome(Stop.TIME)
+        return self.completed(if_nothing)
+
     def completed(self, if_nothing: str) -> Outcome:
         """What the planner answers at its end, with a message where it has found nothing."""
         return self.outcome(Stop.COMPLETED, *([if_nothing] if self.best is None else []))
@@ -79,8 +80,7 @@ class Incumbent(ABC):
         bound = self.bound
         if self.best is None:
             return Outcome(stop, bound=bound, warm_start=warm_start, messages=messages)
-        gap = relative_gap(self.value, bound)
-        if gap is not None and gap <= PROVEN_TOLERANCE:
+        if met(self.value, bound):
             stop = Stop.PROVEN
         bound = None if bound is None else min(bound, self.value)
         plan = self.plan_of(self.best)

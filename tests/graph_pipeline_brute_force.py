@@ -235,7 +235,7 @@ def slowest_stage(
 ) -> float:
     """The largest time per sample; `time`: of a stage, where it is known already."""
     time = time or partial(stage_time, problem)
-    sets = [frozenset(problem.index_of[node] for node in stage.nodes) for stage in plan.stages]
+    sets = [frozenset(problem.index[node] for node in stage.nodes) for stage in plan.stages]
     return max(time(s, x.micro_batch, x.devices) for s, x in zip(sets, plan.stages, strict=True))
 
 

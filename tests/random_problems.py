@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pipeplan.instances.placement.problem import MAX_WHOLE_ID, Node, PlacementProblem
+from pipeplan.instances.checks import MAX_WHOLE_ID
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 """Everything but half characters: control characters, right-to-left marks and emoji included."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +83,62 @@ def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path
 
 
 def test_every_command_of_the_pages_has_options_that_exist(plan: Plan) -> None:
-    for page in ("tutorial.md", "howto.md", "tables.md"):
+    for page in ("index.md", "tutorial.md", "howto.md", "tables.md"):
         for name, *words in commands(page):
             known = plan(*([name, words[0]] if name == "import" else [name]), "--help").out
             assert not [word for word in words if word.startswith("--") and word not in known], (page, name)
+
+
+def test_the_example_on_the_first_page_prints_what_stands_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,), (output,) = blocks("index.md", "python"), blocks("index.md", "text")
+    assert len([line for line in example.splitlines() if line]) <= 10
+    exec(compile(example, "index.md", "exec"), {})
+    assert capsys.readouterr().out == output
+
+
+def test_the_picture_on_the_first_page_shows_the_best_period_known() -> None:
+    from pipeplan.instances.catalogue import best_known
+
+    (command,) = [words for words in commands("index.md") if "--picture" in words]
+    row = best_known(command[1], "general")
+    assert row is not None
+    assert row.proven
+    assert f"{row.value:g} µs" in (DOCS / "index.md").read_text("utf-8")
+    assert (DOCS / command[-1]).stat().st_size > 10_000
+
+
+@pytest.mark.workloads
+def test_the_page_on_data_lays_the_published_inputs_out_as_the_tests_want_them(workloads: Path, tmp_path: Path) -> None:
+    """Its commands run on repositories of empty files: only the names can be compared here."""
+    (script,) = blocks("data.md", "bash")
+    for path in files_of_the_repositories():
+        (tmp_path / "theirs" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "theirs" / path).touch()
+    subprocess.run(["bash", "-euo", "pipefail", "-c", "git() { :; }\n" + script], cwd=tmp_path, check=True)
+    laid_out = tmp_path / "workloads"
+    ours = {"README.md", "piper/reference.csv"}
+    assert files_below(laid_out) == files_below(workloads) - ours
+
+
+def files_of_the_repositories() -> Iterator[str]:
+    """What is taken from the three repositories, and other inputs of theirs."""
+    for net in ("bert24", "gnmt", "inceptionv3", "resnet50"):
+        yield f"dnn-partitioning/human-experts/{net}_inference_expert.json"
+        yield f"dnn-partitioning/latency-inputs/LayerGraphs/{net}_inference.json"
+        yield from (f"dnn-partitioning/throughput-inputs/LayerGraphs/{net}_{mode}.json" for mode in MODES)
+    for net in ("bert_l-3", "bert_l-6", "resnet50"):
+        yield f"dnn-partitioning/latency-inputs/OperatorGraphs/{net}_inference.json"
+        yield from (f"dnn-partitioning/throughput-inputs/OperatorGraphs/{net}_{mode}.json" for mode in MODES)
+    yield from (f"piper/inputs/{name}.json" for name in ("bert32a100", "gnmt", "resnet"))
+    for net in ("alexnet", "resnet18", "resnet50", "resnet101", "vgg16"):
+        yield f"pipedream/profiler/image_classification/profiles/{net}/graph.txt"
+
+
+MODES = ("inference", "training")
+
+
+def files_below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
@@ -92,6 +146,17 @@ def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
 
     (text,) = blocks("formats.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
+
+
+def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pipeplan
+
+    monkeypatch.syspath_prepend(DOCS)
+    page = importlib.import_module("generate").api()
+    listed = re.findall(r"^### (\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in pipeplan.__all__ if not name.startswith("_"))
+    for argument in ("cross_check", "micro_batches", "bandwidth_share", "max_bytes", "contiguity", "precision"):
+        assert re.search(rf"^`{argument}` \(.*\)\n: \w", page, re.MULTILINE), argument
 
 
 ROOT = DOCS.parent

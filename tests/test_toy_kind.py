@@ -85,6 +85,9 @@ def test_a_wrong_plan_of_a_new_kind_is_refused(plan: Any, jobs: Path, tmp_path: 
 def test_the_cluster_of_the_command_line_is_that_of_the_kind(plan: Any, jobs: Path) -> None:
     assert json.loads(plan("solve", jobs, "--devices", "3", "--json").stdout)["objective"] == 7
     assert plan("solve", jobs, "--batch", "3").returncode == 2
+    with_cpus = plan("solve", jobs, "--cpus", "2")
+    assert with_cpus.returncode == 2
+    assert "these problems run on devices alone" in " ".join(with_cpus.stderr.split())
 
 
 def test_the_page_on_contributing_lists_what_a_kind_needs() -> None:

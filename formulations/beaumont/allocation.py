@@ -13,7 +13,7 @@ from itertools import combinations, pairwise, permutations
 from typing import Any
 
 from ..native import NativeBuilt
-from .fixed_allocation import Known
+from .fixed_allocation import Known, lifted
 from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
@@ -38,12 +38,7 @@ class Separation:
         least = chain.elapsed[second] - chain.elapsed[first]
         if chain.timeless[first] or chain.timeless[second]:
             return least
-        rest = least % period
-        if rest < chain.durations[first]:
-            return least + chain.durations[first] - rest
-        if rest > period - chain.durations[second]:
-            return least + period - rest + chain.durations[first]
-        return least
+        return lifted(least, chain.durations[first], chain.durations[second], period)
 
     def life(self, layer: int) -> int:
         """From the start of the forward to the end of the backward task."""
@@ -170,13 +165,18 @@ def _least_load(data: Mapping[str, Any]) -> int:
     return least
 
 
-def _choose(model: Any, layers: int, gpus: int) -> _Choice:
-    """Each layer on one GPU; GPUs are numbered by their first layers, so each partition has one form."""
+def partition(model: Any, layers: int, gpus: int) -> list[list[Any]]:
+    """on[layer][gpu]: GPUs are numbered by their first layers, so each partition has one form."""
     on = [[model.new_bool_var(f"x{i}_{g}") for g in range(gpus)] for i in range(layers)]
     for i, row in enumerate(on):
         model.add_exactly_one(row)
         for g in range(1, gpus):
             model.add_bool_or([on[k][g - 1] for k in range(i)] + [row[g].negated()])
+    return on
+
+
+def _choose(model: Any, layers: int, gpus: int) -> _Choice:
+    on = partition(model, layers, gpus)
     at, cut = [], []
     for left, right in pairwise(on):
         ends = [model.new_bool_var("") for _ in range(gpus)]
@@ -235,9 +235,9 @@ def _memory_rows(choice: _Choice, facts: Mapping[str, Any], period: int) -> None
             ]
             here = choice.on[layer][g]
             model.add(standing + sum(kept) <= room).only_enforce_if(here)
-            if any(not isinstance(m, int) for m in more):
+            if more:
                 late = [
-                    size * (facts["lives"][i] // period * choice.on[i][g] + more[i])
+                    size * (facts["lives"][i] // period * choice.on[i][g] + more.get(i, 0))
                     for i, size in enumerate(facts["kept"])
                     if i != layer
                 ]
@@ -258,33 +258,28 @@ def _most_delay(facts: Mapping[str, Any], layer: int) -> int:
     return sum(facts["hops"][layer:])
 
 
-def _extra_copies(choice: _Choice, facts: Mapping[str, Any], delays: Sequence[Any], period: int) -> list[Any]:
-    """Copies beyond those of the lifted life that the delays enforce."""
-    extra: list[Any] = []
+def _extra_copies(
+    choice: _Choice, facts: Mapping[str, Any], delays: Sequence[Any], period: int
+) -> dict[int, tuple[Any, int]]:
+    """By layer, copies beyond those of the lifted life that the delays enforce, and how many these can be."""
+    extra = {}
     for i, delay in enumerate(delays):
         plain = facts["lives"][i] - facts["lifted"][i]
         counted = facts["lives"][i] // period
         most = (plain + _most_delay(facts, i)) // period - counted
-        if isinstance(delay, int) or most <= 0:
-            extra.append(0)
-            continue
-        count = choice.model.new_int_var(0, most, "")
-        choice.model.add(period * (count + counted + 1) >= plain + delay + 1)
-        extra.append((count, most))
+        if not isinstance(delay, int) and most > 0:
+            count = choice.model.new_int_var(0, most, "")
+            choice.model.add(period * (count + counted + 1) >= plain + delay + 1)
+            extra[i] = count, most
     return extra
 
 
-def _on_gpu(choice: _Choice, extra: Sequence[Any], g: int) -> list[Any]:
-    """The extra copies that are on GPU g: all or none."""
-    here: list[Any] = []
-    for i, item in enumerate(extra):
-        if isinstance(item, int):
-            here.append(0)
-            continue
-        count, most = item
-        part = choice.model.new_int_var(0, most, "")
-        choice.model.add(part >= count - most + most * choice.on[i][g])
-        here.append(part)
+def _on_gpu(choice: _Choice, extra: Mapping[int, tuple[Any, int]], g: int) -> dict[int, Any]:
+    """The extra copies of layers that are on GPU g: all or none."""
+    here = {}
+    for i, (count, most) in extra.items():
+        here[i] = choice.model.new_int_var(0, most, "")
+        choice.model.add(here[i] >= count - most + most * choice.on[i][g])
     return here
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ...instances.amounts import as_written, exact_sum
 from ...instances.chain.problem import ChainProblem
+from .draft import edge_is_cut, link_of
 
 
 def lower_bound(problem: ChainProblem) -> float:
@@ -76,8 +77,7 @@ def load_bound(problem: ChainProblem, allocation: Sequence[int]) -> Fraction:
         here = (allocation[problem.layer_of[task]],)
         loads[here] = loads.get(here, Fraction(0)) + as_written(time)
     for edge in problem.remote_edges:
-        ends = tuple(allocation[problem.layer_of[task]] for task in (edge - 1, edge))
-        if ends[0] != ends[1]:
-            link = ends if problem.duplex == "full" else tuple(sorted(ends))
+        if edge_is_cut(problem, allocation, edge):
+            link = link_of(problem, allocation, edge)
             loads[link] = loads.get(link, Fraction(0)) + as_written(problem.edge_times[edge - 1])
     return max(loads.values())

@@ -9,24 +9,24 @@ grid, so that bounds and refutations hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 from ...instances.amounts import as_written
 from ...instances.chain.allocation import canonical, given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError
-from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, side_by_side
+from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from . import bounds, cp_model
 from .checks import check_chain
 from .decimals import Grid, grid_below
-from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
-from .instants import Relations, timeless_pairs
+from .draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, plan_of
+from .instants import Relations
 from .integer_chain import integer_chain
 from .no_goods import NoGoods
+from .orders import orders_of, relations_of, shifts_at
 from .scope import MOST_BATCHES
 
 BUFFER_STEPS = 1000
@@ -34,10 +34,10 @@ BUFFER_STEPS = 1000
 buffer may be held for one step too long: no pattern is lost by rounding its period up."""
 
 
-class BeaumontCp:
+class BeaumontCp(CommonFormulation):
     """Minimise the period per batch of a pattern of k batches."""
 
-    def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
+    def check(self, problem: ChainProblem, options: Options) -> None:
         check_chain(problem, "cp-beaumont")
         given_allocation(problem, options)
         batches = options["batches_per_period"]
@@ -51,56 +51,35 @@ class BeaumontCp:
                 'or set "exclusive_buffers" to false and see which buffers the referee finds overrun.'
             )
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
-        return "none"
-
-    def portfolio(
-        self, problem: ChainProblem, options: Mapping[str, Any], *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
-        return side_by_side("cp-sat")
-
-    def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: ChainProblem, options: Options) -> float:
         return bounds.lower_bound_of(problem, given_allocation(problem, options))
 
-    def build(
-        self,
-        problem: ChainProblem,
-        options: Mapping[str, Any],
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
-    ) -> BuiltModel | Refuted:
-        if not native:
+    def model(self, problem: ChainProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        if not wanted.native:
             raise NativeOnlyError("cp-beaumont", instead="ilp-beaumont")
         batches = options["batches_per_period"]
         allocation = given_allocation(problem, options)
         least = as_written(bounds.lower_bound_of(problem, allocation)) * batches
-        limit = None if cutoff is None else as_written(cutoff) * batches
+        limit = None if wanted.cutoff is None else as_written(wanted.cutoff) * batches
         if limit is not None and least > limit * (1 + Fraction(1, 10**9)):
             return Refuted("the GPUs together have too little time or memory for the work")
         grid = _grid(problem, limit, batches)
         chain = integer_chain(problem, grid.steps)
         floor = min(math.floor(least * grid.steps * (1 - Fraction(1, 10**12))), grid.ceiling)
         scale = float(grid.steps * batches)
-        data = cp_model.payload(
-            chain,
-            batches=batches,
-            floor=max(0, floor),
-            ceiling=grid.ceiling,
-            slack=int(problem.exclusive_buffers),
-            scale=scale,
-            loss=float(grid.loss) / scale,
-            allocation=None if allocation is None else canonical(allocation),
-        )
+        data = {
+            "chain": cp_model.plain_chain(chain),
+            "batches": batches,
+            "floor": max(0, floor),
+            "ceiling": grid.ceiling,
+            "slack": int(problem.exclusive_buffers),
+            "scale": scale,
+            "loss": float(grid.loss) / scale,
+            "allocation": None if allocation is None else list(canonical(allocation)),
+        }
 
-        def decode_values(values: Values) -> PatternPlan:
-            plan = decode(problem, grid, batches, values)
-            return plan if allocation is None else replace(plan, allocation=allocation)
-
-        def encode_plan(plan: PatternPlan) -> Values | None:
-            return encode(problem, batches, limit, plan)
-
+        encode_plan = partial(encode, problem, batches, limit)
+        decode_values = partial(decode, problem, grid, batches, allocation)
         size = {"layers": problem.layers, "gpus": chain.gpus, "batches": batches}
         no_goods = NoGoods(f"cp, {batches}", problem, decode_values, encode_plan)
         exclude = None if problem.memory_bytes is None or chain.exact_sizes else no_goods.exclude
@@ -121,10 +100,12 @@ def _grid(problem: ChainProblem, limit: Fraction | None, batches: int) -> Grid:
 # ---- from a solution to a plan, and back ----------------------------------------------------------------
 
 
-def decode(problem: ChainProblem, grid: Grid, batches: int, values: Values) -> PatternPlan:
-    """Allocation, orders and positions, timed anew with the problem's own numbers."""
-    gpus = min(problem.gpus, problem.layers)
-    allocation = tuple(max(range(gpus), key=lambda g: values[f"on[{i},{g}]"]) for i in range(problem.layers))
+def decode(
+    problem: ChainProblem, grid: Grid, batches: int, given: tuple[int, ...] | None, values: Values
+) -> PatternPlan:
+    """Allocation (unless it was given), orders and positions, timed anew with the problem's own numbers."""
+    gpus = range(min(problem.gpus, problem.layers))
+    allocation = given or tuple(max(gpus, key=lambda g: values[f"on[{i},{g}]"]) for i in range(problem.layers))
     positions: dict[Activity, Fraction] = {}
     for row in range(batches):
         for t in range(problem.tasks):
@@ -132,30 +113,16 @@ def decode(problem: ChainProblem, grid: Grid, batches: int, values: Values) -> P
         for e in problem.remote_edges:
             if is_activity(problem, e) and edge_is_cut(problem, allocation, e) and f"c[{row},{e}]" in values:
                 positions[Activity(row, e, is_transfer=True)] = round(values[f"c[{row},{e}]"]) / grid.steps
-    orders = _orders(problem, allocation, positions, values)
-    relations = _relations(problem, allocation, positions, values)
-    shifts = _shifts(problem, positions, values) if batches > 1 else None
+    timeless = frozenset(a for a in positions if not a.is_transfer and not problem.durations[a.number - 1])
+
+    def holds(family: str, a: Activity, b: Activity) -> bool:
+        return values.get(_named(family, a, b), 0.0) > 0.5
+
+    orders = orders_of(problem, allocation, positions, timeless, holds)
+    relations = relations_of(problem, allocation, positions, timeless, holds)
+    shifts = _shifts(positions, values) if batches > 1 else None
     period = round(values["T"]) / grid.steps
     return plan_of(Draft(problem, allocation, period, batches, positions, orders, relations, shifts))
-
-
-def _relations(
-    problem: ChainProblem, allocation: tuple[int, ...], positions: Mapping[Activity, Fraction], values: Values
-) -> Relations[Activity]:
-    """Where the tasks are that take no time."""
-    gpus: dict[int, list[Activity]] = {}
-    for activity in positions:
-        if not activity.is_transfer:
-            gpus.setdefault(allocation[problem.layer_of[activity.number - 1]], []).append(activity)
-    tasks = [activity for group in gpus.values() for activity in group]
-    timeless = frozenset(task for task in tasks if not problem.durations[task.number - 1])
-    pairs = tuple(timeless_pairs(gpus.values(), timeless))
-
-    def holding(family: str, candidates: Iterable[tuple[Activity, Activity]]) -> frozenset[tuple[Activity, Activity]]:
-        return frozenset((a, b) for a, b in candidates if values.get(_named(family, a, b), 0.0) > 0.5)
-
-    both = [*pairs, *((b, a) for a, b in pairs)]
-    return Relations(timeless, holding("w", both), holding("ended", pairs), holding("far", pairs), pairs)
 
 
 def _named(family: str, a: Activity, b: Activity) -> str:
@@ -163,7 +130,7 @@ def _named(family: str, a: Activity, b: Activity) -> str:
     return f"{family}[{r},{t},{q},{u}]"
 
 
-def _shifts(problem: ChainProblem, positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
+def _shifts(positions: Mapping[Activity, Fraction], values: Values) -> dict[Activity, int]:
     """What the model says, where the two activities are not on one GPU."""
 
     def number(name: str) -> int:
@@ -175,32 +142,6 @@ def _shifts(problem: ChainProblem, positions: Mapping[Activity, Fraction], value
         staged = Activity(activity.row, activity.number, is_transfer=True) in positions
         shifts[activity] = number(f"v{edge}" if staged and not activity.is_transfer else f"u{edge}")
     return shifts
-
-
-def _orders(
-    problem: ChainProblem, allocation: tuple[int, ...], positions: Mapping[Activity, Fraction], values: Values
-) -> list[list[Activity]]:
-    users: dict[tuple[int, ...], list[Activity]] = {}
-    for activity in positions:
-        number = activity.number
-        if not activity.is_transfer:
-            if problem.durations[number - 1]:
-                users.setdefault((allocation[problem.layer_of[number - 1]],), []).append(activity)
-        elif problem.edge_times[number - 1]:
-            users.setdefault(link_of(problem, allocation, number), []).append(activity)
-    return [_sorted(group, positions, values) for group in users.values()]
-
-
-def _sorted(group: list[Activity], positions: Mapping[Activity, Fraction], values: Values) -> list[Activity]:
-    """By the order literals: positions say nothing where activities without a duration share an instant."""
-    before = dict.fromkeys(group, 0)
-    for n, a in enumerate(group):
-        for b in group[n + 1 :]:
-            x, y = sorted((_node(a), _node(b)), key=(lambda node: node[::-1]) if a.is_transfer else None)
-            name = f"{'wc' if a.is_transfer else 'w'}[{x[0]},{x[1]},{y[0]},{y[1]}]"
-            early, late = (a, b) if _node(a) == x else (b, a)
-            before[late if values[name] > 0.5 else early] += 1
-    return sorted(group, key=lambda activity: (before[activity], positions[activity]))
 
 
 def _node(activity: Activity) -> tuple[int, int]:
@@ -216,13 +157,10 @@ def encode(problem: ChainProblem, batches: int, limit: Fraction | None, plan: Pa
         return None
     if any(folded.laps[Activity(row, 1)] for row in range(batches)):
         return None
-    label: dict[int, int] = {}
-    for gpu in plan.allocation:
-        label.setdefault(gpu, len(label))
-    gpus = min(problem.gpus, problem.layers)
-    if len(label) > gpus:
+    allocation, gpus = canonical(plan.allocation), range(min(problem.gpus, problem.layers))
+    if max(allocation) not in gpus:
         return None
-    values = {f"on[{i},{g}]": float(label[gpu] == g) for i, gpu in enumerate(plan.allocation) for g in range(gpus)}
+    values = {f"on[{i},{g}]": float(gpu == g) for i, gpu in enumerate(allocation) for g in gpus}
     values |= _order_values(problem, plan, batches, folded)
     values |= _relation_values(folded.relations(problem, plan.allocation))
     shifts = _shift_values(problem, batches, folded)
@@ -255,13 +193,10 @@ def _shift_values(problem: ChainProblem, batches: int, folded: Folded) -> dict[s
     values: dict[str, float] = {}
     for row in range(batches):
         for e in problem.remote_edges:
-            sent, read = folded.laps[Activity(row, e)], folded.laps[Activity(row, e + 1)]
-            staged = is_activity(problem, e)
-            moved = folded.laps.get(Activity(row, e, is_transfer=True), sent) if staged else sent
-            parts = {"v": moved - sent, "u": read - moved} if staged else {"u": read - moved}
-            for name, number in parts.items():
-                if not 0 <= number <= 2:
-                    return None
+            shifts = shifts_at(problem, folded, row, e)
+            if shifts is None:
+                return None
+            for name, number in shifts.items():
                 values[f"{name}[{row},{e}]"] = float(number >= 1)
                 values[f"{name}[{row},{e}]2"] = float(number >= 2)
     return values

@@ -105,7 +105,7 @@ class _Memory:
             if timeless & {a, b, at}:
                 held.append(self._counted(a, b, at))
             elif at not in (a, b):
-                held.append(self._waits(a, b, at))
+                held.append(self.pattern.waits(a, b, at))
         return sum(held)
 
     def _counted(self, a: Node, b: Node, at: Node) -> Any:
@@ -118,14 +118,6 @@ class _Memory:
         pattern.require(number >= shifts + pattern.done(a, at) - pattern.begun(b, at), *together)
         return number
 
-    def _waits(self, a: Node, b: Node, at: Node) -> Any:
-        """Yes where the three come in this order around the period; on different GPUs none is before another."""
-        model, before = self.pattern.model, self.pattern.before
-        waits = self.pattern.flag()
-        for x, y in (((a, at), (at, b)), ((at, b), (b, a)), ((b, a), (a, at))):
-            model.add_bool_or([before[x].negated(), before[y].negated(), waits])
-        return waits
-
     def _area(self, i: int) -> None:
         """Little's law on the GPU of layer i, at the longest period that is asked for."""
         pattern, chain = self.pattern, self.chain
@@ -135,7 +127,9 @@ class _Memory:
         batches = len(pattern.rows)
         used = []
         for m in pattern.layers:
-            area = batches * self._layer_area(m) + pattern.ceiling * chain.weights[m]
+            life = chain.elapsed[chain.backward(m) + 1] - chain.elapsed[m]
+            of_batch = chain.activations[m] * life + chain.current_area(m)
+            area = batches * of_batch + pattern.ceiling * chain.weights[m]
             used.append((area // unit) * pattern.together(i, m))
         if not chain.inputs_only:
             for border in range(1, chain.layers):
@@ -143,11 +137,3 @@ class _Memory:
                 if size:
                     used.append(size * self._at_border(i, border))
         pattern.model.add(sum(used) <= -(-total // unit))
-
-    def _layer_area(self, m: int) -> int:
-        chain, last = self.chain, self.chain.backward(m)
-        area = chain.activations[m] * (chain.elapsed[last + 1] - chain.elapsed[m])
-        if not chain.inputs_only:
-            area += chain.activations[m + 1] * chain.durations[m]
-            area += (chain.activations[last] + chain.activations[last + 1]) * chain.durations[last]
-        return area

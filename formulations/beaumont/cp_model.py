@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -14,36 +14,17 @@ from .integer_chain import IntegerChain
 BUILDER = f"{__name__}:build"
 
 
-def payload(
-    chain: IntegerChain,
-    *,
-    batches: int,
-    floor: int,
-    ceiling: int,
-    slack: int,
-    scale: float,
-    loss: float,
-    allocation: Sequence[int] | None = None,
-) -> dict[str, Any]:
-    """Plain data for `build`: periods from `floor` to `ceiling` steps; see there for the rest.
-
-    `allocation`: the GPU of each layer where it is given, GPUs numbered by their first layers.
-    """
-    facts = {name: getattr(chain, name) for name in IntegerChain.__dataclass_fields__ if name != "steps"}
-    return {
-        "chain": facts,
-        "batches": batches,
-        "floor": floor,
-        "ceiling": ceiling,
-        "slack": slack,
-        "scale": scale,
-        "loss": loss,
-        "allocation": None if allocation is None else list(allocation),
-    }
+def plain_chain(chain: IntegerChain) -> dict[str, Any]:
+    """Of the payload of `build`; a worker needs no fractions."""
+    return {name: getattr(chain, name) for name in IntegerChain.__dataclass_fields__ if name != "steps"}
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
-    """Called in a worker. `slack`: steps beyond the period that an exclusive buffer may be held."""
+    """Called in a worker: periods from `floor` to `ceiling` steps, for so many `batches` together.
+
+    `slack`: steps beyond the period that an exclusive buffer may be held. `allocation`: the GPU of each layer where it
+    is given, GPUs numbered by their first layers.
+    """
     chain = IntegerChain(**data["chain"], steps=Fraction(1))
     builder = PatternModel(chain, data["batches"], data["floor"], data["ceiling"], data["slack"])
     builder.build()

@@ -12,42 +12,29 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from .instants import transitive
+from .cp_order import OrderBuilder
 from .integer_chain import IntegerChain
 
 Node = tuple[int, int]
 """(row, task), or (row, edge) for transfers."""
 
 
-def _named(family: str, a: Node, b: Node) -> str:
-    return f"{family}[{a[0]},{a[1]},{b[0]},{b[1]}]"
-
-
-class PatternModel:
+class PatternModel(OrderBuilder[Node]):
     """One method per family of constraints; names of variables are those that decoding and starts use."""
 
     def __init__(self, chain: IntegerChain, batches: int, floor: int, ceiling: int, slack: int) -> None:
-        from ortools.sat.python import cp_model
-
+        self.nodes = [(r, t) for r in range(batches) for t in range(chain.tasks)]
+        super().__init__(frozenset(node for node in self.nodes if chain.timeless[node[1]]))
         self.chain = chain
-        self.model = cp_model.CpModel()
-        self.variables: dict[str, Any] = {}
         self.ceiling = ceiling
         self.slack = slack
         self.rows = range(batches)
         self.layers = range(chain.layers)
         self.gpus = range(chain.gpus)
-        self.nodes = [(r, t) for r in self.rows for t in range(chain.tasks)]
         self.edges = range(1, chain.tasks)
-        self.timeless = frozenset(node for node in self.nodes if chain.timeless[node[1]])
         self.period = self.integer("T", floor, ceiling)
         self.true = self.model.new_constant(1)
         self.same: dict[tuple[int, int], Any] = {}
-        self.before: dict[tuple[Node, Node], Any] = {}
-        self.ended: dict[tuple[Node, Node], Any] = {}
-        """For a task with a duration and one without: the latter is not before the end of the former."""
-        self.far: dict[tuple[Node, Node], Any] = {}
-        """... nor before its next start."""
         self.start: dict[Node, Any] = {}
         self.transfer: dict[Node, Any] = {}
         self.stages: dict[Node, list[Any]] = {}
@@ -67,15 +54,8 @@ class PatternModel:
 
     # ---- small things ----------------------------------------------------------------------------------
 
-    def integer(self, name: str, low: int, high: int) -> Any:
-        self.variables[name] = self.model.new_int_var(low, high, name)
-        return self.variables[name]
-
-    def flag(self, name: str | None = None) -> Any:
-        literal = self.model.new_bool_var(name or "")
-        if name is not None:
-            self.variables[name] = literal
-        return literal
+    def pair_flag(self, family: str, a: Node, b: Node) -> Any:
+        return self.flag(f"{family}[{a[0]},{a[1]},{b[0]},{b[1]}]")
 
     def together(self, i: int, j: int) -> Any:
         """Literal: do layers i and j share a GPU?"""
@@ -84,9 +64,6 @@ class PatternModel:
     def remote(self, e: int) -> Any:
         """Literal: are the two tasks of edge e on different GPUs?"""
         return self.together(self.chain.layer_of(e - 1), self.chain.layer_of(e)).negated()
-
-    def require(self, constraint: Any, *conditions: Any) -> None:
-        self.model.add(constraint).only_enforce_if(*conditions)
 
     # ---- (1)-(4): allocation -----------------------------------------------------------------------------
 
@@ -134,10 +111,11 @@ class PatternModel:
         """before[a, b]: a and b share a GPU, and a comes first within the period."""
         for a, b in combinations(self.nodes, 2):
             shared = self.together(self.chain.layer_of(a[1]), self.chain.layer_of(b[1]))
-            if a in self.timeless or b in self.timeless:
-                self.order_timeless(a, b, shared)
+            if self.concerns(a, b):
+                duration = sum(self.chain.durations[t] for _, t in {a, b} - self.timeless)
+                self.order_with_timeless(a, b, self.start, duration, self.period, shared)
                 continue
-            first = self.flag(_named("w", a, b))
+            first = self.pair_flag("w", a, b)
             second = first.negated() if shared is self.true else self.flag()
             if shared is not self.true:
                 self.model.add_exactly_one([first, second, shared.negated()])
@@ -148,27 +126,6 @@ class PatternModel:
                 self.require(gap + self.chain.durations[y[1]] <= self.period, literal)
         self.order_instants()
 
-    def order_timeless(self, a: Node, b: Node, shared: Any) -> None:
-        """`instants` says what holds between two tasks of one GPU of which one takes no time."""
-        first, second = self.flag(_named("w", a, b)), self.flag(_named("w", b, a))
-        self.before[a, b], self.before[b, a] = first, second
-        for (x, y), literal in (((a, b), first), ((b, a), second)):
-            self.model.add_implication(literal, shared)
-            self.require(self.start[x] <= self.start[y], literal)
-        self.model.add_bool_or([first, second, shared.negated()])
-        if a in self.timeless and b in self.timeless:
-            return
-        x, z = (a, b) if b in self.timeless else (b, a)
-        self.model.add_bool_or([first.negated(), second.negated()])
-        duration = self.chain.durations[x[1]]
-        ended = self.ended[x, z] = self.flag(_named("ended", x, z))
-        self.model.add_implication(ended, self.before[x, z])
-        self.require(self.start[z] >= self.start[x] + duration, ended)
-        far = self.far[x, z] = self.flag(_named("far", x, z))
-        self.model.add_implication(far, ended)
-        self.require(self.start[z] >= self.start[x] + self.period, far)
-        self.require(self.start[z] <= self.start[x] + self.period, shared, far.negated())
-
     def order_instants(self) -> None:
         """Tasks without a duration may share an instant; their order must still be one."""
         model, before = self.model, self.before
@@ -176,42 +133,13 @@ class PatternModel:
         for x, y, z in combinations([node for node in instant if node not in self.timeless], 3):
             for a, b, c in ((x, y, z), (z, y, x)):
                 model.add_bool_or([literal.negated() for literal in (before[a, b], before[b, c], before[c, a])])
-        for a, b, c in transitive(self.nodes, self.timeless, frozenset(instant)):
-            model.add_bool_or([before[a, b].negated(), before[b, c].negated(), before[a, c]])
-        for (x, z), far in self.far.items():
-            for other in self.timeless - {z}:
-                model.add_bool_or([far.negated(), before[z, other].negated(), self.far[x, other]])
-                model.add_bool_or([far.negated(), before[other, x].negated()])
-
-    def begun(self, a: Node, at: Node) -> Any:
-        """Starts of `a` up to that of `at`, less those in earlier periods: a literal where both take time."""
-        if a == at:
-            return 1
-        if a in self.timeless:
-            return self.before[a, at] - self.far.get((at, a), 0)
-        return self.before[a, at] + self.far.get((a, at), 0)
-
-    def done(self, a: Node, at: Node) -> Any:
-        """The same for ends."""
-        if a in self.timeless:
-            return self.begun(a, at)
-        if at in self.timeless:
-            return self.ended[a, at]
-        return 0 if a == at else self.before[a, at]
+        self.keep_order(self.nodes, frozenset(instant))
 
     # ---- (18), (23)-(30): shifts and transfers -------------------------------------------------------------
 
     def is_staged(self, e: int) -> bool:
         """Is the transfer of an edge an activity of its own?"""
         return e != self.chain.layers and bool(self.chain.transfers[e] or self.chain.exclusive_buffers)
-
-    def next_shifts(self, a: Node, b: Node) -> list[Any]:
-        """Shifts between two tasks in a row on one GPU: the order says them."""
-        if a not in self.timeless and b not in self.timeless:
-            return [self.before[b, a]]
-        done = self.before[a, b] if a in self.timeless else self.ended[a, b]
-        far = self.far.get((b, a))
-        return [done.negated()] if far is None else [done.negated(), far]
 
     def shift(self, r: int, e: int) -> None:
         """By how many batches task e lags behind task e - 1 (both from 0)."""
@@ -229,7 +157,7 @@ class PatternModel:
                 self.model.add_implication(literal, remote)
             end = transfer + duration
         inward = self.wrapped_shifts(f"u[{r},{e}]", end, start, remote)
-        if (r, e - 1) in self.timeless or (r, e) in self.timeless:
+        if self.concerns((r, e - 1), (r, e)):
             self.model.add_bool_or([remote, later.negated(), inward[0]])  # without a GPU in common it says nothing
         else:
             self.model.add_implication(later, inward[0])
@@ -299,7 +227,7 @@ class PatternModel:
         return shared
 
     def order_pair(self, a: Node, b: Node, shared: Any) -> None:
-        first = self.flag(_named("wc", a, b))
+        first = self.pair_flag("wc", a, b)
         for (x, y), literal in (((a, b), first), ((b, a), first.negated())):
             gap = self.transfer[y] - self.transfer[x]
             self.require(gap >= self.chain.transfers[x[1]], shared, literal)

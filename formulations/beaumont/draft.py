@@ -7,7 +7,7 @@ allow is taken, in exact numbers: rounding in a solver, and grids, leave no trac
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -55,8 +55,7 @@ class Draft:
         return {activity: n for users in self.orders for n, activity in enumerate(users)}
 
     def duration(self, activity: Activity) -> Fraction:
-        times = self.problem.edge_times if activity.is_transfer else self.problem.durations
-        return as_written(times[activity.number - 1])
+        return as_written(time_of(self.problem, activity))
 
     def path(self, row: int) -> list[Activity]:
         """The tasks of a batch, and its transfers as far as they are activities of their own."""
@@ -81,6 +80,22 @@ class Draft:
 
     def _gpu(self, activity: Activity) -> int:
         return self.allocation[self.problem.layer_of[activity.number - 1]]
+
+
+def time_of(problem: ChainProblem, activity: Activity) -> float:
+    """How long a task or transfer takes, in the problem's own numbers."""
+    return (problem.edge_times if activity.is_transfer else problem.durations)[activity.number - 1]
+
+
+def tasks_by_gpu(
+    problem: ChainProblem, allocation: Sequence[int], activities: Iterable[Activity]
+) -> list[list[Activity]]:
+    """Those of the activities that are tasks."""
+    gpus: dict[int, list[Activity]] = {}
+    for activity in activities:
+        if not activity.is_transfer:
+            gpus.setdefault(allocation[problem.layer_of[activity.number - 1]], []).append(activity)
+    return list(gpus.values())
 
 
 def edge_is_cut(problem: ChainProblem, allocation: Sequence[int], edge: int) -> bool:
@@ -188,20 +203,14 @@ class Folded:
         return self._key(a, problem) < self._key(b, problem)
 
     def _key(self, a: Activity, problem: ChainProblem) -> tuple[Fraction, bool, int, Activity]:
-        times = problem.edge_times if a.is_transfer else problem.durations
-        return self.positions[a], times[a.number - 1] > 0, -self.laps[a], a
+        return self.positions[a], time_of(problem, a) > 0, -self.laps[a], a
 
     def relations(self, problem: ChainProblem, allocation: Sequence[int]) -> Relations[Activity]:
         """Where the tasks are that take no time."""
-        gpus: dict[int, list[Activity]] = {}
-        for activity in sorted(self.positions):
-            if not activity.is_transfer:
-                gpus.setdefault(allocation[problem.layer_of[activity.number - 1]], []).append(activity)
-        durations = [as_written(time) for time in problem.durations]
-        timeless = frozenset(task for tasks in gpus.values() for task in tasks if not durations[task.number - 1])
-        return relations_at(
-            gpus.values(), timeless, self.positions, lambda task: durations[task.number - 1], self.period
-        )
+        gpus = tasks_by_gpu(problem, allocation, sorted(self.positions))
+        durations = {task: as_written(time_of(problem, task)) for tasks in gpus for task in tasks}
+        timeless = frozenset(task for task, duration in durations.items() if not duration)
+        return relations_at(gpus, timeless, self.positions, durations.__getitem__, self.period)
 
 
 def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:
@@ -217,8 +226,7 @@ def fold(problem: ChainProblem, plan: PatternPlan) -> Folded | None:
         times = {Activity(row, t): as_written(start) for t, start in enumerate(starts, 1)}
         times |= {Activity(row, e, is_transfer=True): as_written(start) for e, start in transfers.items()}
         for activity, start in times.items():
-            durations = problem.edge_times if activity.is_transfer else problem.durations
-            end = start - origin + as_written(durations[activity.number - 1])
+            end = start - origin + as_written(time_of(problem, activity))
             # An end within rounding of a multiple of the period belongs to that multiple.
             lap = math.ceil(end / period - Fraction(1, 10**9)) - 1 if end > 0 else 0
             laps[activity] = lap

@@ -8,13 +8,14 @@ that the rows correspond to; with the period given, a shift is one integer inste
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations
 from typing import Any
 
 from ..native import NativeBuilt
-from .instants import timeless_pairs, transitive
+from .cp_order import OrderBuilder
+from .instants import timeless_pairs
 from .integer_chain import IntegerChain
 
 BUILDER = f"{__name__}:build"
@@ -82,19 +83,19 @@ class Path:
     delays: tuple[int, ...]
 
     def resources(self) -> list[list[int]]:
-        users: dict[tuple[str, int, int], list[int]] = {}
-        for i, activity in enumerate(self.activities):
-            if activity.resource is not None:
-                users.setdefault(activity.resource, []).append(i)
-        return list(users.values())
+        return self._grouped(lambda activity: activity.resource)
 
     def gpus(self) -> list[list[int]]:
         """The tasks of each group."""
-        tasks: dict[int, list[int]] = {}
+        return self._grouped(lambda activity: activity.gpu)
+
+    def _grouped(self, mark: Callable[[Activity], Hashable]) -> list[list[int]]:
+        """Those with the same mark; None is no mark."""
+        groups: dict[Hashable, list[int]] = {}
         for i, activity in enumerate(self.activities):
-            if activity.gpu is not None:
-                tasks.setdefault(activity.gpu, []).append(i)
-        return list(tasks.values())
+            if mark(activity) is not None:
+                groups.setdefault(mark(activity), []).append(i)
+        return list(groups.values())
 
     def timeless(self) -> frozenset[int]:
         """Tasks that take no time, and so need no GPU."""
@@ -214,153 +215,133 @@ def _buffer_facts(chain: IntegerChain, path: Path, slack: int) -> list[tuple[int
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
     """The CP-SAT model; it has no objective, any solution will do."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    period, durations = data["period"], data["durations"]
-    # (17), (19): ends lie in [0, T], and the first task starts at 0.
-    starts = [model.new_int_var(-d if i else 0, period - d if i else 0, f"p{i}") for i, d in enumerate(durations)]
-    before = _orders(model, data, starts)
-    order = _Order(model, data, starts, before)
-    shifts = _shifts(model, data, starts, order)
-    for facts in data["memory"]:
-        _memory_rows(model, facts, order, shifts)
-        _area_row(model, data, facts, starts, shifts)
-    _delay_rows(model, data, before, shifts)
-    _buffer_rows(model, data, starts, shifts)
-    variables = {f"p{i}": start for i, start in enumerate(starts)}
-    variables |= {f"s{i}": shift for i, shift in enumerate(shifts) if not data["local"][i]}
-    variables |= {f"w{i}_{j}": literal for (i, j), literal in before.items() if i < j or order.concerns(i, j)}
-    variables |= {f"e{x}_{z}": literal for (x, z), literal in order.ended.items()}
-    variables |= {f"f{x}_{z}": literal for (x, z), literal in order.far.items()}
-    return NativeBuilt(model, variables)
+    return _Schedule(data).build()
 
 
-def _orders(model: Any, data: Mapping[str, Any], starts: Sequence[Any]) -> dict[tuple[int, int], Any]:
-    """(5)-(7), (14)-(16), (20), (21): literals "i is before j within the period", both directions."""
-    period, durations = data["period"], data["durations"]
-    before: dict[tuple[int, int], Any] = {}
-    for users in data["resources"]:
-        for n, i in enumerate(users):
-            for j in users[n + 1 :]:
+class _Schedule(OrderBuilder[int]):
+    """One method per family of constraints; activities by their positions on the path."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__(frozenset(data["timeless"]))
+        self.data = data
+        self.period, self.durations = data["period"], data["durations"]
+        # (17), (19): ends lie in [0, T], and the first task starts at 0.
+        self.starts = [
+            self.integer(f"p{i}", -d if i else 0, self.period - d if i else 0) for i, d in enumerate(self.durations)
+        ]
+        self.shifts: list[Any] = []
+
+    def build(self) -> NativeBuilt:
+        self.order_users()
+        self.order_timeless()
+        self.shift()
+        for facts in self.data["memory"]:
+            self.memory(facts)
+            self.area(facts)
+        self.keep_delays()
+        self.free_buffers()
+        both = ((i, j) for i, j in self.before if i < j or self.concerns(i, j))
+        self.variables |= {f"w{i}_{j}": self.before[i, j] for i, j in both}
+        self.variables |= {f"e{x}_{z}": literal for (x, z), literal in self.ended.items()}
+        self.variables |= {f"f{x}_{z}": literal for (x, z), literal in self.far.items()}
+        return NativeBuilt(self.model, self.variables)
+
+    def order_users(self) -> None:
+        """(5)-(7), (14)-(16), (20), (21): literals "i is before j within the period", both directions."""
+        model, starts, durations = self.model, self.starts, self.durations
+        for users in self.data["resources"]:
+            for i, j in combinations(users, 2):
                 first = model.new_bool_var(f"w{i}_{j}")
-                before[i, j], before[j, i] = first, first.negated()
+                self.before[i, j], self.before[j, i] = first, first.negated()
                 gap = starts[j] - starts[i]
-                model.add(gap >= durations[i]).only_enforce_if(first)
-                model.add(gap <= -durations[j]).only_enforce_if(first.negated())
-                model.add_linear_constraint(gap, durations[i] - period, period - durations[j])
-        _transitive(model, [i for i in users if durations[i] == 0], before)
-        model.add_no_overlap([model.new_fixed_size_interval_var(starts[i], durations[i], "") for i in users])
-    return before
+                self.require(gap >= durations[i], first)
+                self.require(gap <= -durations[j], first.negated())
+                model.add_linear_constraint(gap, durations[i] - self.period, self.period - durations[j])
+            self.order_instants([i for i in users if durations[i] == 0])
+            model.add_no_overlap([model.new_fixed_size_interval_var(starts[i], durations[i], "") for i in users])
 
+    def order_instants(self, users: Sequence[int]) -> None:
+        """Activities without duration may share an instant; their order must still be one."""
+        before = self.before
+        for i, j, k in combinations(users, 3):
+            self.model.add_bool_or([before[j, i], before[k, j], before[i, k]])
+            self.model.add_bool_or([before[i, j], before[j, k], before[k, i]])
 
-def _transitive(model: Any, users: Sequence[int], before: Mapping[tuple[int, int], Any]) -> None:
-    """Activities without duration may share an instant; their order must still be one."""
-    for a, i in enumerate(users):
-        for b, j in enumerate(users[a + 1 :], a + 1):
-            for k in users[b + 1 :]:
-                model.add_bool_or([before[j, i], before[k, j], before[i, k]])
-                model.add_bool_or([before[i, j], before[j, k], before[k, i]])
+    def order_timeless(self) -> None:
+        for x, z in self.data["pairs"]:
+            self.order_with_timeless(x, z, self.starts, self.durations[x], self.period)
+        for tasks in self.data["gpus"]:
+            self.keep_order(tasks, frozenset(i for i in tasks if not self.durations[i]))
 
+    def shift(self) -> None:
+        """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""
+        period, durations, starts = self.period, self.durations, self.starts
+        for i, (delay, local) in enumerate(zip(self.data["delays"], self.data["local"], strict=True)):
+            if local:
+                self.shifts.append(sum(self.next_shifts(i, i + 1)))
+                continue
+            # With ends in [0, T] the starts differ by less than T + d on either side.
+            least = max(0, -((period - durations[i + 1] + durations[i] - delay) // period))
+            most = max(0, -(-(delay + period - durations[i] + durations[i + 1]) // period))
+            self.shifts.append(self.integer(f"s{i}", least, most))
+            self.model.add(period * self.shifts[i] >= delay + starts[i] - starts[i + 1])
 
-class _Order:
-    """Who comes first on a GPU: the literals of tasks that take time, and beside them what `instants` says."""
+    def keep_delays(self) -> None:
+        """Two activities of one resource lie at least their delays apart; within the period they are ordered one way or
+        the other, so the batches between them are at least so many or one more. Implied, and strong in the relaxation.
+        """
+        period, durations = self.period, self.durations
+        for (i, j), apart in _separations(self.data).items():
+            if_first = max(0, -((period - durations[j] - apart) // period))
+            if_later = -(-(apart + durations[j]) // period)
+            self.model.add(sum(self.shifts[i:j]) >= if_later - (if_later - if_first) * self.before[i, j])
 
-    def __init__(
-        self, model: Any, data: Mapping[str, Any], starts: Sequence[Any], before: dict[tuple[int, int], Any]
-    ) -> None:
-        self.model, self.before = model, before
-        self.timeless = frozenset(data["timeless"])
-        self.ended: dict[tuple[int, int], Any] = {}
-        self.far: dict[tuple[int, int], Any] = {}
-        period, durations = data["period"], data["durations"]
-        for x, z in data["pairs"]:
-            self._pair(x, z, starts, durations[x], period)
-        for tasks in data["gpus"]:
-            self._transitive(tasks, frozenset(i for i in tasks if not durations[i]))
+    def memory(self, facts: Mapping[str, Any]) -> None:
+        """(32), (22), (36) at each task of one GPU."""
+        for at, own in facts["tasks"]:
+            terms = [own]
+            for forward, backward, size in facts["kept"]:
+                if not size:
+                    continue
+                batches = sum(self.shifts[forward:backward]) - self.done(backward, at)
+                if at != forward or at in self.timeless:
+                    batches += self.begun(forward, at)
+                terms.append(size * batches)
+            terms += [size * self.waiting(i, j, at) for i, j, size in facts["direct"]]
+            if at in self.timeless:  # it may happen while another task runs
+                others = [(i, size) for i, size in facts["running"] if i not in self.timeless]
+                terms += [size * (self.begun(i, at) - self.done(i, at)) for i, size in others]
+            self.model.add(sum(terms) <= facts["room"])
 
-    def concerns(self, i: int, j: int) -> bool:
-        return i in self.timeless or j in self.timeless
+    def waiting(self, i: int, j: int, at: int) -> Any:
+        """For how many batches does what i wrote wait for j while `at` runs?"""
+        if self.timeless & {i, j, at}:
+            batches = self.model.new_int_var(0, 2, "")
+            self.model.add(batches >= self.shifts[i] + self.done(i, at) - self.begun(j, at))
+            return batches
+        return 0 if at in (i, j) else self.waits(i, j, at)
 
-    def _pair(self, x: int, z: int, starts: Sequence[Any], duration: int, period: int) -> None:
-        model, before = self.model, self.before
-        before[x, z], before[z, x] = model.new_bool_var(""), model.new_bool_var("")
-        model.add(starts[x] <= starts[z]).only_enforce_if(before[x, z])
-        model.add(starts[z] <= starts[x]).only_enforce_if(before[z, x])
-        model.add_bool_or([before[x, z], before[z, x]])
-        if x in self.timeless:
-            return
-        model.add_bool_or([before[x, z].negated(), before[z, x].negated()])
-        ended = self.ended[x, z] = model.new_bool_var("")
-        model.add_implication(ended, before[x, z])
-        model.add(starts[z] - starts[x] >= duration).only_enforce_if(ended)
-        far = self.far[x, z] = model.new_bool_var("")
-        model.add_implication(far, ended)
-        model.add(starts[z] - starts[x] >= period).only_enforce_if(far)
-        model.add(starts[z] - starts[x] <= period).only_enforce_if(far.negated())
+    def area(self, facts: Mapping[str, Any]) -> None:
+        """Little's law for one GPU: what the other rows say about instants, summed over the period. It tells the
+        solver's linear relaxation that waiting costs memory, and makes refutations many times faster."""
+        period, starts, durations = self.period, self.starts, self.durations
+        coarse = max(1, period * facts["room"] // AREA_STEPS)
+        filled = []
+        for first, last, size in facts["kept"]:
+            life = starts[last] - starts[first] + durations[last] + period * sum(self.shifts[first:last])
+            filled.append(size // coarse * life)
+        for i, j, size in facts["direct"]:
+            filled.append(size // coarse * (starts[j] - starts[i] - durations[i] + period * self.shifts[i]))
+        self.model.add(sum(filled) <= (period * facts["room"] - facts["current"]) // coarse)
 
-    def _transitive(self, tasks: Sequence[int], instant: frozenset[int]) -> None:
-        before, bool_or = self.before, self.model.add_bool_or
-        for a, b, c in transitive(tasks, self.timeless, instant):
-            bool_or([before[a, b].negated(), before[b, c].negated(), before[a, c]])
-        timeless = [i for i in tasks if i in self.timeless]
-        for x in tasks:
-            for z, other in permutations(timeless if x not in self.timeless else [], 2):
-                bool_or([self.far[x, z].negated(), before[z, other].negated(), self.far[x, other]])
-                bool_or([self.far[x, z].negated(), before[other, x].negated()])
-
-    def batches_behind(self, a: int, b: int) -> Any:
-        """By how many periods a task lags behind the one before it in its batch and on its GPU."""
-        if not self.concerns(a, b):
-            return self.before[b, a]
-        done = self.before[a, b] if a in self.timeless else self.ended[a, b]
-        return 1 - done + self.far.get((b, a), 0)
-
-    def begun(self, a: int, at: int) -> Any:
-        """Starts of `a` up to that of `at`, less those in earlier periods."""
-        if a == at:
-            return 1
-        if a in self.timeless:
-            return self.before[a, at] - self.far.get((at, a), 0)
-        return self.before[a, at] + self.far.get((a, at), 0)
-
-    def done(self, a: int, at: int) -> Any:
-        """The same for ends."""
-        if a in self.timeless:
-            return self.begun(a, at)
-        if at in self.timeless:
-            return self.ended[a, at]
-        return 0 if a == at else self.before[a, at]
-
-
-def _shifts(model: Any, data: Mapping[str, Any], starts: Sequence[Any], order: _Order) -> list[Any]:
-    """(23)-(30), (L): by how many batches the next activity on the path lags behind within one period."""
-    period, durations = data["period"], data["durations"]
-    shifts: list[Any] = []
-    for i, (delay, local) in enumerate(zip(data["delays"], data["local"], strict=True)):
-        if local:
-            shifts.append(order.batches_behind(i, i + 1))
-            continue
-        # With ends in [0, T] the starts differ by less than T + d on either side.
-        least = max(0, -((period - durations[i + 1] + durations[i] - delay) // period))
-        most = max(0, -(-(delay + period - durations[i] + durations[i + 1]) // period))
-        shift = model.new_int_var(least, most, f"s{i}")
-        model.add(period * shift >= delay + starts[i] - starts[i + 1])
-        shifts.append(shift)
-    return shifts
-
-
-def _delay_rows(
-    model: Any, data: Mapping[str, Any], before: Mapping[tuple[int, int], Any], shifts: Sequence[Any]
-) -> None:
-    """Two activities of one resource lie at least their delays apart; within the period they are ordered one way or the
-    other, so the batches between them are at least so many or one more. Implied, and strong in the relaxation."""
-    period, durations = data["period"], data["durations"]
-    for (i, j), apart in _separations(data).items():
-        first = before[i, j]
-        if_first = max(0, -((period - durations[j] - apart) // period))
-        if_later = -(-(apart + durations[j]) // period)
-        model.add(sum(shifts[i:j]) >= if_later - (if_later - if_first) * first)
+    def free_buffers(self) -> None:
+        """One slot per transfer and side: what is sent leaves, and what was received is read, within a period."""
+        period, starts, durations, shifts = self.period, self.starts, self.durations, self.shifts
+        for i, slack in self.data["buffers"]:
+            sent = starts[i] + durations[i] + period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
+            held = starts[i + 1] + period * shifts[i] - starts[i]
+            self.model.add(sent <= period + slack)
+            self.model.add(held <= period + slack)
 
 
 def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:
@@ -376,74 +357,15 @@ def _separations(data: Mapping[str, Any]) -> dict[tuple[int, int], int]:
             near = sharing.get(j, [])
             least = max([least, *(reached[k - i] + apart[k, j] for k in near if k > i)])
             if i in near:
-                least = _lifted(least, durations[i], durations[j], period)
+                least = lifted(least, durations[i], durations[j], period)
             reached.append(least)
             apart[i, j] = least
     return {(i, j): apart[i, j] for j, near in sharing.items() for i in near}
 
 
-def _lifted(least: int, first: int, second: int, period: int) -> int:
-    """The next distance at which the two do not meet."""
+def lifted(least: int, first: int, second: int, period: int) -> int:
+    """The next distance between the starts of two tasks, of these durations, at which they do not meet."""
     rest = least % period
     if rest < first:
         return least + first - rest
     return least if rest <= period - second else least + period - rest + first
-
-
-def _memory_rows(model: Any, facts: Mapping[str, Any], order: _Order, shifts: Sequence[Any]) -> None:
-    """(32), (22), (36) at each task of one GPU."""
-    for at, own in facts["tasks"]:
-        terms = [own]
-        for forward, backward, size in facts["kept"]:
-            if not size:
-                continue
-            batches = sum(shifts[forward:backward]) - order.done(backward, at)
-            if at != forward or at in order.timeless:
-                batches += order.begun(forward, at)
-            terms.append(size * batches)
-        terms += [size * _waiting(model, i, j, at, order, shifts) for i, j, size in facts["direct"]]
-        if at in order.timeless:  # it may happen while another task runs
-            others = [(i, size) for i, size in facts["running"] if i not in order.timeless]
-            terms += [size * (order.begun(i, at) - order.done(i, at)) for i, size in others]
-        model.add(sum(terms) <= facts["room"])
-
-
-def _area_row(
-    model: Any, data: Mapping[str, Any], facts: Mapping[str, Any], starts: Sequence[Any], shifts: Sequence[Any]
-) -> None:
-    """Little's law for one GPU: what the other rows say about instants, summed over the period. It tells the solver's
-    linear relaxation that waiting costs memory, and makes refutations many times faster."""
-    period, durations = data["period"], data["durations"]
-    coarse = max(1, period * facts["room"] // AREA_STEPS)
-    filled = []
-    for forward, backward, size in facts["kept"]:
-        life = starts[backward] - starts[forward] + durations[backward] + period * sum(shifts[forward:backward])
-        filled.append(size // coarse * life)
-    for i, j, size in facts["direct"]:
-        filled.append(size // coarse * (starts[j] - starts[i] - durations[i] + period * shifts[i]))
-    model.add(sum(filled) <= (period * facts["room"] - facts["current"]) // coarse)
-
-
-def _waiting(model: Any, i: int, j: int, at: int, order: _Order, shifts: Sequence[Any]) -> Any:
-    """Does what i wrote wait for j while `at` runs? Yes where the three come in this order around the period."""
-    if order.timeless & {i, j, at}:
-        batches = model.new_int_var(0, 2, "")
-        model.add(batches >= shifts[i] + order.done(i, at) - order.begun(j, at))
-        return batches
-    if at in (i, j):
-        return 0
-    before = order.before
-    waits = model.new_bool_var("")
-    for a, b in (((i, at), (at, j)), ((at, j), (j, i)), ((j, i), (i, at))):
-        model.add_bool_or([before[a].negated(), before[b].negated(), waits])
-    return waits
-
-
-def _buffer_rows(model: Any, data: Mapping[str, Any], starts: Sequence[Any], shifts: Sequence[Any]) -> None:
-    """One slot per transfer and side: what is sent leaves, and what was received is read, within a period."""
-    period, durations = data["period"], data["durations"]
-    for i, slack in data["buffers"]:
-        sent = starts[i] + durations[i] + period * shifts[i - 1] - starts[i - 1] - durations[i - 1]
-        held = starts[i + 1] + period * shifts[i] - starts[i]
-        model.add(sent <= period + slack)
-        model.add(held <= period + slack)

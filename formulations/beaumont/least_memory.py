@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.amounts import common_unit
 from ..native import NativeBuilt
+from .allocation import partition
 
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem
@@ -126,7 +127,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
 
     model = cp_model.CpModel()
     layers, gpus = range(len(data["weights"])), range(data["gpus"])
-    on = _allocation(model, layers, gpus)
+    on = partition(model, len(layers), len(gpus))
     moved = {b: size for b, size in enumerate(data["moved"]) if size is not None}
     most = sum(data["weights"]) + sum(data["kept"]) + max([*data["own"], *moved.values()]) + sum(data["slots"])
     cut = {b: _cut(model, on[b], on[b + 1]) for b in moved}
@@ -148,16 +149,6 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
             model.add_hint(on[layer][g], g == gpu)
     names = {f"x{i}_{g}": on[i][g] for i in layers for g in gpus}
     return NativeBuilt(model, {**names, "memory": memory})
-
-
-def _allocation(model: Any, layers: range, gpus: range) -> list[list[Any]]:
-    """on[layer][gpu]; GPUs are numbered by their first layers, so each partition has one form."""
-    on = [[model.new_bool_var(f"x{i}_{g}") for g in gpus] for i in layers]
-    for i, row in enumerate(on):
-        model.add_exactly_one(row)
-        for g in gpus[1:]:
-            model.add_bool_or([*(on[k][g - 1] for k in range(i)), row[g].negated()])
-    return on
 
 
 def _cut(model: Any, left: Sequence[Any], right: Sequence[Any]) -> Any:

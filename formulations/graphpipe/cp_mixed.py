@@ -20,9 +20,7 @@ BUILDER = f"{__name__}:build"
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker. Columns are (members, devices, micro-batch, time in steps, k, most in flight)."""
-    model = MixedStageModel(data)
-    model.build()
-    return NativeBuilt(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
+    return MixedStageModel(data).build()
 
 
 class MixedStageModel(StageModel):
@@ -53,7 +51,7 @@ class MixedStageModel(StageModel):
 
     def _cut(self, u: int, v: int) -> Any:
         """Literal: u and v are in different stages."""
-        cut = self.model.new_bool_var("")
+        cut = self.flag()
         self.model.add_exactly_one([cut, *(self.x[n] for n in self.of[u] if self.columns[n][0] >> v & 1)])
         return cut
 
@@ -64,7 +62,7 @@ class MixedStageModel(StageModel):
             parts = []
             for b in sorted({self.columns[n][2] for n in self.of[v]}):
                 own = [(self.columns[n], self.x[n]) for n in self.of[v] if self.columns[n][2] == b]
-                part = self._integer(f"w[{v},{b}]", 0, self.limit // b)
+                part = self.integer(f"w[{v},{b}]", 0, self.limit // b)
                 self.model.add(part >= sum(column[4] * x for column, x in own))
                 self.model.add(part <= sum(self._room(column) // b * x for column, x in own))
                 parts.append(b * part)

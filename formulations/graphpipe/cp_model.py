@@ -10,60 +10,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..native import NativeBuilt
+from ..native import NativeBuilder, NativeBuilt
 
 BUILDER = f"{__name__}:build"
 
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker."""
-    model = StageModel(data)
-    model.build()
-    return NativeBuilt(model.model, model.variables, data["scale"], 0.0, 1.0 / data["scale"])
+    return StageModel(data).build()
 
 
-class StageModel:
+class StageModel(NativeBuilder):
     """One method per family of constraints."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        from ortools.sat.python import cp_model
-
-        self.model = cp_model.CpModel()
-        self.variables: dict[str, Any] = {}
+        super().__init__()
+        self.scale = data["scale"]
         self.count, self.devices = data["operators"], data["devices"]
         self.arcs = [tuple(arc) for arc in data["arcs"]]
         self.columns = [tuple(column) for column in data["columns"]]
         """(members, devices, micro-batch, time in steps, highest)."""
         self.floor = data["floor"]
-        self.x = [self._flag(f"x[{n}]") for n in range(len(self.columns))]
-        self.h = [self._integer(f"h[{v}]", 1, self.devices) for v in range(self.count)]
+        self.x = [self.flag(f"x[{n}]") for n in range(len(self.columns))]
+        self.h = [self.integer(f"h[{v}]", 1, self.devices) for v in range(self.count)]
         self.of: list[list[int]] = [[] for _ in range(self.count)]
         for n, column in enumerate(self.columns):
             for v in range(self.count):
                 if column[0] >> v & 1:
                     self.of[v].append(n)
 
-    def _flag(self, name: str) -> Any:
-        self.variables[name] = self.model.new_bool_var(name)
-        return self.variables[name]
-
-    def _integer(self, name: str, low: int, high: int) -> Any:
-        self.variables[name] = self.model.new_int_var(low, high, name)
-        return self.variables[name]
-
-    def build(self) -> None:
+    def build(self) -> NativeBuilt:
         for v in range(self.count):
             self.model.add_exactly_one(self.x[n] for n in self.of[v])
         self.model.add(sum(column[1] * x for column, x in zip(self.columns, self.x, strict=True)) == self.devices)
         self.one_size()
         self.heights()
         self.bottleneck()
+        return NativeBuilt(self.model, self.variables, self.scale, 0.0, 1.0 / self.scale)
 
     def one_size(self) -> None:
         sizes = sorted({column[2] for column in self.columns})
         if len(sizes) == 1:
             return
-        chosen = {b: self._flag(f"b[{b}]") for b in sizes}
+        chosen = {b: self.flag(f"b[{b}]") for b in sizes}
         self.model.add_exactly_one(chosen.values())
         for column, x in zip(self.columns, self.x, strict=True):
             self.model.add_implication(x, chosen[column[2]])
@@ -94,13 +83,13 @@ class StageModel:
         """A literal for: one of them, of which two never hold together."""
         if len(literals) == 1:
             return literals[0]
-        either = self.model.new_bool_var("")
+        either = self.flag()
         self.model.add(sum(literals) == either)
         return either
 
     def bottleneck(self) -> None:
         top = max((column[3] for column in self.columns), default=0)
-        slowest = self._integer("T", min(self.floor, top), top)
+        slowest = self.integer("T", min(self.floor, top), top)
         for v in range(self.count):
             self.model.add(slowest >= sum(self.columns[n][3] * self.x[n] for n in self.of[v]))
         self.model.minimize(slowest)

@@ -9,13 +9,12 @@ whole steps, so that bounds hold for the true ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from ...instances.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ..contract import BuiltModel, NativeModel, NativeOnlyError, Refuted, Stage, Values, side_by_side
+from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from . import cp_mixed, cp_model
 from .columns import Column, find_columns
 from .families import stage_sets
@@ -26,23 +25,15 @@ STEPS = 10**8
 """Of the largest time that can matter: what rounding costs is far below the tolerance of a proof."""
 
 
-class GraphPipeCp:
+class GraphPipeCp(CommonFormulation):
     """Minimise the time per sample of the slowest stage."""
 
-    def check(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> None:
+    def check(self, problem: GraphPipelineProblem, options: Options) -> None:
         if not isinstance(problem, GraphPipelineProblem):
             raise UsageError(f"cp-graphpipe plans graph pipelines, not {type(problem).__name__}.")
         useful_groups(sizes(problem, options), options.get("k", 1))
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
-        return "none"
-
-    def portfolio(
-        self, problem: GraphPipelineProblem, options: Mapping[str, Any], *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
-        return side_by_side("cp-sat")
-
-    def lower_bound(self, problem: GraphPipelineProblem, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: GraphPipelineProblem, options: Options) -> float:
         """The work alone, spread evenly over the devices, each operator with its best schedule."""
         which = options.get("degrees", "divisors")
         shares = {(b, d) for b in sizes(problem, options) for d in degrees(problem, b, which)}
@@ -51,21 +42,13 @@ class GraphPipeCp:
         )
         return work / problem.devices
 
-    def build(
-        self,
-        problem: GraphPipelineProblem,
-        options: Mapping[str, Any],
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
-    ) -> BuiltModel | Refuted:
-        if not native:
+    def model(self, problem: GraphPipelineProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        if not wanted.native:
             raise NativeOnlyError("cp-graphpipe")
         sets, mixed = stage_sets(problem, options["family"]), is_mixed(problem, options)
         groups = _groups(problem, options, mixed)
         which = options.get("degrees", "divisors")
-        columns = find_columns(problem, sets, sizes(problem, options), cutoff, which, groups)
+        columns = find_columns(problem, sets, sizes(problem, options), wanted.cutoff, which, groups)
         covered = 0
         for column in columns:
             covered |= column.members
@@ -89,12 +72,12 @@ class GraphPipeCp:
 FORMULATION = GraphPipeCp()
 
 
-def is_mixed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> bool:
+def is_mixed(problem: GraphPipelineProblem, options: Options) -> bool:
     """May stages differ in their micro-batches?"""
     return bool(options.get("mixed_micro_batches")) and len(sizes(problem, options)) > 1
 
 
-def _groups(problem: GraphPipelineProblem, options: Mapping[str, Any], mixed: bool) -> dict[int, tuple[int, ...]]:
+def _groups(problem: GraphPipelineProblem, options: Options, mixed: bool) -> dict[int, tuple[int, ...]]:
     """Groups of several micro-batches can help only where sizes are mixed and memory is short."""
     largest = options.get("k", 1) if mixed and problem.memory_bytes is not None else 1
     return useful_groups(sizes(problem, options), largest)

@@ -60,13 +60,13 @@ def encode(
     for stage, height in zip(plan.stages, heights(len(plan.stages), set(plan.edges)), strict=True):
         b = stage.micro_batch
         k = max((k for k in groups.get(b, ()) if k <= stage.k), default=1)
-        members = sum(1 << problem.index_of[node] for node in stage.nodes)
+        members = sum(1 << problem.index[node] for node in stage.nodes)
         n = place.get((members, stage.devices, b, k))
         if n is None:
             return None
         schedules.append((b, k))
         values[f"x[{n}]"] = 1.0
-        values |= {f"h[{problem.index_of[node]}]": float(height) for node in stage.nodes}
+        values |= {f"h[{problem.index[node]}]": float(height) for node in stage.nodes}
     limited = any(column.most < problem.mini_batch for column in columns)
     return values | _micro_batches(problem, columns, plan, schedules) if mixed and limited else values
 
@@ -81,7 +81,7 @@ def _micro_batches(
     samples = samples_in_flight(schedules, set(plan.edges), None)
     values = {}
     for stage, (own, _), number in zip(plan.stages, schedules, samples, strict=True):
-        for v in (problem.index_of[node] for node in stage.nodes):
+        for v in (problem.index[node] for node in stage.nodes):
             for b, covered in sizes.items():
                 if covered >> v & 1:
                     values[f"w[{v},{b}]"] = float(number // b if b == own else 0)

@@ -90,7 +90,7 @@ def _stages(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Sta
         k = _needed_k(stage, max(groups))
         if _groups_count(problem, options) and k not in groups[stage.micro_batch]:
             return Outside(f"k = {stage.k}", f"--k {stage.k}" if k.bit_count() == 1 else None)
-        if sets is not None and sum(1 << problem.index_of[node] for node in stage.nodes) not in sets:
+        if sets is not None and sum(1 << problem.index[node] for node in stage.nodes) not in sets:
             return Outside("a stage that is none of the decomposition", "--family convex")
     return None
 

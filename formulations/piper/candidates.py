@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from .lattice import Lattice
-from .stages import Stage, StageBook, positions
+from .stages import Stage, StageBook, last_true, positions
 
 ROUNDING = 1e-9
 SAME = 1e-11
@@ -152,14 +152,7 @@ class _Search:
         below = cost * (1 - SAME)
         if not stage.keeps_to(below, d, least):
             return least, cost
-        low, high = least, y
-        while high - low > 1:
-            middle = (low + high) // 2
-            if stage.keeps_to(below, d, middle):
-                low = middle
-            else:
-                high = middle
-        return high, cost
+        return last_true(least, y - 1, lambda in_flight: stage.keeps_to(below, d, in_flight)) + 1, cost
 
 
 def _in_flight(carried: int, d: int) -> int:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pyomo.environ as pyo
 
 from ...instances.staging.problem import StagingProblem
 from .candidates import Candidates, Column
@@ -18,8 +21,6 @@ from .stages import positions
 
 def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) -> Any:
     """`unit`: about the largest load, so that solvers' absolute tolerances are relative ones."""
-    import pyomo.environ as pyo
-
     columns = candidates.columns
     model = pyo.ConcreteModel("mip-piper, columns")
     model.x = pyo.Var(range(len(columns)), domain=pyo.Binary)
@@ -29,40 +30,45 @@ def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) 
     most = 1 + 2 * max(column.cost for column in columns) / unit
     model.T = pyo.Var(bounds=(candidates.floor / unit, math.ceil(most)))
     model.objective = pyo.Objective(expr=unit * model.T)
-    _path(model, candidates)
+    ends = _ends(candidates)
+    _path(model, ends)
     _resources(model, problem, columns)
-    _carried(model, candidates)
+    _carried(model, columns, ends)
     _loads(model, problem, columns, unit)
     return model
 
 
-def _ends(candidates: Candidates) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+class _Ends(NamedTuple):
     """Columns out of and into each suffix set."""
+
+    out: Mapping[int, list[int]]
+    into: Mapping[int, list[int]]
+    last: int
+    """The set of all layers; the first is 0."""
+    inside: list[int]
+
+
+def _ends(candidates: Candidates) -> _Ends:
     out, into = defaultdict(list), defaultdict(list)
     for a, column in enumerate(candidates.columns):
         out[column.inner].append(a)
         into[column.outer].append(a)
-    return out, into
-
-
-def _path(model: Any, candidates: Candidates) -> None:
-    import pyomo.environ as pyo
-
-    out, into = _ends(candidates)
     last = len(candidates.lattice.sets) - 1
-    inside = sorted((set(out) | set(into)) - {0, last})
+    return _Ends(out, into, last, sorted((set(out) | set(into)) - {0, last}))
+
+
+def _path(model: Any, ends: _Ends) -> None:
+    out, into, last = ends.out, ends.into, ends.last
 
     def path(m: Any, end: int) -> Any:
         if end in (0, last):
             return sum(m.x[a] for a in (into[last] if end else out[0])) == 1
         return sum(m.x[a] for a in into[end]) == sum(m.x[a] for a in out[end])
 
-    model.eq_1 = pyo.Constraint([0, last, *inside], rule=path)
+    model.eq_1 = pyo.Constraint([0, last, *ends.inside], rule=path)
 
 
 def _resources(model: Any, problem: StagingProblem, columns: tuple[Column, ...]) -> None:
-    import pyomo.environ as pyo
-
     x = model.x
     model.eq_2 = pyo.Constraint(expr=sum(c.devices * x[a] for a, c in enumerate(columns)) <= problem.devices)
     degrees = sum(c.d * x[a] for a, c in enumerate(columns))
@@ -72,20 +78,14 @@ def _resources(model: Any, problem: StagingProblem, columns: tuple[Column, ...])
         model.eq_3 = pyo.Constraint(expr=degrees <= problem.micro_batches)
 
 
-def _carried(model: Any, candidates: Candidates) -> None:
+def _carried(model: Any, columns: tuple[Column, ...], ends: _Ends) -> None:
     """Suffix sums along the path; a column's range says what its memory allows."""
-    import pyomo.environ as pyo
-
-    columns = candidates.columns
-    out, into = _ends(candidates)
-    last = len(candidates.lattice.sets) - 1
-    inside = sorted((set(out) | set(into)) - {0, last})
 
     def flow(m: Any, end: int) -> Any:
-        arriving = sum((m.g[a] if columns[a].inner else 0) + columns[a].d * m.x[a] for a in into[end])
-        return sum(m.g[a] for a in out[end]) == arriving
+        arriving = sum((m.g[a] if columns[a].inner else 0) + columns[a].d * m.x[a] for a in ends.into[end])
+        return sum(m.g[a] for a in ends.out[end]) == arriving
 
-    model.eq_4 = pyo.Constraint(inside, rule=flow)
+    model.eq_4 = pyo.Constraint(ends.inside, rule=flow)
     model.eq_5 = pyo.Constraint(list(model.g), rule=lambda m, a: m.g[a] <= columns[a].high * m.x[a])
     lifted = [a for a in model.g if columns[a].low]
     model.cut_low = pyo.Constraint(lifted, rule=lambda m, a: m.g[a] >= columns[a].low * m.x[a])
@@ -93,8 +93,6 @@ def _carried(model: Any, candidates: Candidates) -> None:
 
 def _loads(model: Any, problem: StagingProblem, columns: tuple[Column, ...], unit: float) -> None:
     """One row per layer: the load of the one stage that it is in."""
-    import pyomo.environ as pyo
-
     holding = defaultdict(list)
     for a, column in enumerate(columns):
         for v in positions(column.members):

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import pyomo.environ as pyo
+
 from ...instances.checks import NodeId
 from ...instances.errors import InputError
 from ...instances.staging.problem import Configuration
@@ -73,8 +75,6 @@ class CompactModel:
         return next((layer.id for v, layer in enumerate(self.problem.layers) if v not in placed), None)
 
     def build(self) -> None:
-        import pyomo.environ as pyo
-
         self.model = pyo.ConcreteModel("mip-piper, compact")
         self._variables()
         self._assignment()
@@ -127,8 +127,6 @@ class CompactModel:
     # ---- the model --------------------------------------------------------------------------------------
 
     def _variables(self) -> None:
-        import pyomo.environ as pyo
-
         model, settings = self.model, range(len(self.settings))
         model.x = pyo.Var(self.layers, self.stages, domain=pyo.Binary)
         model.z = pyo.Var(self.stages, domain=pyo.Binary)
@@ -158,8 +156,6 @@ class CompactModel:
         return paid
 
     def _assignment(self) -> None:
-        import pyomo.environ as pyo
-
         model = self.model
         model.eq_1 = pyo.Constraint(self.layers, rule=lambda m, v: sum(m.x[v, i] for i in self.stages) == 1)
         arcs = list(dict.fromkeys(self.problem.arcs))
@@ -170,8 +166,6 @@ class CompactModel:
         )
 
     def _stage_settings(self) -> None:
-        import pyomo.environ as pyo
-
         model, settings = self.model, range(len(self.settings))
         model.eq_3_one_setting = pyo.Constraint(
             self.stages, rule=lambda m, i: sum(m.w[i, c] for c in settings) == m.z[i]
@@ -194,8 +188,6 @@ class CompactModel:
         )
 
     def _resources(self) -> None:
-        import pyomo.environ as pyo
-
         model, problem = self.model, self.problem
         used = [(i, c, setting) for i in self.stages for c, setting in enumerate(self.settings)]
         devices = sum(setting.t * setting.d * model.w[i, c] for i, c, setting in used)
@@ -214,8 +206,6 @@ class CompactModel:
         )
 
     def _memory(self) -> None:
-        import pyomo.environ as pyo
-
         limit = self.book.limit
         if limit is None:
             return
@@ -236,8 +226,6 @@ class CompactModel:
         )
 
     def _cut_edges(self) -> None:
-        import pyomo.environ as pyo
-
         arcs = self.problem.arcs
         self.model.eq_8_incoming = pyo.Constraint(
             list(self.incoming),
@@ -249,8 +237,6 @@ class CompactModel:
         )
 
     def _loads(self) -> None:
-        import pyomo.environ as pyo
-
         model, unit = self.model, self.unit
         terms: dict[int, list[Any]] = {i: [] for i in self.stages}
         device_time = []

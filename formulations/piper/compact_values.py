@@ -36,8 +36,7 @@ def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
     values |= {f"w[{i},{c}]": 0.0 for i in compact.stages for c in range(len(compact.settings))}
     values |= {f"u[{v},{i},{c},{n}]": 0.0 for v, i, c, n in compact.choices}
     for i, stage in enumerate(plan.stages):
-        suffix = sum(later.data_parallel for later in plan.stages[i:])
-        chosen = _stage_values(compact, i, stage, suffix)
+        chosen = _stage_values(compact, i, stage, _suffix(plan, i))
         if chosen is None or not chosen.keys() <= values.keys():
             return None
         values |= chosen
@@ -48,8 +47,7 @@ def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
     """For each stage that holds too much: not all of these choices together, with as many in flight or more."""
     limit, rows = compact.book.limit, list[ExtraRow]()
     for number, stage in enumerate(plan.stages):
-        suffix = sum(later.data_parallel for later in plan.stages[number:])
-        numbers = _numbers(compact, stage)
+        suffix, numbers = _suffix(plan, number), _numbers(compact, stage) or {}
         enough = [c for c, setting in enumerate(compact.settings) if _serves(setting, stage, suffix)]
         least = min((sum(compact.memory(v, c, n) for v, n in numbers.items()) for c in enough), default=0)
         if limit is not None and least > limit:
@@ -61,13 +59,21 @@ def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
     return rows
 
 
-def _numbers(compact: CompactModel, stage: PlannedStage) -> dict[int, int]:
-    """Of each layer of the stage, the number of its configuration."""
+def _suffix(plan: StagedPlan, i: int) -> int:
+    """The sum of the data-parallel degrees from a stage on."""
+    return sum(later.data_parallel for later in plan.stages[i:])
+
+
+def _numbers(compact: CompactModel, stage: PlannedStage) -> dict[int, int] | None:
+    """Of each layer of the stage, the number of its configuration; None where the model has none."""
     found = {}
     for node_id in stage.nodes:
-        v = compact.problem.index[node_id]
-        ways = compact.problem.layers[v].configurations[stage.tensor_parallel]
-        found[v] = next(n for n, way in enumerate(ways) if way.id == stage.configurations[node_id])
+        v = compact.problem.index.get(node_id)
+        ways = () if v is None else compact.problem.layers[v].configurations.get(stage.tensor_parallel, ())
+        number = next((n for n, way in enumerate(ways) if way.id == stage.configurations.get(node_id)), None)
+        if v is None or number is None:
+            return None
+        found[v] = number
     return found
 
 
@@ -77,28 +83,20 @@ def _serves(setting: Setting, stage: PlannedStage, suffix: int) -> bool:
 
 
 def _stage_values(compact: CompactModel, i: int, stage: PlannedStage, suffix: int) -> dict[str, float] | None:
-    c = _setting(compact.settings, stage, suffix)
-    if c is None:
+    c, numbers = _setting(compact.settings, stage, suffix), _numbers(compact, stage)
+    if c is None or numbers is None:
         return None
     values = {f"z[{i}]": 1.0, f"s[{i}]": float(suffix), f"w[{i},{c}]": 1.0}
-    for node_id in stage.nodes:
-        v = compact.problem.index.get(node_id)
-        if v is None:
-            return None
-        ways = compact.problem.layers[v].configurations.get(stage.tensor_parallel, ())
-        number = next((n for n, way in enumerate(ways) if way.id == stage.configurations.get(node_id)), None)
-        if number is None:
-            return None
+    for v, number in numbers.items():
         values |= {f"x[{v},{i}]": 1.0, f"u[{v},{i},{c},{number}]": 1.0}
     return values
 
 
 def _setting(settings: list[Setting], stage: PlannedStage, suffix: int) -> int | None:
     """The one with the fewest micro-batches in flight that is enough."""
-    in_flight = -(-suffix // stage.data_parallel)
     able = [
         (setting.q, c)
         for c, setting in enumerate(settings)
-        if (setting.t, setting.d) == (stage.tensor_parallel, stage.data_parallel) and setting.q >= in_flight
+        if setting.d == stage.data_parallel and _serves(setting, stage, suffix)
     ]
     return min(able)[1] if able else None

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
 
 from ...instances.errors import UsageError, show
 from ...instances.staging.problem import StagingProblem
-from ..contract import FLOAT_ROOM, BuiltModel, Refuted, Stage, side_by_side
-from . import compact_values
+from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
-from .columns import build_columns
-from .compact import GRID_STEPS, CompactModel, load_unit
 from .paths import PathTranslator
 from .stages import StageBook
 
 
-class PiperMip:
+class PiperMip(CommonFormulation):
     """Minimise the largest load of a stage (time per micro-batch of a pipeline in steady state)."""
 
-    def check(self, problem: StagingProblem, options: Mapping[str, Any]) -> None:
+    def check(self, problem: StagingProblem, options: Options) -> None:
         if not isinstance(problem, StagingProblem):
             raise UsageError(f"mip-piper plans staging problems, not {type(problem).__name__}.")
         if problem.levels:
@@ -30,21 +26,19 @@ class PiperMip:
                 "mip-piper plans for a flat network; remove the levels or choose a planner that takes them."
             )
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
+    def contiguity(self, options: Options) -> str:
         return "chain"
 
-    def portfolio(
-        self, problem: StagingProblem, options: Mapping[str, Any], *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
-        return side_by_side("cp-sat", "highs")
+    def solvers(self, problem: StagingProblem, options: Options) -> tuple[str, ...]:
+        return ("cp-sat", "highs")
 
-    def lower_bound(self, problem: StagingProblem, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: StagingProblem, options: Options) -> float:
         return _bound(_Case(problem.hash, options["semantics"], problem))
 
     def next_cutoff(
         self,
         problem: StagingProblem,
-        options: Mapping[str, Any],
+        options: Options,
         bound: float | None,
         cutoff: float | None,
         out_of_time: Callable[[], bool],
@@ -59,17 +53,9 @@ class PiperMip:
         limit = book.near_stages.next_limit(bound or 0.0, highest, out_of_time)
         return cutoff if limit >= highest else limit
 
-    def build(
-        self,
-        problem: StagingProblem,
-        options: Mapping[str, Any],
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
-    ) -> BuiltModel | Refuted:
+    def model(self, problem: StagingProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         case = _Case(problem.hash, options["semantics"], problem)
-        floor = self.lower_bound(problem, options)
+        cutoff, floor = wanted.cutoff, self.lower_bound(problem, options)
         if cutoff is not None and cutoff < floor:
             return Refuted("the devices together have too little time or memory for the stages")
         floor *= 1 - FLOAT_ROOM
@@ -104,6 +90,9 @@ def _bound(case: _Case) -> float:
 
 
 def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+    from .columns import build_columns
+    from .compact import GRID_STEPS, load_unit
+
     book = _book(case)
     candidates = find_candidates(book, cutoff, floor)
     if not candidates.columns:
@@ -122,6 +111,9 @@ def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltMode
 
 
 def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+    from . import compact_values
+    from .compact import GRID_STEPS, CompactModel
+
     compact = CompactModel(_book(case), floor, cutoff)
     if compact.homeless is not None:
         return Refuted(f"layer {show(compact.homeless)} has no configuration for these devices, memory and cut-off")

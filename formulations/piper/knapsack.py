@@ -8,10 +8,10 @@ to equal partial choices, different ones are decided by the bound, so both ends 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 TOLERANCE = 1e-12
 """Relative: what rounding may do to a sum of costs."""
@@ -47,6 +47,9 @@ class _Partial(NamedTuple):
     before: _Partial | None
 
 
+_Choice = TypeVar("_Choice", Option, _Partial)
+
+
 def select(layers: Sequence[Sequence[Option]], limit: int | None) -> Selection | None:
     """The cheapest choice of one option per layer; None where none fits."""
     if limit is None:
@@ -66,12 +69,12 @@ def _selection(chosen: Sequence[Option]) -> Selection:
     return Selection(sum(option.cost for option in chosen), tuple(option.number for option in chosen))
 
 
-def undominated(options: Sequence[Option]) -> list[Option]:
+def undominated(choices: Iterable[_Choice]) -> list[_Choice]:
     """By growing memory, falling cost."""
-    kept: list[Option] = []
-    for option in sorted(options, key=lambda option: (option.memory, option.cost)):
-        if not kept or option.cost < kept[-1].cost:
-            kept.append(option)
+    kept: list[_Choice] = []
+    for choice in sorted(choices, key=lambda choice: (choice.memory, choice.cost)):
+        if not kept or choice.cost < kept[-1].cost:
+            kept.append(choice)
     return kept
 
 
@@ -141,17 +144,8 @@ class _Search:
                     need = memory + self.most_memory[i + 1] - self.limit
                     if cost + self.cheapest[i + 1] + bound.cost(need) <= most:
                         grown.append(_Partial(memory, cost, option, state))
-            states = _front(grown)
+            states = undominated(grown)
         return states[-1] if states else None
-
-
-def _front(states: list[_Partial]) -> list[_Partial]:
-    states.sort(key=lambda state: (state.memory, state.cost))
-    kept: list[_Partial] = []
-    for state in states:
-        if not kept or state.cost < kept[-1].cost:
-            kept.append(state)
-    return kept
 
 
 def _unrolled(state: _Partial) -> list[Option]:

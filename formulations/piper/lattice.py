@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...instances.compiled import repays_loading
 from ...instances.errors import InputError
 from ...instances.staging.problem import StagingProblem
 
@@ -34,7 +35,7 @@ class TooManyStagesError(Exception):
 def build_lattice(problem: StagingProblem, sets: tuple[int, ...], may_be_stage: Callable[[int], bool]) -> Lattice:
     """All stages. `may_be_stage`: false for layers that can be no stage, nor part of one."""
     needed_by = _needed_by(problem)
-    if len(sets) > LISTED_SETS:
+    if repays_loading(len(sets), LISTED_SETS + 1):
         raise TooManyStagesError
     index = {members: i for i, members in enumerate(sets)}
     stages_from = []

@@ -12,11 +12,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...instances.compiled import compiled
+import numpy as np
+
+from ...instances.compiled import compiled, repays_loading
 from ...instances.errors import TooLargeError
 from ...instances.staging.memory import whole_memory
 from ...instances.staging.problem import Configuration, StagingProblem
 from ...instances.staging.referee.stages import TRIPS
+from . import scan
 from .lattice import MAX_STAGES, REMEDY, Lattice
 
 ROUNDING, LEAST = 1e-9, 1e-300
@@ -25,8 +28,8 @@ FASTER, CLOSE = 1.3, 1e-3
 closely as that."""
 SMALL = 1e-6
 """Of the highest limit: where the search starts if nothing is proven."""
-PLAIN_UP_TO = 40
-"""So many sets are scanned faster than compiled loops are loaded."""
+COMPILED_FROM = 41
+"""Sets; fewer are scanned faster than compiled loops are loaded."""
 
 ALIKE = 1e6
 """Sums up to so many times their least part are as exact as rounding needs them."""
@@ -44,12 +47,8 @@ class NearStages:
     """All suffix sets of a problem, with what decides whether a stage between two of them can be in a plan."""
 
     def __init__(self, problem: StagingProblem, sets: tuple[int, ...], degrees: Degrees, least: Least) -> None:
-        import numpy as np
-
-        from . import scan
-
-        self.sets, self.scan = sets, scan
-        self.plain = len(sets) <= PLAIN_UP_TO
+        self.sets = sets
+        self.plain = not repays_loading(len(sets), COMPILED_FROM)
         self.layers = _layers(problem, sets, degrees)
         self.function("borders")(self.layers)
         outside = ~_membership(self.layers.bits, len(problem.layers))
@@ -58,7 +57,7 @@ class NearStages:
         self._reach = scan.Reach(*(np.empty(len(sets), dtype=np.int64) for _ in range(4)))
 
     def function(self, name: str) -> Callable[..., Any]:
-        return getattr(self.scan, name) if self.plain else compiled(self.scan, name)
+        return getattr(scan, name) if self.plain else compiled(scan, name)
 
     def possible(self, limit: float) -> bool:
         """False: no plan has all loads within the limit."""
@@ -97,8 +96,6 @@ class NearStages:
         return high
 
     def _list(self, limit: float) -> Lattice | None:
-        import numpy as np
-
         smaller, larger = np.empty(MAX_STAGES, dtype=np.int32), np.empty(MAX_STAGES, dtype=np.int32)
         count = 0
         if self.possible(limit):
@@ -108,8 +105,6 @@ class NearStages:
 
     def _lattice(self, smaller: Any, larger: Any) -> Lattice:
         """With no other sets than the ends of stages, the empty one and that of all layers."""
-        import numpy as np
-
         used = np.unique(np.concatenate([smaller, larger, [0, len(self.sets) - 1]]))
         place = {int(i): n for n, i in enumerate(used)}
         stages: list[list[int]] = [[] for _ in used]
@@ -125,24 +120,16 @@ def _raised(limit: float) -> float:
 
 def _counts(amounts: Any, limit: float) -> Any:
     """How many devices or replicas so much work takes at least; what cannot run at all takes more than there are."""
-    import numpy as np
-
     counts = np.ceil(np.minimum(amounts / limit, 1e12) - ROUNDING)
     return np.where(amounts > 0, np.maximum(counts, 1), 0).astype(np.int64)
 
 
 def _membership(bits: Any, count: int) -> Any:
     """bool[sets, layers]."""
-    import numpy as np
-
     return np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little", count=count).astype(bool)
 
 
 def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) -> Any:
-    import numpy as np
-
-    from . import scan
-
     words = -(-len(problem.layers) // 64)
     raw = b"".join(members.to_bytes(8 * words, "little") for members in sets)
     bits = np.frombuffer(raw, dtype="<u8").reshape(len(sets), words).astype(np.uint64)
@@ -201,8 +188,6 @@ def _in_two(values: Any) -> tuple[Any, Any]:
     Nothing is left where the numbers are alike in size. Where one layer takes 1e16 ("forbidden"), a sum that holds it
     would otherwise forget the others.
     """
-    import numpy as np
-
     totals = values.sum(axis=1, keepdims=True)
     least = np.where(values > 0, values, np.inf).min(axis=1, initial=np.inf, keepdims=True)
     units = np.where(totals > ALIKE * least, 2.0 ** (np.frexp(totals)[1] - 52), 0.0)
@@ -212,8 +197,6 @@ def _in_two(values: Any) -> tuple[Any, Any]:
 
 def _transfers(problem: StagingProblem, degrees: tuple[int, ...]) -> tuple[Any, Any]:
     """What an edge that is cut costs its two stages at least, by degree."""
-    import numpy as np
-
     into, out_of = np.zeros((len(degrees), len(problem.edges))), np.zeros((len(degrees), len(problem.edges)))
     for e, ((u, v), edge) in enumerate(zip(problem.arcs, problem.edges, strict=True)):
         for a, t in enumerate(degrees):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ...instances.staging.memory import Bytes, whole_memory
 from ...instances.staging.problem import Configuration, Edge, StagingProblem
@@ -13,7 +14,9 @@ from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from ..contract import FLOAT_ROOM
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
-from .near import NearStages
+
+if TYPE_CHECKING:
+    from .near import NearStages
 
 ANY_NUMBER = 2**1000
 """Python's whole numbers have no end, so memory is always exact; this much a float can still be divided by."""
@@ -56,6 +59,8 @@ class StageBook:
     @cached_property
     def near_stages(self) -> NearStages:
         """What finds the few of them that a limit leaves."""
+        from .near import NearStages
+
         degrees = {d: self.sync_time(d) for d in self.replicas(1)}
         return NearStages(self.problem, self.sets, degrees, (self.least_work, self.least_time))
 
@@ -111,6 +116,19 @@ class StageBook:
         """Time per byte of weights, times d: d times the load grows by so much."""
         samples = d if self.semantics == "paper" else self.problem.micro_batches
         return SYNC_TRIPS * (d - 1) / samples / self.problem.bandwidth
+
+
+def last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to `high` for which it holds, where it holds for `low` and once false stays so."""
+    if holds(high):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +197,7 @@ class Stage:
         """The largest number between `low` and `high` for which the load is `at_most`; loads grow with it."""
         if not self.keeps_to(at_most, d, low):
             return None
-        if self.keeps_to(at_most, d, high):
-            return high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.keeps_to(at_most, d, middle):
-                low = middle
-            else:
-                high = middle
-        return low
+        return last_true(low, high, lambda in_flight: self.keeps_to(at_most, d, in_flight))
 
     def _common(self, d: int) -> float:
         """What every choice adds to d times the load."""
@@ -196,16 +206,7 @@ class Stage:
     def _largest(self, most: int, memory: Callable[[int], int]) -> int:
         """The largest number in flight, up to `most`, for which the memory is enough; 0 where one is too many."""
         limit = self.book.limit
-        if limit is None or memory(most) <= limit:
-            return most
-        low, high = 0, most
-        while high - low > 1:
-            middle = (low + high) // 2
-            if memory(middle) <= limit:
-                low = middle
-            else:
-                high = middle
-        return low
+        return most if limit is None else last_true(0, most, lambda in_flight: memory(in_flight) <= limit)
 
     def _price(self, d: int, in_flight: int) -> _Priced | None:
         """Loads times d, without what is common to all choices; where weights are equal one table serves all d."""

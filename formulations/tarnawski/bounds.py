@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ...instances.placement.problem import Node, PlacementProblem
+from ..contract import FLOAT_ROOM
 from .groups import GroupProblem
 
 SAFETY = 1e-9
@@ -85,3 +87,14 @@ def accelerator_allowed(groups: GroupProblem, g: int, cutoff: float) -> bool:
 def cpu_allowed(groups: GroupProblem, g: int, cutoff: float) -> bool:
     """May group g be on a CPU in a plan of value at most `cutoff`?"""
     return groups.cpus > 0 and groups.total_cpu_times[g] <= cutoff * (1 + SAFETY)
+
+
+def worst_value(problem: PlacementProblem) -> float:
+    """No split costs more than all work where it takes longest, and every transfer paid in and out; with room for
+    float solvers, for a split may cost just that."""
+
+    def worst(node: Node) -> float:
+        fast = node.accelerator_time if problem.accelerators and node.supported else 0.0
+        return max(fast, node.cpu_time if problem.cpus else 0.0) + 2 * node.transfer_time
+
+    return math.fsum(map(worst, problem.nodes)) * (1 + FLOAT_ROOM) or 1.0

@@ -11,45 +11,33 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..native import NativeBuilt, add_rows, integer_memory
+from ..native import NativeBuilder, NativeBuilt, Steps, add_rows, integer_memory
 from .bounds import accelerator_allowed, cpu_allowed
-from .groups import GroupProblem
+from .reductions import Reduced
 
 
-def payload(
-    groups: GroupProblem,
-    *,
-    contiguous: bool,
-    cutoff: float,
-    lower_bound: float,
-    precision: float,
-    pinned: Sequence[int] = (),
-    conflicts: Sequence[tuple[int, int]] = (),
-) -> dict[str, Any]:
-    """Plain integers for `build`. `precision`: relative size of one unit against the cut-off."""
-    scale = 1.0 / (precision * cutoff) if cutoff > 0 else 1.0
-
-    def floor(values: Sequence[float]) -> list[int]:
-        return [math.floor(value * scale) for value in values]
-
+def payload(reduced: Reduced, contiguous: bool, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:
+    """Plain integers for `build`; see `Steps` for the precision."""
+    groups, steps = reduced.groups, Steps.below(cutoff, precision)
+    costs = steps.floor(net.cost for net in groups.nets)
     sizes, memory = integer_memory(groups.sizes, groups.memory)
     return {
         "contiguous": contiguous,
         "accelerators": groups.accelerators,
         "cpus": groups.cpus,
-        "scale": scale,
-        "cutoff": math.floor(cutoff * scale * (1 + 1e-12)),
-        "lower_bound": max(0, math.floor(lower_bound * scale) - groups.count - len(groups.nets)),
-        "times": [floor(part) for part in groups.times],
-        "cpu_times": [floor(part) for part in groups.cpu_times],
+        "scale": steps.scale,
+        "cutoff": steps.cutoff,
+        "lower_bound": max(0, math.floor(lower_bound * steps.scale) - groups.count - len(groups.nets)),
+        "times": [steps.floor(part) for part in groups.times],
+        "cpu_times": [steps.floor(part) for part in groups.cpu_times],
         "sizes": sizes,
         "memory": memory,
         "accelerator_allowed": [accelerator_allowed(groups, g, cutoff) for g in range(groups.count)],
         "cpu_allowed": [cpu_allowed(groups, g, cutoff) for g in range(groups.count)],
-        "nets": [(list(net.pins), math.floor(net.cost * scale), net.part) for net in groups.nets],
+        "nets": [(list(net.pins), cost, net.part) for net, cost in zip(groups.nets, costs, strict=True)],
         "arcs": [list(arc) for arc in groups.arcs],
-        "pinned": list(pinned),
-        "conflicts": [list(pair) for pair in conflicts],
+        "pinned": list(reduced.pinned),
+        "conflicts": [list(pair) for pair in reduced.conflicts],
     }
 
 
@@ -58,7 +46,7 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     return add_rows(_Builder(data).build(), data)
 
 
-class _Builder:
+class _Builder(NativeBuilder):
     """One method per family of constraints; `x[g, j]`: group g is at position j.
 
     Contiguous: positions are stages in pipeline order and w[j] says which of them are CPUs.
@@ -66,20 +54,13 @@ class _Builder:
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        from ortools.sat.python import cp_model
-
+        super().__init__()
         self.data = data
-        self.model = cp_model.CpModel()
-        self.variables: dict[str, Any] = {}
         self.groups = range(len(data["times"][0]))
         self.parts = range(len(data["times"]))
         self.accelerators = data["accelerators"]
         self.positions = range(data["accelerators"] + data["cpus"])
         self.x = [[self.flag(f"x[{g},{j}]") for j in self.positions] for g in self.groups]
-
-    def flag(self, name: str) -> Any:
-        self.variables[name] = self.model.new_bool_var(name)
-        return self.variables[name]
 
     def build(self) -> NativeBuilt:
         data, model = self.data, self.model
@@ -91,18 +72,15 @@ class _Builder:
         else:
             is_cpu = [None] * len(self.positions)
             self.break_device_symmetry()
-        self.loads = [
-            model.new_int_var(0, data["cutoff"], "T" if len(self.parts) == 1 else f"T[{part}]") for part in self.parts
-        ]
-        for part, load in zip(self.parts, self.loads, strict=True):
-            self.variables["T" if len(self.parts) == 1 else f"T[{part}]"] = load
+        names = ["T"] if len(self.parts) == 1 else [f"T[{part}]" for part in self.parts]
+        self.loads = [self.integer(name, 0, data["cutoff"]) for name in names]
         total = sum(self.loads)
         model.add(total >= data["lower_bound"])
         model.add(total <= data["cutoff"])
         for j in self.positions:
             if data["contiguous"] and data["cpus"]:
-                self.accelerator(j, only_if=is_cpu[j].Not())
-                self.cpu(j, only_if=is_cpu[j])
+                self.accelerator(j, is_cpu[j].Not())
+                self.cpu(j, is_cpu[j])
                 self.kinds(j, is_cpu[j])
             elif j < self.accelerators:
                 self.accelerator(j)
@@ -111,11 +89,6 @@ class _Builder:
         self.conflicts(is_cpu)
         model.minimize(total)
         return NativeBuilt(model, self.variables, data["scale"])
-
-    def require(self, constraint: Any, only_if: Any) -> None:
-        added = self.model.add(constraint)
-        if only_if is not None:
-            added.only_enforce_if(only_if)
 
     def cpu_stages(self) -> list[Any]:
         """w[j]: stage j is a CPU; as many stages as there are CPUs, whatever they hold."""
@@ -153,7 +126,7 @@ class _Builder:
             if not self.data["cpu_allowed"][g]:
                 self.model.add_implication(self.x[g][j], is_cpu.Not())
 
-    def accelerator(self, j: int, only_if: Any = None) -> None:
+    def accelerator(self, j: int, *only_if: Any) -> None:
         """load <= T in each part, and memory."""
         data, at = self.data, [row[j] for row in self.x]
         for part in self.parts:
@@ -162,18 +135,18 @@ class _Builder:
                 if cost and net_part == part:
                     terms.append(cost * self.net_is_cut(e, j, [at[g] for g in pins]))
             if terms:
-                self.require(sum(terms) <= self.loads[part], only_if)
+                self.require(sum(terms) <= self.loads[part], *only_if)
         if data["sizes"] is not None:
-            self.require(sum(s * at[g] for g, s in enumerate(data["sizes"]) if s) <= data["memory"], only_if)
+            self.require(sum(s * at[g] for g, s in enumerate(data["sizes"]) if s) <= data["memory"], *only_if)
         if not (data["contiguous"] and data["cpus"]):
             self.forbid(j, data["accelerator_allowed"])
 
-    def cpu(self, j: int, only_if: Any = None) -> None:
+    def cpu(self, j: int, *only_if: Any) -> None:
         """CPUs pay for work alone."""
         for part in self.parts:
             terms = [cost * self.x[g][j] for g, cost in enumerate(self.data["cpu_times"][part]) if cost]
             if terms:
-                self.require(sum(terms) <= self.loads[part], only_if)
+                self.require(sum(terms) <= self.loads[part], *only_if)
         if not (self.data["contiguous"] and self.data["cpus"]):
             self.forbid(j, self.data["cpu_allowed"])
 

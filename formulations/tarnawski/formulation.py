@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Stage, Values
+from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Stage, Values, Wanted
 from ..family import PLACEMENTS, Family
-from ..far_costs import near_cutoff
-from ..memory import at_most, covers
-from . import cp, plain, strong
-from .bounds import average_load_bound
+from ..far_costs import FarCosts
+from ..memory import cover_rows
+from . import cp
+from .bounds import average_load_bound, worst_value
 from .groups import GroupProblem, capped, contract, costs_of
 from .portfolio import portfolio
 from .reductions import Reduced, reduce_groups
@@ -28,65 +28,47 @@ def check_plain(name: str, problem: object) -> None:
         raise UsageError(f"{name} plans accelerators of one type, side by side and without replicas.")
 
 
-class TarnawskiThroughput:
+class TarnawskiThroughput(FarCosts, CommonFormulation):
     """Minimise the largest device load (time per sample of a pipeline in steady state)."""
 
-    def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
+    def check(self, problem: PlacementProblem, options: Options) -> None:
         check_plain("ip-tarnawski", problem)
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
+    def contiguity(self, options: Options) -> str:
         """The plain variant keeps the published notion, device by device."""
         if options["non_contiguous"]:
             return "none"
         return "device" if options["variant"] == "plain" else "chain"
 
-    def portfolio(
-        self, problem: PlacementProblem, options: Mapping[str, Any], *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
+    def portfolio(self, problem: Any, options: Options, *, near: bool, found: bool) -> tuple[Stage, ...]:
         return portfolio(options, near, found)
 
-    def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
         return average_load_bound(_contracted(problem, False, options["objective"]))
 
-    def next_cutoff(
-        self,
-        problem: PlacementProblem,
-        options: Mapping[str, Any],
-        bound: float | None,
-        cutoff: float | None,
-        out_of_time: Callable[[], bool],
-    ) -> float | None:
-        """See `near_cutoff`."""
-        groups = _contracted(problem, not options["non_contiguous"], options["objective"])
-        return near_cutoff(costs_of(groups), bound, cutoff)
+    def costs(self, problem: PlacementProblem, options: Options) -> Iterator[float]:
+        return costs_of(_contracted(problem, not options["non_contiguous"], options["objective"]))
 
-    def build(
-        self,
-        problem: PlacementProblem,
-        options: Mapping[str, Any],
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
-    ) -> BuiltModel | Refuted:
+    def model(self, problem: PlacementProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        cutoff = wanted.cutoff
         if options["variant"] == "plain":
             return _build_plain(problem, options, cutoff)
         contiguous = not options["non_contiguous"]
         groups = _contracted(problem, contiguous, options["objective"])
-        limit = plain.worst_value(problem) if cutoff is None else cutoff
+        limit = worst_value(problem) if cutoff is None else cutoff
         lower_bound = min(average_load_bound(groups), limit)
         if lower_bound >= limit and cutoff is not None:
             return Refuted("the devices together have too little time for the work")
         reduced = _reduced(capped(groups, limit), limit)
         if isinstance(reduced, Refuted):
             return reduced
-        return _build_strong(problem, reduced, contiguous, native, limit, lower_bound, precision)
+        return _build_strong(problem, reduced, contiguous, wanted, limit, lower_bound)
 
 
 FORMULATION = TarnawskiThroughput()
 
 
-def family(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+def family(problem: PlacementProblem, options: Options) -> Family:
     """All that the referee accepts by its notion of contiguity."""
     contiguity = FORMULATION.contiguity(options)
     return Family(PLACEMENTS[contiguity], None if contiguity == "none" else "--non-contiguous")
@@ -107,30 +89,20 @@ def _build_strong(
     problem: PlacementProblem,
     reduced: Reduced,
     contiguous: bool,
-    native: bool,
+    wanted: Wanted,
     cutoff: float,
     lower_bound: float,
-    precision: float,
 ) -> BuiltModel:
     groups = reduced.groups
     model: Any
-    if native:
-        data = cp.payload(
-            groups,
-            contiguous=contiguous,
-            cutoff=cutoff,
-            lower_bound=lower_bound,
-            precision=precision,
-            pinned=reduced.pinned,
-            conflicts=reduced.conflicts,
-        )
+    if wanted.native:
+        data = cp.payload(reduced, contiguous, cutoff, lower_bound, wanted.precision)
         model = NativeModel(f"{cp.__name__}:build", data)
-    elif contiguous:
-        model = strong.build_by_stage(groups, cutoff=cutoff, lower_bound=lower_bound)
     else:
-        model = strong.build_by_device(
-            groups, cutoff=cutoff, lower_bound=lower_bound, pinned=reduced.pinned, conflicts=reduced.conflicts
-        )
+        from . import strong
+
+        build = strong.build_by_stage if contiguous else strong.build_by_device
+        model = build(reduced, cutoff=cutoff, lower_bound=lower_bound)
     size = {"groups": groups.count, "nets": len(groups.nets), "arcs": len(groups.arcs)}
 
     def decode(values: Values) -> PlacementPlan:
@@ -148,18 +120,21 @@ def _build_strong(
 
     def exclude(plan: PlacementPlan) -> list[ExtraRow]:
         """No accelerator, or stage that is no CPU, holds more of a cover than fits."""
-        rows = []
-        for cover in covers(problem, groups.members, plan):
-            for j in range(groups.accelerators + (groups.cpus if contiguous else 0)):
-                names = [f"x[{g},{j}]" for g in cover.things if native or (g, j) in model.x]
-                if len(names) > cover.most:
-                    rows.append(at_most(names, cover.most, f"w[{j}]" if contiguous and groups.cpus else None))
-        return rows
+
+        def columns(g: int, j: int) -> list[str]:
+            return [f"x[{g},{j}]"] if wanted.native or (g, j) in model.x else []
+
+        positions = range(groups.accelerators + (groups.cpus if contiguous else 0))
+        return cover_rows(
+            problem, groups.members, plan, positions, columns, "w" if contiguous and groups.cpus else None
+        )
 
     return BuiltModel(model, decode, encode, size=size, exclude=exclude)
 
 
-def _build_plain(problem: PlacementProblem, options: Mapping[str, Any], cutoff: float | None) -> BuiltModel:
+def _build_plain(problem: PlacementProblem, options: Options, cutoff: float | None) -> BuiltModel:
+    from . import plain
+
     model = plain.build(
         problem, contiguous=not options["non_contiguous"], objective=options["objective"], cutoff=cutoff
     )
@@ -179,15 +154,11 @@ def _build_plain(problem: PlacementProblem, options: Mapping[str, Any], cutoff: 
 
     def exclude(plan: PlacementPlan) -> list[ExtraRow]:
         """No accelerator holds more of a cover than fits."""
-        found = covers(problem, [(v,) for v in range(len(problem.nodes))], plan)
-        return [
-            at_most([f"x[{v},{i}]" for v in cover.things], cover.most)
-            for cover in found
-            for i in range(problem.accelerators)
-        ]
+        nodes = [(v,) for v in range(len(problem.nodes))]
+        return cover_rows(problem, nodes, plan, range(problem.accelerators), lambda v, i: [f"x[{v},{i}]"])
 
     # On an integer grid for the loads the optimum grows by less than one step per part.
-    step = (cutoff if cutoff is not None else plain.worst_value(problem)) / 2**24
+    step = (cutoff if cutoff is not None else worst_value(problem)) / 2**24
     parts = 2 if options["objective"] == "gpipe" else 1
     grids = {f"T[{q}]": step for q in range(parts)}
     for family in ("comm_in", "comm_out", "z"):

@@ -15,14 +15,13 @@ loads that plans can have, so an optimum of the contracted problem is an optimum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
-
-FORWARD, BACKWARD = 0, 1
+from .order import topological_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Net:
     pins: tuple[int, ...]
     cost: float
     part: int = 0
-    """The load part that pays: always 0 for `max-load`; FORWARD or BACKWARD for `gpipe`."""
+    """The load part that pays: always 0 for `max-load`; for `gpipe` 0 forward, 1 backward."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +138,13 @@ class GroupProblem:
 def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "max-load") -> GroupProblem:
     """The contracted problem; `objective` decides whether forward and backward loads are kept apart."""
     classes = problem.color_classes
-    class_of = _owner(classes, len(problem.nodes))
+    class_of = owners(classes, len(problem.nodes))
     arcs: set[tuple[int, int]] = set()
     if contiguous:
         arcs = stage_arcs(problem, class_of)
         merged = strong_components(len(classes), arcs)
         classes = tuple(tuple(i for c in component for i in classes[c]) for component in merged)
-        class_of = _owner(classes, len(problem.nodes))
+        class_of = owners(classes, len(problem.nodes))
         arcs = stage_arcs(problem, class_of, orphan_of=_orphans(problem, problem.color_classes))
     parts = 2 if objective == "gpipe" else 1
 
@@ -162,10 +161,7 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
             for part in range(parts)
         )
 
-    supported = tuple(
-        problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
-        for members in classes
-    )
+    supported = tuple(accelerator_takes(problem, members) for members in classes)
     whole = problem.whole_sizes
     memory = whole.limits[0]
     return GroupProblem(
@@ -212,7 +208,13 @@ def capped(groups: GroupProblem, limit: float) -> GroupProblem:
     return replace(groups, times=cut(groups.times), cpu_times=cut(groups.cpu_times), nets=nets)
 
 
-def _owner(classes: Sequence[Sequence[int]], count: int) -> list[int]:
+def accelerator_takes(problem: PlacementProblem, members: Sequence[int]) -> bool:
+    """May all of these nodes be on one accelerator, as far as they alone decide it?"""
+    return problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
+
+
+def owners(classes: Sequence[Sequence[int]], count: int) -> list[int]:
+    """Of each of so many nodes, the class that it is in."""
     owner = [0] * count
     for c, members in enumerate(classes):
         for i in members:
@@ -261,24 +263,16 @@ def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[
     return [sorted(condensed.nodes[c]["members"]) for c in order]
 
 
-def transitive_reduction(count: int, arcs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def transitive_reduction(count: int, arcs: Collection[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The arcs that no longer path implies. `arcs` must be acyclic."""
+    rank = topological_ranks(count, arcs)
     successors: list[set[int]] = [set() for _ in range(count)]
-    missing = [0] * count
-    for u, v in set(arcs):
+    for u, v in arcs:
         successors[u].add(v)
-        missing[v] += 1
-    order = [g for g in range(count) if not missing[g]]
-    for u in order:
-        for v in successors[u]:
-            missing[v] -= 1
-            if not missing[v]:
-                order.append(v)
     reach = [0] * count  # bit sets
     kept = []
-    position = {g: r for r, g in enumerate(order)}
-    for u in reversed(order):
-        for v in sorted(successors[u], key=position.__getitem__):
+    for u in sorted(range(count), key=rank.__getitem__, reverse=True):
+        for v in sorted(successors[u], key=rank.__getitem__):
             if not reach[u] >> v & 1:
                 kept.append((u, v))
                 reach[u] |= reach[v] | 1 << v
@@ -292,6 +286,11 @@ def _nets(problem: PlacementProblem, class_of: Sequence[int], parts: int) -> tup
         if node.transfer_time and len(pins) > 1:
             part = int(node.backward) if parts == 2 else 0
             costs.setdefault((pins, part), []).append(node.transfer_time)
+    return _summed(costs)
+
+
+def _summed(costs: Mapping[tuple[tuple[int, ...], int], Sequence[float]]) -> tuple[Net, ...]:
+    """One net for all with the same pins and part."""
     return tuple(Net(pins, math.fsum(terms), part) for (pins, part), terms in costs.items())
 
 
@@ -314,7 +313,8 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
         if len(pins) > 1:
             costs.setdefault((pins, net.part), []).append(net.cost)
     arcs = {(new[u], new[v]) for u, v in groups.arcs if new[u] != new[v]}
-    return GroupProblem(
+    return replace(
+        groups,
         members=tuple(tuple(i for g in old for i in groups.members[g]) for old in fused),
         times=tuple(total(part) for part in groups.times),
         cpu_times=tuple(total(part) for part in groups.cpu_times),
@@ -324,9 +324,6 @@ def merge(groups: GroupProblem, leader: Mapping[int, int] | Sequence[int]) -> Gr
             all(groups.supported[g] for g in old) and (groups.memory is None or size <= groups.memory)
             for old, size in zip(fused, sizes, strict=True)
         ),
-        nets=tuple(Net(pins, math.fsum(terms), part) for (pins, part), terms in costs.items()),
+        nets=_summed(costs),
         arcs=transitive_reduction(len(leaders), arcs),
-        accelerators=groups.accelerators,
-        cpus=groups.cpus,
-        memory=groups.memory,
     )

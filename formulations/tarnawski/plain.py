@@ -6,14 +6,18 @@ for each other in a circle. The strong variant asks for a chain of stages.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...instances.placement.problem import Node, PlacementProblem
-from ..contract import FLOAT_ROOM
+import pyomo.environ as pyo
+
+from ...instances.placement.problem import PlacementProblem
 from ..memory import memory_row
+from .bounds import worst_value
+from .groups import accelerator_takes
+
+Arcs = Sequence[tuple[int, int]]
 
 
 def build(
@@ -24,8 +28,6 @@ def build(
     cutoff: float | None = None,
 ) -> Any:
     """A Pyomo model; x[v, i]: node v is on device i, accelerators first. All index sets are positions."""
-    import pyomo.environ as pyo
-
     nodes = problem.nodes
     accelerators = range(problem.accelerators)
     devices = range(problem.accelerators + problem.cpus)
@@ -33,7 +35,7 @@ def build(
     senders = sorted({u for u, _ in arcs})
     parts = range(2 if objective == "gpipe" else 1)
     limit = worst_value(problem) if cutoff is None else cutoff
-    barred = {v for members in problem.color_classes if not _takes(problem, members) for v in members}
+    barred = {v for members in problem.color_classes if not accelerator_takes(problem, members) for v in members}
 
     def cost(time: float) -> float:
         """What is paid at once and is more than twice the limit is too much, however much more it is."""
@@ -54,13 +56,10 @@ def build(
         model.memory = pyo.Constraint(
             accelerators, rule=lambda m, i: memory_row(((size, m.x[v, i]) for v, size in enumerate(sizes)), memory)
         )
-    # Does accelerator i receive (send) the output of u?
-    model.comm_in = pyo.Var(senders, accelerators, bounds=(0, 1))
-    model.comm_out = pyo.Var(senders, accelerators, bounds=(0, 1))
-    model.receive = pyo.Constraint(arcs, accelerators, rule=lambda m, u, v, i: m.comm_in[u, i] >= m.x[v, i] - m.x[u, i])
-    model.send = pyo.Constraint(arcs, accelerators, rule=lambda m, u, v, i: m.comm_out[u, i] >= m.x[u, i] - m.x[v, i])
+    add_transfers(model, senders, arcs, accelerators)
     if contiguous:
-        _contiguity(model, problem, devices)
+        forward = [v for v, node in enumerate(nodes) if not node.backward]
+        add_contiguity(model, forward, [(u, v) for u, v in problem.arcs if not nodes[v].backward], devices)
 
     def counts(v: int, q: int) -> bool:
         return len(parts) == 1 or nodes[v].backward == bool(q)
@@ -81,29 +80,17 @@ def build(
     return model
 
 
-def _contiguity(model: Any, problem: PlacementProblem, devices: range) -> None:
-    """z[v, i] >= x[v, i]; along a forward edge a path that has left device i may not come back."""
-    import pyomo.environ as pyo
-
-    forward = [v for v, node in enumerate(problem.nodes) if not node.backward]
-    edges = [(u, v) for u, v in problem.arcs if not problem.nodes[v].backward]
-    model.z = pyo.Var(forward, devices, bounds=(0, 1))
-    model.inside = pyo.Constraint(forward, devices, rule=lambda m, v, i: m.z[v, i] >= m.x[v, i])
-    model.reached = pyo.Constraint(edges, devices, rule=lambda m, u, v, i: m.z[v, i] <= m.z[u, i])
-    model.no_return = pyo.Constraint(edges, devices, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)
+def add_transfers(model: Any, senders: Sequence[int], arcs: Arcs, places: Sequence[int]) -> None:
+    """Does place i (an accelerator, or a piece of one) receive, or send, the output of u?"""
+    model.comm_in = pyo.Var(senders, places, bounds=(0, 1))
+    model.comm_out = pyo.Var(senders, places, bounds=(0, 1))
+    model.receive = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.comm_in[u, i] >= m.x[v, i] - m.x[u, i])
+    model.send = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.comm_out[u, i] >= m.x[u, i] - m.x[v, i])
 
 
-def _takes(problem: PlacementProblem, members: Sequence[int]) -> bool:
-    """Can an accelerator take a colour class?"""
-    return problem.accelerators > 0 and all(problem.nodes[i].supported for i in members) and problem.holds(members)
-
-
-def worst_value(problem: PlacementProblem) -> float:
-    """No split costs more than all work where it takes longest, and every transfer paid in and out; with room for
-    float solvers, for a split may cost just that."""
-
-    def worst(node: Node) -> float:
-        fast = node.accelerator_time if problem.accelerators and node.supported else 0.0
-        return max(fast, node.cpu_time if problem.cpus else 0.0) + 2 * node.transfer_time
-
-    return math.fsum(map(worst, problem.nodes)) * (1 + FLOAT_ROOM) or 1.0
+def add_contiguity(model: Any, nodes: Sequence[int], arcs: Arcs, places: Sequence[int]) -> None:
+    """z[v, i] >= x[v, i]; along an arc a path that has left place i may not come back."""
+    model.z = pyo.Var(nodes, places, bounds=(0, 1))
+    model.inside = pyo.Constraint(nodes, places, rule=lambda m, v, i: m.z[v, i] >= m.x[v, i])
+    model.reached = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.z[u, i])
+    model.no_return = pyo.Constraint(arcs, places, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)

@@ -7,7 +7,7 @@ T". With two load parts they hold for the total load of a device, which is at mo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..contract import Refuted
@@ -20,6 +20,10 @@ ROUNDS = 8
 
 MAX_CUTS = 3_000
 """Minimum cuts per call: beyond that the solver's own time is better spent."""
+
+
+Loads = Mapping[int, tuple[float, frozenset[int]]]
+"""By group, the least load of any accelerator that holds it, with a set that attains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,13 @@ def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
         if homeless:
             return Refuted(homeless)
         network = CutNetwork(groups)
-        alone = _least_loads(groups, network, cutoff)
+        alone = _least_loads(network, cutoff)
         for g, (load, _) in alone.items():
             if load > cutoff * (1 + SAFETY) and not cpu_allowed(groups, g, cutoff):
                 return Refuted("one group exceeds the cut-off on every device, whatever joins it")
-        partners = _forced_partners(groups, network, alone, cutoff)
+        partners = _forced_partners(network, alone, cutoff)
         if not partners:
-            conflicts = _conflicts(groups, network, alone, cutoff)
+            conflicts = _conflicts(network, alone, cutoff)
             break
         groups = _fuse(groups, partners)
     pinned = _pinned(groups, conflicts, cutoff)
@@ -125,12 +129,13 @@ def _singleton_load(groups: GroupProblem, g: int) -> float:
     return groups.total_times[g] + math.fsum(groups.nets[e].cost for e in groups.nets_of[g])
 
 
-def _least_loads(groups: GroupProblem, network: CutNetwork, cutoff: float) -> dict[int, tuple[float, frozenset[int]]]:
+def _least_loads(network: CutNetwork, cutoff: float) -> Loads:
     """L(g), the least load of any accelerator that holds g, with a set that attains it.
 
     Only for groups that alone would exceed the cut-off: for the others no rule below can apply, since
     {g} itself is a set within the limit.
     """
+    groups = network.groups
     return {
         g: network.least_load((g,), ())
         for g in range(groups.count)
@@ -138,19 +143,14 @@ def _least_loads(groups: GroupProblem, network: CutNetwork, cutoff: float) -> di
     }
 
 
-def _forced_partners(
-    groups: GroupProblem,
-    network: CutNetwork,
-    alone: dict[int, tuple[float, frozenset[int]]],
-    cutoff: float,
-) -> list[tuple[int, int]]:
+def _forced_partners(network: CutNetwork, alone: Loads, cutoff: float) -> list[tuple[int, int]]:
     """Pairs that share a device in every plan below the cut-off.
 
     If g and h were apart, then either g is on an accelerator without h, so L(g without h) <= T, or g is on a
     CPU, which needs cpu(g) <= T. If neither can be, they are together. (That h could be apart from g only if it is
     somewhere follows from g's side alone.) Sets that attain L(g) and miss h show at once that nothing follows.
     """
-    limit = cutoff * (1 + SAFETY)
+    groups, limit = network.groups, cutoff * (1 + SAFETY)
     forced = []
     budget = MAX_CUTS
     for g, (load, best) in alone.items():
@@ -168,17 +168,12 @@ def _forced_partners(
     return forced
 
 
-def _conflicts(
-    groups: GroupProblem,
-    network: CutNetwork,
-    alone: dict[int, tuple[float, frozenset[int]]],
-    cutoff: float,
-) -> set[tuple[int, int]]:
+def _conflicts(network: CutNetwork, alone: Loads, cutoff: float) -> set[tuple[int, int]]:
     """Pairs that no accelerator can hold together: the least load of a set with both exceeds the cut-off.
 
     That load is at most L(g) + L(h) and at most the load of any set with both, which spares most cuts.
     """
-    limit = cutoff * (1 + SAFETY)
+    groups, limit = network.groups, cutoff * (1 + SAFETY)
     allowed = [g for g in range(groups.count) if accelerator_allowed(groups, g, cutoff)]
     upper = {g: alone[g][0] if g in alone else _singleton_load(groups, g) for g in allowed}
     companions: dict[int, frozenset[int]] = {g: alone[g][1] if g in alone else frozenset() for g in allowed}

@@ -15,26 +15,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pyomo.environ as pyo
+
 from ..contract import FLOAT_ROOM
 from ..memory import memory_row
 from .bounds import accelerator_allowed, cpu_allowed
 from .groups import GroupProblem
+from .reductions import Reduced
 
 
-def build_by_device(
-    groups: GroupProblem,
-    *,
-    cutoff: float,
-    lower_bound: float,
-    pinned: Sequence[int] = (),
-    conflicts: Sequence[tuple[int, int]] = (),
-) -> Any:
+def build_by_device(reduced: Reduced, *, cutoff: float, lower_bound: float) -> Any:
     """Non-contiguous splits: positions are devices, accelerators first; x[g, j] for allowed pairs only."""
-    import pyomo.environ as pyo
-
+    groups = reduced.groups
     accelerators = range(groups.accelerators)
     cpus = range(groups.accelerators, groups.accelerators + groups.cpus)
-    rank = {g: r for r, g in enumerate(pinned[: groups.accelerators])}
+    rank = {g: r for r, g in enumerate(reduced.pinned[: groups.accelerators])}
 
     def allowed(g: int, j: int) -> bool:
         if j in cpus:
@@ -48,20 +43,19 @@ def build_by_device(
     _assignment(model, groups, {(g, j): model.x[g, j] for g, j in pairs})
     on_accelerator = {(g, j): model.x[g, j] for g, j in pairs if j in accelerators}
     on_cpu = {(g, j): model.x[g, j] for g, j in pairs if j in cpus}
-    _accelerator_constraints(model, groups, accelerators, on_accelerator, conflicts)
+    _accelerator_constraints(model, groups, accelerators, on_accelerator, reduced.conflicts)
     _cpu_constraints(model, groups, cpus, on_cpu)
     return model
 
 
-def build_by_stage(groups: GroupProblem, *, cutoff: float, lower_bound: float) -> Any:
+def build_by_stage(reduced: Reduced, *, cutoff: float, lower_bound: float) -> Any:
     """Contiguous splits: positions are stages in pipeline order, w[j] = 1 where stage j is a CPU.
 
     x[g, j] = y[g, j] - y[g, j+1] with y[g, j] = [stage(g) >= j]; every arc u -> v gives y[u, j] <= y[v, j].
     a[g, j] and c[g, j] split x[g, j] by the kind of the stage, which needs no big constant. Stages are
     ordered, so no two solutions differ by renaming devices alone.
     """
-    import pyomo.environ as pyo
-
+    groups = reduced.groups
     last = groups.accelerators + groups.cpus
     positions = range(last)
     all_groups = range(groups.count)
@@ -107,8 +101,6 @@ def build_by_stage(groups: GroupProblem, *, cutoff: float, lower_bound: float) -
 
 
 def _loads(model: Any, groups: GroupProblem, cutoff: float, lower_bound: float) -> None:
-    import pyomo.environ as pyo
-
     model.T = pyo.Var(range(groups.parts), bounds=(0, cutoff))
     model.range = pyo.Constraint(expr=(lower_bound * (1 - FLOAT_ROOM), sum(model.T[q] for q in model.T), cutoff))
     model.objective = pyo.Objective(expr=sum(model.T[q] for q in model.T))
@@ -116,8 +108,6 @@ def _loads(model: Any, groups: GroupProblem, cutoff: float, lower_bound: float) 
 
 def _assignment(model: Any, groups: GroupProblem, at: dict[tuple[int, int], Any]) -> None:
     """Every group is on exactly one device that may take it."""
-    import pyomo.environ as pyo
-
     by_group: list[list[Any]] = [[] for _ in range(groups.count)]
     for (g, _), variable in at.items():
         by_group[g].append(variable)
@@ -135,8 +125,6 @@ def _accelerator_constraints(
     conflicts: Sequence[tuple[int, int]],
 ) -> None:
     """Loads with transfers, memory, and pairs that cannot meet."""
-    import pyomo.environ as pyo
-
     positions = list(positions)
     nets = range(len(groups.nets))
     model.cut = pyo.Var(nets, positions, bounds=(0, 1))
@@ -163,9 +151,7 @@ def _accelerator_constraints(
         [(e, j, g) for e in nets for j in positions for g in groups.nets[e].pins if (g, j) in at],
         rule=lambda m, e, j, g: m.cut[e, j] >= at[g, j] - held(e, j, g),
     )
-    by_position: dict[int, list[tuple[int, Any]]] = {j: [] for j in positions}
-    for (g, j), variable in at.items():
-        by_position[j].append((g, variable))
+    by_position = _by_position(positions, at)
 
     def load(m: Any, q: int, j: int) -> Any:
         work = sum(groups.times[q][g] * v for g, v in by_position[j] if groups.times[q][g])
@@ -188,14 +174,18 @@ def _accelerator_constraints(
 def _cpu_constraints(
     model: Any, groups: GroupProblem, positions: Iterable[int], at: dict[tuple[int, int], Any]
 ) -> None:
-    import pyomo.environ as pyo
-
-    by_position: dict[int, list[tuple[int, Any]]] = {j: [] for j in positions}
-    for (g, j), variable in at.items():
-        by_position[j].append((g, variable))
+    by_position = _by_position(positions, at)
 
     def load(m: Any, q: int, j: int) -> Any:
         terms = [groups.cpu_times[q][g] * v for g, v in by_position[j] if groups.cpu_times[q][g]]
         return sum(terms) - m.T[q] <= 0 if terms else pyo.Constraint.Skip
 
     model.cpu_load = pyo.Constraint(range(groups.parts), list(by_position), rule=load)
+
+
+def _by_position(positions: Iterable[int], at: dict[tuple[int, int], Any]) -> dict[int, list[tuple[int, Any]]]:
+    """The groups that may be there, with their variables."""
+    found: dict[int, list[tuple[int, Any]]] = {j: [] for j in positions}
+    for (g, j), variable in at.items():
+        found[j].append((g, variable))
+    return found

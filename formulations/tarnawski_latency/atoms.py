@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from ...instances.placement.problem import PlacementProblem
 from ..contract import FLOAT_ROOM
-from .order import topological_ranks
+from ..tarnawski.groups import accelerator_takes, owners
+from ..tarnawski.order import topological_ranks
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,19 @@ class Atoms:
     def finish_times(self, times: tuple[float, ...]) -> list[float]:
         """Earliest finish of each node if nothing but its path took time."""
         finish = list(times)
-        for u, v in self._arcs_in_order():
+        for u, v in self.arcs_in_order():
             finish[v] = max(finish[v], finish[u] + times[v])
         return finish
 
     def times_to_end(self, times: tuple[float, ...]) -> list[float]:
         """The longest path from each node on, with the node itself."""
         left = list(times)
-        for u, v in reversed(self._arcs_in_order()):
+        for u, v in reversed(self.arcs_in_order()):
             left[u] = max(left[u], times[u] + left[v])
         return left
 
-    def _arcs_in_order(self) -> list[tuple[int, int]]:
+    def arcs_in_order(self) -> list[tuple[int, int]]:
+        """Topologically, by their sources."""
         rank = topological_ranks(self.nodes, self.arcs)
         return sorted(self.arcs, key=lambda arc: rank[arc[0]])
 
@@ -91,8 +93,8 @@ class Atoms:
 def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> Atoms:
     """`pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are one atom."""
     classes = problem.color_classes
-    fits = [_fits(problem, members) for members in classes]
-    takes = [fits[c] for c in _owners(classes, len(problem.nodes))]
+    fits = [accelerator_takes(problem, members) for members in classes]
+    takes = [fits[c] for c in owners(classes, len(problem.nodes))]
     whole = problem.whole_sizes
     memory = whole.limits[0]
     members: tuple[tuple[int, ...], ...]
@@ -104,7 +106,7 @@ def atoms_of(problem: PlacementProblem, pieces: int, *, merged: bool = True) -> 
         allowed = tuple(takes)
         ties = tuple(nodes for nodes in classes if len(nodes) > 1)
     return Atoms(
-        atom_of=tuple(_owners(members, len(problem.nodes))),
+        atom_of=tuple(owners(members, len(problem.nodes))),
         members=members,
         classes=ties,
         allowed=allowed,
@@ -140,16 +142,3 @@ def capped(atoms: Atoms, limit: float) -> Atoms:
         return atoms
     fast, slow, moved = (tuple(min(time, most) for time in times) for times in families)
     return replace(atoms, accelerator_times=fast, cpu_times=slow, transfer_times=moved)
-
-
-def _fits(problem: PlacementProblem, members: tuple[int, ...]) -> bool:
-    supported = problem.accelerators > 0 and all(problem.nodes[i].supported for i in members)
-    return supported and problem.holds(members)
-
-
-def _owners(sets: tuple[tuple[int, ...], ...], count: int) -> list[int]:
-    owner = [0] * count
-    for number, members in enumerate(sets):
-        for i in members:
-            owner[i] = number
-    return owner

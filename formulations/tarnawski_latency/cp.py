@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..native import NativeBuilt, add_rows, integer_memory
+from ..native import NativeBuilder, NativeBuilt, Steps, add_rows, integer_memory
 from .atoms import Atoms
 from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
@@ -26,17 +26,13 @@ RELIEF_UNITS = 100
 
 
 def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:
-    """Plain integers for `build`. `precision`: relative size of one unit against the cut-off."""
-    scale = 1.0 / (precision * cutoff) if cutoff > 0 else 1.0
-
-    def floor(values: Sequence[float]) -> list[int]:
-        return [math.floor(value * scale) for value in values]
-
+    """Plain integers for `build`; see `Steps` for the precision."""
+    steps = Steps.below(cutoff, precision)
     sizes, memory = integer_memory(atoms.sizes, atoms.memory)
     return {
-        "scale": scale,
-        "cutoff": math.floor(cutoff * scale * (1 + 1e-12)),
-        "lower_bound": max(0, math.floor(lower_bound * scale) - 3 * atoms.nodes),
+        "scale": steps.scale,
+        "cutoff": steps.cutoff,
+        "lower_bound": max(0, math.floor(lower_bound * steps.scale) - 3 * atoms.nodes),
         "atom_of": list(atoms.atom_of),
         "atoms": atoms.count,
         "classes": [list(members) for members in atoms.classes],
@@ -44,9 +40,9 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "sizes": sizes,
         "memory": memory,
         "arcs": [list(arc) for arc in atoms.arcs],
-        "work": floor(atoms.accelerator_times),
-        "cpu_work": floor(atoms.cpu_times),
-        "transfer": floor(atoms.transfer_times),
+        "work": steps.floor(atoms.accelerator_times),
+        "cpu_work": steps.floor(atoms.cpu_times),
+        "transfer": steps.floor(atoms.transfer_times),
         "paths": [list(path) for path in critical_paths(atoms)],
         "covers": [_plain_cover(cover) for cover in covers(atoms)],
         "joined": [list(arc) for arc in joined_arcs(atoms, cutoff)],
@@ -67,15 +63,12 @@ def build(data: Mapping[str, Any]) -> NativeBuilt:
     return add_rows(_Builder(data).build(), data)
 
 
-class _Builder:
+class _Builder(NativeBuilder):
     """One method per family of constraints; `x[a][p]`: atom a is in stage p; `cpu[a]`: it is on the CPUs."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        from ortools.sat.python import cp_model
-
+        super().__init__()
         self.data = data
-        self.model = cp_model.CpModel()
-        self.variables: dict[str, Any] = {}
         self.atoms = range(data["atoms"])
         self.nodes = range(len(data["atom_of"]))
         self.stages = range(data["stages"])
@@ -85,13 +78,8 @@ class _Builder:
         self.at = [self.x[a] for a in data["atom_of"]]
         self.on_cpu = [self.cpu[a] for a in data["atom_of"]]
 
-    def flag(self, name: str) -> Any:
-        self.variables[name] = self.model.new_bool_var(name)
-        return self.variables[name]
-
     def time(self, name: str) -> Any:
-        self.variables[name] = self.model.new_int_var(0, self.data["cutoff"], name)
-        return self.variables[name]
+        return self.integer(name, 0, self.data["cutoff"])
 
     def build(self) -> NativeBuilt:
         self.placement()

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from .atoms import Atoms
-from .order import topological_ranks
 
 SLACK = 1e-9
 """Relative: what is compared after divisions and sums of floats has this margin."""
@@ -57,11 +56,10 @@ def critical_paths(atoms: Atoms) -> list[tuple[int, ...]]:
 
 
 def _longest_path(atoms: Atoms, weights: Sequence[float]) -> tuple[int, ...]:
-    rank = topological_ranks(atoms.nodes, atoms.arcs)
     length = list(weights)
     before: list[int | None] = [None] * atoms.nodes
     tie = 1e-9 * max(weights, default=0.0) / max(1, atoms.nodes)  # prefer longer paths among equals
-    for u, v in sorted(atoms.arcs, key=lambda arc: rank[arc[0]]):
+    for u, v in atoms.arcs_in_order():
         reached = length[u] + weights[v] + tie
         if reached > length[v]:
             length[v], before[v] = reached, u

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from ...instances.errors import InputError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, ExtraRow, NativeModel, Refuted, Stage, Values, side_by_side
+from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Values, Wanted
 from ..family import Family
-from ..far_costs import near_cutoff
-from ..memory import at_most, covers
+from ..far_costs import FarCosts
+from ..memory import cover_rows
 from ..tarnawski.formulation import check_plain
-from . import cp, plain, strong
+from . import cp
 from .atoms import Atoms, atoms_of, capped, costs_of
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
@@ -24,62 +24,46 @@ SAFETY = 1e-9
 """Relative: a bound that comes from sums of floats is lowered by this."""
 
 
-class TarnawskiLatency:
-    """Minimise the time from the arrival of one sample to its last result."""
+class TarnawskiLatency(FarCosts, CommonFormulation):
+    """Minimise the time from the arrival of one sample to its last result.
 
-    def check(self, problem: PlacementProblem, options: Mapping[str, Any]) -> None:
+    Pieces are convex; whole devices need not be.
+    """
+
+    def check(self, problem: PlacementProblem, options: Options) -> None:
         check_plain("ip-tarnawski-latency", problem)
         pieces = options["subgraphs_per_device"]
         if pieces < 1:
             raise InputError("option subgraphs_per_device", f"is {pieces}", "give a whole number >= 1")
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
-        """Pieces are convex; whole devices need not be."""
-        return "none"
+    def solvers(self, problem: PlacementProblem, options: Options) -> tuple[str, ...]:
+        return ("highs" if options["variant"] == "plain" else "cp-sat",)
 
-    def portfolio(
-        self, problem: PlacementProblem, options: Mapping[str, Any], *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
-        return side_by_side("highs" if options["variant"] == "plain" else "cp-sat")
-
-    def lower_bound(self, problem: PlacementProblem, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
         """The best division of a long path, with the transfers that it causes."""
         return _bound(problem, options["subgraphs_per_device"])
 
-    def next_cutoff(
-        self,
-        problem: PlacementProblem,
-        options: Mapping[str, Any],
-        bound: float | None,
-        cutoff: float | None,
-        out_of_time: Callable[[], bool],
-    ) -> float | None:
-        """See `near_cutoff`."""
-        atoms = _atoms(problem, options["subgraphs_per_device"])
-        return near_cutoff(costs_of(atoms), bound, cutoff)
+    def costs(self, problem: PlacementProblem, options: Options) -> tuple[float, ...]:
+        return costs_of(_atoms(problem, options["subgraphs_per_device"]))
 
-    def build(
-        self,
-        problem: PlacementProblem,
-        options: Mapping[str, Any],
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
-    ) -> BuiltModel | Refuted:
-        atoms = _atoms(problem, options["subgraphs_per_device"])
+    def model(self, problem: PlacementProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        atoms, cutoff = _atoms(problem, options["subgraphs_per_device"]), wanted.cutoff
         limit = atoms.worst_value() if cutoff is None else cutoff
         bound = _bound(problem, options["subgraphs_per_device"])
         if bound > limit:
             return Refuted("one path alone takes longer, however it is divided")
         if options["variant"] == "plain":
+            from . import plain
+
             single = capped(atoms_of(problem, options["subgraphs_per_device"], merged=False), limit)
             return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write, plain.columns)
         atoms = capped(atoms, limit)
-        if native:
-            data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=precision)
+        if wanted.native:
+            data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=wanted.precision)
             model: Any = NativeModel(f"{cp.__name__}:build", data)
         else:
+            from . import strong
+
             model = strong.build(atoms, cutoff=limit, lower_bound=bound)
         return _built(problem, atoms, model, read_staged, write_staged, held_columns)
 
@@ -87,7 +71,7 @@ class TarnawskiLatency:
 FORMULATION = TarnawskiLatency()
 
 
-def family(problem: PlacementProblem, options: Mapping[str, Any]) -> Family:
+def family(problem: PlacementProblem, options: Options) -> Family:
     """All that the referee accepts with so many pieces."""
     pieces = options["subgraphs_per_device"]
     counted = "one piece" if pieces == 1 else f"at most {pieces} pieces"
@@ -126,13 +110,8 @@ def _built(
 
     def exclude(plan: PlacementPlan) -> list[ExtraRow]:
         """No accelerator holds more of a cover than fits."""
-        rows = []
-        for cover in covers(problem, atoms.members, plan):
-            for i in range(atoms.accelerators):
-                names = [name for a in cover.things for name in columns(atoms, a, i)]
-                if names:
-                    rows.append(at_most(names, cover.most))
-        return rows
+        devices = range(atoms.accelerators)
+        return cover_rows(problem, atoms.members, plan, devices, lambda a, i: columns(atoms, a, i))
 
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
     return BuiltModel(model, decode, encode, size=size, exclude=exclude)

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from .atoms import Atoms
 from .cuts import SLACK, critical_paths
-from .order import topological_ranks
 
 MAX_NODES = 3000
 """Larger graphs have the path alone as their bound: sets of nodes are bit masks here."""
@@ -100,12 +99,11 @@ class _Reach:
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms
-        rank = topological_ranks(atoms.nodes, atoms.arcs)
         self.before = [0] * atoms.nodes
         self.after = [0] * atoms.nodes
         self.below = [1 << v for v in range(atoms.nodes)]
         self.above = [1 << v for v in range(atoms.nodes)]
-        arcs = sorted(atoms.arcs, key=lambda arc: rank[arc[0]])
+        arcs = atoms.arcs_in_order()
         for u, v in arcs:
             self.before[v] |= 1 << u
             self.after[u] |= 1 << v

@@ -19,8 +19,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import pyomo.environ as pyo
+
 from ..contract import FLOAT_ROOM
 from ..memory import memory_row
+from ..tarnawski.plain import add_contiguity, add_transfers
 from .atoms import Atoms
 from .translate import Staged
 
@@ -28,8 +31,6 @@ from .translate import Staged
 def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
     """A Pyomo model; atoms are single nodes. M: all work on the CPUs, as printed, where that is a plan, with room for
     float solvers; never more than the cut-off, since nothing ends later."""
-    import pyomo.environ as pyo
-
     nodes, slots = range(atoms.nodes), range(1, atoms.accelerators * atoms.pieces + 1)
     big = math.fsum(atoms.cpu_times) * (1 + FLOAT_ROOM) if atoms.has_cpu else atoms.worst_value()
     limit = big if cutoff is None else cutoff
@@ -39,8 +40,8 @@ def build(atoms: Atoms, *, cutoff: float | None = None) -> Any:
     model.total = pyo.Var(bounds=(0, limit))
     model.objective = pyo.Objective(expr=model.total)
     _placement(model, atoms, slots)
-    _transfers(model, atoms, slots)
-    _contiguity(model, atoms, slots)
+    add_transfers(model, sorted({u for u, _ in atoms.arcs}), atoms.arcs, slots)
+    add_contiguity(model, nodes, atoms.arcs, slots)
     _times(model, atoms, slots, big)
     _order(model, atoms, slots)
     return model
@@ -76,8 +77,6 @@ def columns(atoms: Atoms, v: int, i: int) -> list[str]:
 
 
 def _placement(model: Any, atoms: Atoms, slots: range) -> None:
-    import pyomo.environ as pyo
-
     model.placement = pyo.ConstraintList()
     for v in range(atoms.nodes):
         model.placement.add(sum(model.x[v, s] for s in (0, *slots)) == 1)
@@ -96,29 +95,7 @@ def _placement(model: Any, atoms: Atoms, slots: range) -> None:
                 model.placement.add(sum(model.x[v, s] - model.x[first, s] for s in mine) == 0)
 
 
-def _transfers(model: Any, atoms: Atoms, slots: range) -> None:
-    import pyomo.environ as pyo
-
-    senders = sorted({u for u, _ in atoms.arcs})
-    model.comm_in = pyo.Var(senders, slots, bounds=(0, 1))
-    model.comm_out = pyo.Var(senders, slots, bounds=(0, 1))
-    model.receive = pyo.Constraint(atoms.arcs, slots, rule=lambda m, u, v, i: m.comm_in[u, i] >= m.x[v, i] - m.x[u, i])
-    model.send = pyo.Constraint(atoms.arcs, slots, rule=lambda m, u, v, i: m.comm_out[u, i] >= m.x[u, i] - m.x[v, i])
-
-
-def _contiguity(model: Any, atoms: Atoms, slots: range) -> None:
-    import pyomo.environ as pyo
-
-    arcs = atoms.arcs
-    model.z = pyo.Var(range(atoms.nodes), slots, bounds=(0, 1))
-    model.inside = pyo.Constraint(range(atoms.nodes), slots, rule=lambda m, v, i: m.z[v, i] >= m.x[v, i])
-    model.reached = pyo.Constraint(arcs, slots, rule=lambda m, u, v, i: m.z[v, i] <= m.z[u, i])
-    model.no_return = pyo.Constraint(arcs, slots, rule=lambda m, u, v, i: m.z[v, i] <= m.x[v, i] - m.x[u, i] + 1)
-
-
 def _times(model: Any, atoms: Atoms, slots: range, big: float) -> None:
-    import pyomo.environ as pyo
-
     nodes, cost = range(atoms.nodes), atoms.transfer_times
     senders = sorted({u for u, _ in atoms.arcs})
     model.lat = pyo.Var(nodes, domain=pyo.NonNegativeReals)
@@ -144,8 +121,6 @@ def _times(model: Any, atoms: Atoms, slots: range, big: float) -> None:
 
 def _order(model: Any, atoms: Atoms, slots: range) -> None:
     """A subgraph has one place; what waits stands behind it."""
-    import pyomo.environ as pyo
-
     last = atoms.nodes
     model.place = pyo.Var(range(atoms.nodes), bounds=(0, last))
     model.slot_place = pyo.Var(slots, bounds=(0, last))

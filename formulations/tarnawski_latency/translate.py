@@ -48,7 +48,7 @@ def staged_of(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> S
     evaluation = evaluate_latency(problem, plan)
     if evaluation.latency is None:
         return None
-    place = topological_places(problem)
+    place = {i: rank for rank, i in enumerate(problem.topological_order)}
     ordered = sorted(
         enumerate(evaluation.pieces),
         key=lambda entry: (entry[1].start, entry[1].finish, min(place[problem.index[i]] for i in entry[1].nodes)),
@@ -70,13 +70,6 @@ def staged_of(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> S
             return None
         stages.append(seen.pop())
     return Staged(tuple(stages), fill_devices(atoms, device_of))
-
-
-def topological_places(problem: PlacementProblem) -> list[int]:
-    place = [0] * len(problem.nodes)
-    for rank, i in enumerate(problem.topological_order):
-        place[i] = rank
-    return place
 
 
 def fill_devices(atoms: Atoms, used: Sequence[int]) -> tuple[int, ...]:

@@ -62,24 +62,20 @@ def _from_file(path: str) -> list[Any]:
     return data
 
 
-def whole_numbers(values: Sequence[Any]) -> tuple[int, ...]:
-    """As they are, where they are whole numbers from 0."""
+def whole_numbers(values: Sequence[Any], gpus: int | None = None) -> tuple[int, ...]:
+    """As they are, where they are whole numbers from 0, below the number of GPUs where that is given."""
     for i, gpu in enumerate(values):
-        if isinstance(gpu, bool) or not isinstance(gpu, int) or gpu < 0:
-            raise InputError(FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", "give whole numbers from 0")
+        whole = isinstance(gpu, int) and not isinstance(gpu, bool)
+        if not whole or gpu < 0 or (gpus is not None and gpu >= gpus):
+            remedy = "give whole numbers from 0" + ("" if gpus is None else f" to {gpus - 1}")
+            raise InputError(FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", remedy)
     return tuple(values)
 
 
 def _checked(problem: ChainProblem, values: Sequence[Any]) -> tuple[int, ...]:
     if len(values) != problem.layers:
         raise InputError(FIELD, f"has {len(values)} entries for {problem.layers} layers", REMEDY)
-    for i, gpu in enumerate(values):
-        whole = isinstance(gpu, int) and not isinstance(gpu, bool)
-        if not whole or not 0 <= gpu < problem.gpus:
-            raise InputError(
-                FIELD, f"puts layer {i + 1} on GPU {show(gpu)}", f"give whole numbers from 0 to {problem.gpus - 1}"
-            )
-    return tuple(values)
+    return whole_numbers(values, problem.gpus)
 
 
 def canonical(allocation: Sequence[int]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..cluster import SECONDS, Cluster, changes, per_unit
 from ..errors import UsageError, show
+from ..facts import facts_of
 from ..simulation.checks import check_tasks, given, refuse_broken
 from ..simulation.model import Pipeline
 from ..violation import Violation
@@ -49,12 +50,7 @@ def _rate(rate: float, time_unit: object) -> float | None:
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
-    return {
-        "layers": problem.layers,
-        "gpus": problem.gpus,
-        "memory_bytes": problem.memory_bytes,
-        "memory_mode": problem.memory_mode,
-    }
+    return facts_of(problem, (), ("layers", "gpus", "memory_bytes", "memory_mode"))
 
 
 def size(problem: ChainProblem) -> str:

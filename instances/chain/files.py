@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from ..fields import as_object, check_schema, refuse_unknown, require, require_list
+from ..fields import as_own_format, require, require_list
 from .problem import ChainProblem
 
 SCHEMA = "pipeplan.chain/1"
@@ -46,9 +46,7 @@ def chain_to_json(problem: ChainProblem) -> dict[str, Any]:
 
 def chain_from_json(data: object) -> ChainProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
-    top = as_object("", data, f'{{"schema": "{SCHEMA}", ...}}')
-    check_schema(top, (SCHEMA,))
-    refuse_unknown("", top, KEYS)
+    top = as_own_format(data, SCHEMA, KEYS)
     fields: dict[str, Any] = {key: require_list("", top, key) for key in LISTS}
     fields["gpus"] = require("", top, "gpus")
     fields |= {FIELDS.get(key, key): top.get(key, default) for key, default in DEFAULTS.items()}

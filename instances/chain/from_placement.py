@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..checks import check_amount, check_count
 from ..errors import InputError, show
 from ..placement.pipedream import Profile, ProfileCluster, lower_profile
-from ..placement.problem import PlacementProblem, check_amount, check_count
+from ..placement.problem import PlacementProblem
 from .linear import Group, by_depth, cut_into_groups, with_runs_joined
 from .problem import ChainProblem
 

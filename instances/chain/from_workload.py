@@ -18,7 +18,7 @@ from typing import Literal, get_args
 from ..errors import UsageError, show
 from ..workloads.hardware import Hardware, Link
 from ..workloads.model import Layer, Workload
-from .linear import Group, cut_into_groups
+from .linear import Group, cut_into_groups, with_runs_joined
 from .problem import ChainProblem
 
 MS_PER_S = 1e3
@@ -82,14 +82,8 @@ def workload_groups(workload: Workload, grain: Grain = "blocks") -> list[Group]:
 
 
 def _blocks(workload: Workload, groups: Sequence[Group]) -> list[Group]:
-    merged: list[Group] = []
-    for group in groups:
-        light = all(workload.layers[i].kind in LIGHT_KINDS for i in group.members)
-        if light and merged:
-            merged[-1] = Group((*merged[-1].members, *group.members), group.sends)
-        else:
-            merged.append(group)
-    return merged
+    light = [all(workload.layers[i].kind in LIGHT_KINDS for i in group.members) for group in groups]
+    return with_runs_joined(groups, [(g - 1, g) for g in range(1, len(groups)) if light[g]])
 
 
 def _input_bytes(workload: Workload) -> int:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
 from ..errors import InputError
-from ..placement.generators import Parameter
+from ..placement.generators import Generator, Parameter
 from . import theory
 from .known import KnownChain
 from .problem import MAX_LAYERS
@@ -18,20 +16,6 @@ MOST_NUMBERS = 24
 """Whether they split into triples is found by trying."""
 LARGEST_K = 60
 """Chains have about 2 k^2 layers."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChainGenerator:
-    """A family; what is known of the answers comes with each chain."""
-
-    name: str
-    title: str
-    build: Callable[..., KnownChain]
-    parameters: tuple[Parameter, ...] = ()
-
-    def __call__(self, **arguments: Any) -> KnownChain:
-        known = {parameter.name: parameter.default for parameter in self.parameters}
-        return self.build(**{**known, **arguments})
 
 
 def _resnet_like(layers: int, gpus: int, seed: int, memory_bytes: float | None) -> KnownChain:
@@ -72,10 +56,10 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 
 _TRIPLES = Parameter("numbers", "text", NUMBERS, "3 m whole numbers of sum m V, each between V/4 and V/2")
 
-CHAIN_GENERATORS: Mapping[str, ChainGenerator] = {
+CHAIN_GENERATORS: Mapping[str, Generator[KnownChain]] = {
     generator.name: generator
     for generator in (
-        ChainGenerator(
+        Generator(
             "resnet-like",
             "Chains in the shape of a residual network, random by seed",
             _resnet_like,
@@ -86,15 +70,15 @@ CHAIN_GENERATORS: Mapping[str, ChainGenerator] = {
                 Parameter("memory_bytes", "float", None, "memory of a GPU; none: no limit"),
             ),
         ),
-        ChainGenerator("three-chain", "The smallest chain on which runs of layers are not enough", theory.three_chain),
-        ChainGenerator(
+        Generator("three-chain", "The smallest chain on which runs of layers are not enough", theory.three_chain),
+        Generator(
             "theorem-1",
             "C_k: runs of layers lose nearly a factor of 2",
             _family,
             (Parameter("k", "int", 2, "which chain of the family"),),
         ),
-        ChainGenerator("lemma-2", "Memory for weights only: no run of layers fits", theory.lemma_2),
-        ChainGenerator(
+        Generator("lemma-2", "Memory for weights only: no run of layers fits", theory.lemma_2),
+        Generator(
             "lemma-3",
             "Memory for weights only: runs of layers are worse by a growing factor",
             _lemma_3,
@@ -104,15 +88,15 @@ CHAIN_GENERATORS: Mapping[str, ChainGenerator] = {
                 Parameter("memory_bytes", "float", 3, "memory of a GPU; a whole number"),
             ),
         ),
-        ChainGenerator("theorem-2", "Numbers that split into triples or not: the allocation", _theorem_2, (_TRIPLES,)),
-        ChainGenerator(
+        Generator("theorem-2", "Numbers that split into triples or not: the allocation", _theorem_2, (_TRIPLES,)),
+        Generator(
             "theorem-3",
             "Numbers that split into triples or not: the schedule of a given allocation",
             _theorem_3,
             (_TRIPLES, Parameter("printed_sizes", "flag", False, "the sizes as printed, which break the proof")),
         ),
-        ChainGenerator("figure-4", "Two batches per period reach a load that one does not", theory.figure_4),
-        ChainGenerator("figure-5", "Two batches per period take 8, one takes 5", theory.figure_5),
+        Generator("figure-4", "Two batches per period reach a load that one does not", theory.figure_4),
+        Generator("figure-5", "Two batches per period take 8, one takes 5", theory.figure_5),
     )
 }
 """By name; what is built names its source and the answers that are known."""

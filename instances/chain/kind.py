@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from ..kind import Kind
+from ..kind import kind_in
 
 _HERE = "pipeplan.instances.chain"
 
-KIND = Kind(
+KIND = kind_in(
+    "chain",
     name="chain",
     schema="pipeplan.chain/1",
     problem=f"{_HERE}.problem:ChainProblem",
     plans={"pattern": f"{_HERE}.plan:PatternPlan"},
-    read=f"{_HERE}.door:read",
     write=f"{_HERE}.files:chain_to_json",
-    rules=f"{_HERE}.rules:rules_of",
-    facts=f"{_HERE}.door:facts",
-    size=f"{_HERE}.door:size",
     cluster={"devices": "gpus", "memory_bytes": "memory_bytes", "bandwidth": "bandwidth"},
+    runs_on="a chain runs on GPUs",
     adjust=f"{_HERE}.door:adjusted",
-    view="pipeplan.show.views.chain",
-    recipes=f"{_HERE}.recipes:PACKAGED",
-    upgrades=f"{_HERE}.upgrades:upgrades",
-    from_profile=f"{_HERE}.from_profile:lower",
     profile_options=("recompute",),
-    pipeline=f"{_HERE}.door:pipeline",
+    periodic=True,
+    about="pipeplan.show.views.chain:about",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
 )

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import InputError, show
-from ..fields import as_list, as_object, join, require, require_list
+from ..fields import as_list, as_object, as_plan, join, read_entries, require, require_list
 
 EXAMPLE = '{"kind": "pattern", "period": ..., "allocation": [...], "starts": [...], "transfers": {...}}'
 
@@ -54,16 +54,11 @@ class PatternPlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> PatternPlan:
         """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
-        top = as_object(where, data, EXAMPLE)
-        kind = require(where, top, "kind")
-        if kind != cls.kind:
-            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
+        top = as_plan(where, data, cls.kind, EXAMPLE)
         batches = _whole(join(where, "batches_per_period"), top.get("batches_per_period", 1))
-        place = join(where, "allocation")
-        allocation = require_list(where, top, "allocation")
         return cls(
             period=_finite(join(where, "period"), require(where, top, "period")),
-            allocation=tuple(_whole(f"{place}[{i}]", gpu) for i, gpu in enumerate(allocation)),
+            allocation=read_entries(where, top, "allocation", _whole),
             starts=_starts(join(where, "starts"), require_list(where, top, "starts"), batches),
             transfers=_transfers(join(where, "transfers"), require(where, top, "transfers"), batches),
         )

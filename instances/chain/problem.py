@@ -7,16 +7,15 @@ Tuples hold task t at position t - 1 and edge e at position e - 1.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 from ..amounts import as_written
+from ..checks import MAX_DEVICES, check_amount, check_flag, check_labels, check_limit, check_positive, check_size
 from ..errors import InputError, show
-from ..placement.problem import MAX_DEVICES, MAX_UNIT_CHARACTERS, check_amount, check_text
+from ..identity import canonical, canonical_or_none, digest
 
 MemoryMode = Literal["reserved", "inputs", "weights", "strict"]
 Duplex = Literal["half", "full"]
@@ -135,23 +134,18 @@ class ChainProblem:
     def hash(self) -> str:
         """A digest of every field that can change a plan's value (so not of names)."""
         facts = [
-            [_canonical(time) for time in self.durations],
-            [_canonical(time) for time in self.edge_times],
-            [_canonical(size) for size in self.activations],
-            [_canonical(size) for size in self.weights],
+            [canonical(time) for time in self.durations],
+            [canonical(time) for time in self.edge_times],
+            [canonical(size) for size in self.activations],
+            [canonical(size) for size in self.weights],
             self.gpus,
-            None if self.memory_bytes is None else _canonical(self.memory_bytes),
+            canonical_or_none(self.memory_bytes),
             self.duplex,
-            _canonical(self.weight_copies),
+            canonical(self.weight_copies),
             self.memory_mode,
             self.exclusive_buffers,
         ]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-
-
-def _canonical(amount: float) -> float:
-    """Equal amounts are written alike: 1 as 1.0, -0.0 as 0.0."""
-    return float(amount) + 0.0
+        return digest(facts)
 
 
 def _tuple(field: str, value: Any) -> tuple[Any, ...]:
@@ -172,9 +166,7 @@ def _mirrored(activations: tuple[float, ...], layers: int) -> tuple[float, ...]:
 
 def _check(problem: ChainProblem) -> None:
     """Every rule that a chain problem obeys; the first broken one is raised as an `InputError`."""
-    check_text("name", problem.name)
-    if problem.time_unit is not None:
-        check_text("time_unit", problem.time_unit, MAX_UNIT_CHARACTERS)
+    check_labels(problem.name, problem.time_unit)
     _check_lengths(problem)
     for field in ("forward", "backward", "activations", "weights"):
         for i, amount in enumerate(getattr(problem, field)):
@@ -188,8 +180,7 @@ def _check_lengths(problem: ChainProblem) -> None:
     layers = problem.layers
     if not layers:
         raise InputError("forward", "is empty", "give at least one layer")
-    if layers > MAX_LAYERS:
-        raise InputError("forward", f"has {layers} entries", f"give at most {MAX_LAYERS}")
+    check_size("forward", problem.forward, MAX_LAYERS)
     for field in ("backward", "weights"):
         given = len(getattr(problem, field))
         if given != layers:
@@ -209,16 +200,14 @@ def _check_cluster(problem: ChainProblem) -> None:
         raise InputError("gpus", f"is {show(problem.gpus)}, not a whole number", remedy)
     if not 1 <= problem.gpus <= MAX_DEVICES:
         raise InputError("gpus", f"is {show(problem.gpus)}", remedy)
-    if problem.memory_bytes is not None:
-        check_amount("memory_bytes", problem.memory_bytes)
+    check_limit("memory_bytes", problem.memory_bytes)
     check_amount("weight_copies", problem.weight_copies)
 
 
 def _check_transfers(problem: ChainProblem) -> None:
     if problem.bandwidth is not None:
-        check_amount("bandwidth", problem.bandwidth)
-        if problem.bandwidth == 0:
-            raise InputError("bandwidth", "is 0", "give a positive number, or null where transfers take no time")
+        remedy = "give a positive number, or null where transfers take no time"
+        check_positive("bandwidth", problem.bandwidth, remedy)
         if problem.transfer_times is not None:
             raise InputError("transfer_times", "is given besides a bandwidth", "give one of the two")
     if problem.transfer_times is not None and len(problem.transfer_times) != problem.tasks - 1:
@@ -237,9 +226,4 @@ def _check_choices(problem: ChainProblem) -> None:
         if not isinstance(value, str) or value not in choices:
             listed = ", ".join(f'"{choice}"' for choice in choices)
             raise InputError(field, f"is {show(value)}", f"give one of {listed}")
-    _check_flag("exclusive_buffers", problem.exclusive_buffers)
-
-
-def _check_flag(field: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise InputError(field, f"is {show(value)}, not a truth value", "give true or false")
+    check_flag("exclusive_buffers", problem.exclusive_buffers)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import random
 
+from ..checks import check_amount
 from ..errors import InputError
-from ..placement.problem import check_amount
 from .problem import ChainProblem
 
 SIZES: tuple[tuple[int, int], ...] = ((6, 2), (6, 4), (8, 4), (10, 4), (12, 4), (15, 4), (18, 4), (18, 8))

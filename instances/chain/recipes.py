@@ -32,35 +32,24 @@ def _recipes() -> Iterator[Recipe]:
     yield Recipe(
         "resnet18-training-chain",
         "resnet18 in blocks, batch 32, on v100-16gb over pcie3-x16 with 220 MiB of memory (analytic costs)",
-        _resnet18,
+        partial(_resnet, "resnet18-training-chain", 18, 32, 224, RESNET18_MEMORY),
     )
     for depth, (batch, image) in UNLIMITED_RESNETS.items():
         yield Recipe(
             f"resnet{depth}-chain",
             f"resnet{depth} in blocks, batch {batch}, image {image}, on v100-16gb over pcie3-x16 (analytic costs)",
-            partial(_unlimited_resnet, depth, batch, image),
+            partial(_resnet, f"resnet{depth}-chain", depth, batch, image, math.inf),
         )
 
 
-def _unlimited_resnet(depth: int, batch: int, image: int) -> ChainProblem:
-    """Without a memory limit, in whole microseconds."""
+def _resnet(name: str, depth: int, batch: int, image: int, memory_bytes: float) -> ChainProblem:
+    """In whole microseconds, so that periods can be exact."""
     from ..workloads import DEVICES, LINKS
     from ..workloads.cnn import resnet
 
-    problem = workload_to_chain(
-        resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"], gpus=4, memory_bytes=math.inf
-    )
-    return in_whole_microseconds(problem).replace(name=f"resnet{depth}-chain")
-
-
-def _resnet18() -> ChainProblem:
-    """In whole microseconds, so that periods can be exact."""
-    from ..workloads import DEVICES, LINKS, build
-
-    problem = workload_to_chain(
-        build("resnet18", 32), DEVICES["v100-16gb"], LINKS["pcie3-x16"], gpus=4, memory_bytes=RESNET18_MEMORY
-    )
-    return in_whole_microseconds(problem).replace(name="resnet18-training-chain")
+    network, device, link = resnet(depth, batch, image), DEVICES["v100-16gb"], LINKS["pcie3-x16"]
+    problem = workload_to_chain(network, device, link, gpus=4, memory_bytes=memory_bytes)
+    return in_whole_microseconds(problem).replace(name=name)
 
 
 def in_whole_microseconds(problem: ChainProblem) -> ChainProblem:

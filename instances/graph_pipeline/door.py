@@ -7,6 +7,7 @@ from typing import Any
 
 from ..cluster import Cluster, changes
 from ..errors import UsageError
+from ..facts import facts_of
 from ..simulation.checks import check_tasks, refuse_broken
 from ..simulation.model import Pipeline
 from .files import graph_pipeline_from_json
@@ -23,13 +24,7 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> GraphPipelineP
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
-    return {
-        "operators": len(problem.operators),
-        "edges": len(problem.edges),
-        "devices": problem.devices,
-        "memory_bytes": problem.memory_bytes,
-        "mini_batch": problem.mini_batch,
-    }
+    return facts_of(problem, ("operators", "edges"), ("devices", "memory_bytes", "mini_batch"))
 
 
 def size(problem: GraphPipelineProblem) -> str:

@@ -5,11 +5,12 @@ What equals its default may be omitted; an unknown key is an error.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from ..curve import curve_from_json, curve_to_json
-from ..errors import InputError
-from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list
+from ..fields import as_entries, as_object, as_own_format, read_entries, refuse_unknown, require
+from ..records import read_record
 from .problem import GraphPipelineProblem, Link, Operator
 
 GRAPH_PIPELINE_SCHEMA = "pipeplan.graph-pipeline/1"
@@ -25,7 +26,6 @@ PROBLEM_DEFAULTS: dict[str, Any] = {
 PROBLEM_KEYS = ("schema", "operators", "edges", "mini_batch", "devices", "link", "node_link", *PROBLEM_DEFAULTS)
 AMOUNTS = ("weight_bytes", "stash_bytes", "output_bytes")
 OPERATOR_KEYS = ("id", "name", "forward", "backward", *AMOUNTS)
-LINK_KEYS = ("bandwidth", "latency_s")
 
 
 def graph_pipeline_to_json(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -37,18 +37,14 @@ def graph_pipeline_to_json(problem: GraphPipelineProblem) -> dict[str, Any]:
         "mini_batch": problem.mini_batch,
         "devices": problem.devices,
         "memory_bytes": problem.memory_bytes,
-        "link": _link_to_json(problem.link),
-        "node_link": None if problem.node_link is None else _link_to_json(problem.node_link),
+        "link": asdict(problem.link),
+        "node_link": None if problem.node_link is None else asdict(problem.node_link),
         "devices_per_node": problem.devices_per_node,
         "weight_copies": problem.weight_copies,
         "workspace_bytes": problem.workspace_bytes,
         "operators": [_operator_to_json(operator) for operator in problem.operators],
         "edges": [list(edge) for edge in problem.edges],
     }
-
-
-def _link_to_json(link: Link) -> dict[str, Any]:
-    return {key: getattr(link, key) for key in LINK_KEYS}
 
 
 def _operator_to_json(operator: Operator) -> dict[str, Any]:
@@ -61,27 +57,17 @@ def _operator_to_json(operator: Operator) -> dict[str, Any]:
 
 def graph_pipeline_from_json(data: object) -> GraphPipelineProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
-    top = as_object("", data, f'{{"schema": "{GRAPH_PIPELINE_SCHEMA}", ...}}')
-    check_schema(top, (GRAPH_PIPELINE_SCHEMA,))
-    refuse_unknown("", top, PROBLEM_KEYS)
-    operators = require_list("", top, "operators")
-    edges = require_list("", top, "edges")
+    top = as_own_format(data, GRAPH_PIPELINE_SCHEMA, PROBLEM_KEYS)
     node_link = top.get("node_link")
     return GraphPipelineProblem(
-        operators=tuple(_operator_from_json(f"operators[{i}]", entry) for i, entry in enumerate(operators)),
-        edges=tuple(_edge_from_json(f"edges[{i}]", entry) for i, entry in enumerate(edges)),
+        operators=read_entries("", top, "operators", _operator_from_json),
+        edges=read_entries("", top, "edges", _edge_from_json),
         mini_batch=require("", top, "mini_batch"),
         devices=require("", top, "devices"),
-        link=_link_from_json("link", top.get("link", {})),
-        node_link=None if node_link is None else _link_from_json("node_link", node_link),
+        link=read_record(Link, "link", top.get("link", {})),
+        node_link=None if node_link is None else read_record(Link, "node_link", node_link),
         **{key: top.get(key, default) for key, default in PROBLEM_DEFAULTS.items()},
     )
-
-
-def _link_from_json(where: str, value: object) -> Link:
-    data = as_object(where, value, '{"bandwidth": ..., "latency_s": ...}')
-    refuse_unknown(where, data, LINK_KEYS)
-    return Link(data.get("bandwidth"), data.get("latency_s", 0.0))
 
 
 def _operator_from_json(where: str, value: object) -> Operator:
@@ -97,7 +83,5 @@ def _operator_from_json(where: str, value: object) -> Operator:
 
 
 def _edge_from_json(where: str, value: object) -> tuple[Any, Any]:
-    pair = as_list(where, value)
-    if len(pair) != 2:
-        raise InputError(where, f"has {len(pair)} entries", "give two operator ids: [source, target]")
-    return pair[0], pair[1]
+    source, target = as_entries(where, value, 2, "give two operator ids: [source, target]")
+    return source, target

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from ..kind import Kind
+from ..kind import kind_in
 
 _HERE = "pipeplan.instances.graph_pipeline"
 
-KIND = Kind(
+KIND = kind_in(
+    "graph_pipeline",
     name="graph-pipeline",
     schema="pipeplan.graph-pipeline/1",
     problem=f"{_HERE}.problem:GraphPipelineProblem",
     plans={"stage-graph": f"{_HERE}.plan:StageGraphPlan"},
-    read=f"{_HERE}.door:read",
     write=f"{_HERE}.files:graph_pipeline_to_json",
-    rules=f"{_HERE}.rules:rules_of",
     choices={"objective": ("time-per-sample", "iteration")},
-    facts=f"{_HERE}.door:facts",
-    size=f"{_HERE}.door:size",
     cluster={"devices": "devices", "memory_bytes": "memory_bytes", "batch": "mini_batch"},
-    view="pipeplan.show.views.graph_pipeline",
     counted="samples",
-    recipes=f"{_HERE}.recipes:PACKAGED",
-    upgrades=f"{_HERE}.upgrades:upgrades",
-    from_profile=f"{_HERE}.from_profile:lower",
-    pipeline=f"{_HERE}.door:pipeline",
+    runs_on="a graph pipeline runs on devices",
+    about="pipeplan.show.views.graph_pipeline:about",
+    network=f"{_HERE}.from_workload:to_graph_pipeline",
+    network_arguments={"mini_batch": 32},
+    memory_by_schedule=True,
 )

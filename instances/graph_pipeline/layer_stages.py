@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from ..graph import adjacency
+from ..graph import adjacency, heights_of
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
 from .referee.costs import forced_edges
-from .referee.evaluate import stage_heights
 
 
 def layer_stages(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool = False) -> StageGraphPlan:
@@ -26,7 +25,7 @@ def layer_stages(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool
     edges = set(forced_edges(problem, StageGraphPlan(stages, ())))
     if in_a_row:
         edges |= set(pairwise(range(len(stages))))
-    heights = stage_heights(adjacency(len(stages), sorted(edges)))
+    heights = heights_of(adjacency(len(stages), sorted(edges)))
     assert heights is not None, "layers of a branch follow each other"
     held = [min(height * micro_batch, problem.mini_batch) for height in heights]
     return StageGraphPlan(

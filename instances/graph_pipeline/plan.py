@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..checks import NodeId, check_count
 from ..errors import InputError, show
-from ..fields import as_list, as_object, join, require, require_list
+from ..fields import as_entries, as_object, as_plan, read_entries, require
 from ..placement.plan import ids_from_json
 
 STAGE_EXAMPLE = '{"nodes": [...], "devices": 1, "micro_batch": 1, "k": 1, "in_flight": 1}'
@@ -45,33 +45,16 @@ class StageGraphPlan:
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "stages": [_stage_to_json(stage) for stage in self.stages],
+            "stages": [{**asdict(stage), "nodes": list(stage.nodes)} for stage in self.stages],
             "edges": [list(edge) for edge in self.edges],
         }
 
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> StageGraphPlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_object(where, data, '{"kind": "stage-graph", "stages": [...], "edges": [...]}')
-        kind = require(where, top, "kind")
-        if kind != cls.kind:
-            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
-        stages, place = require_list(where, top, "stages"), join(where, "stages")
-        edges, edge_place = require_list(where, top, "edges"), join(where, "edges")
-        return cls(
-            tuple(_stage_from_json(f"{place}[{i}]", entry) for i, entry in enumerate(stages)),
-            tuple(_edge_from_json(f"{edge_place}[{i}]", entry) for i, entry in enumerate(edges)),
-        )
-
-
-def _stage_to_json(stage: GraphStage) -> dict[str, Any]:
-    return {
-        "nodes": list(stage.nodes),
-        "devices": stage.devices,
-        "micro_batch": stage.micro_batch,
-        "k": stage.k,
-        "in_flight": stage.in_flight,
-    }
+        top = as_plan(where, data, cls.kind, '{"kind": "stage-graph", "stages": [...], "edges": [...]}')
+        stages = read_entries(where, top, "stages", _stage_from_json)
+        return cls(stages, read_entries(where, top, "edges", _edge_from_json))
 
 
 def _stage_from_json(where: str, entry: object) -> GraphStage:
@@ -91,7 +74,5 @@ def _samples(where: str, value: object) -> int:
 
 
 def _edge_from_json(where: str, entry: object) -> tuple[int, int]:
-    pair = as_list(where, entry)
-    if len(pair) != 2:
-        raise InputError(where, f"has {len(pair)} entries", "give two: [stage, stage]")
-    return _samples(f"{where}[0]", pair[0]), _samples(f"{where}[1]", pair[1])
+    before, after = as_entries(where, entry, 2, "give two: [stage, stage]")
+    return _samples(f"{where}[0]", before), _samples(f"{where}[1]", after)

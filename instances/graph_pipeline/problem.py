@@ -6,24 +6,32 @@ samples on d devices, b / d samples on each.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ..checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
+from ..checks import (
+    NodeId,
+    check_amount,
+    check_devices,
+    check_distinct,
+    check_id,
+    check_labels,
+    check_limit,
+    check_positive,
+    check_size,
+    check_text,
+    check_whole,
+)
 from ..curve import TimeCurve as TimeCurve
 from ..curve import check_curve
 from ..errors import InputError, UsageError, show
-from ..graph import adjacency, check_acyclic, topological_order
+from ..graph import Graph, check_acyclic, check_ends
+from ..identity import canonical, canonical_or_none, digest
 
 MAX_OPERATORS = 100_000
 MAX_OPERATOR_EDGES = 1_000_000
 MAX_MINI_BATCH = 10_000_000
-MAX_UNIT_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class GraphPipelineProblem:
+class GraphPipelineProblem(Graph):
     """A graph-pipeline problem, checked at construction; `replace()` makes variants.
 
     Which link a transfer uses does not depend on where stages are put: one between stages uses `node_link` unless all
@@ -94,29 +102,13 @@ class GraphPipelineProblem:
 
     # ---- derived structure: positions instead of ids ---------------------------------------------------
 
-    @cached_property
-    def index_of(self) -> Mapping[NodeId, int]:
-        """Position of each operator's id."""
-        return MappingProxyType({operator.id: i for i, operator in enumerate(self.operators)})
+    @property
+    def ids(self) -> tuple[NodeId, ...]:
+        return tuple(operator.id for operator in self.operators)
 
-    @cached_property
-    def arcs(self) -> tuple[tuple[int, int], ...]:
-        """Edges as pairs of positions, in the order of the input."""
-        return tuple((self.index_of[source], self.index_of[target]) for source, target in self.edges)
-
-    @cached_property
-    def successors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.operators), self.arcs)
-
-    @cached_property
-    def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.operators), ((v, u) for u, v in self.arcs))
-
-    @cached_property
-    def topological_order(self) -> tuple[int, ...]:
-        order = topological_order(self.successors)
-        assert order is not None, "checked at construction"
-        return order
+    @property
+    def ends(self) -> tuple[tuple[NodeId, NodeId], ...]:
+        return self.edges
 
     @property
     def boundary_link(self) -> Link:
@@ -139,14 +131,14 @@ class GraphPipelineProblem:
             [list(edge) for edge in self.edges],
             self.mini_batch,
             self.devices,
-            _float_or_none(self.memory_bytes),
+            canonical_or_none(self.memory_bytes),
             _link_facts(self.link),
             _link_facts(self.node_link),
             self.devices_per_node,
-            float(self.weight_copies),
-            float(self.workspace_bytes),
+            canonical(self.weight_copies),
+            canonical(self.workspace_bytes),
         ]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return digest(facts)
 
 
 def micro_batch_sizes(problem: GraphPipelineProblem, given: int | None, mixed: bool = False) -> tuple[int, ...]:
@@ -170,34 +162,27 @@ def _operator_facts(operator: Operator) -> list[Any]:
 
 
 def _link_facts(link: Link | None) -> list[float | None] | None:
-    return None if link is None else [_float_or_none(link.bandwidth), float(link.latency_s)]
-
-
-def _float_or_none(value: float | None) -> float | None:
-    return None if value is None else float(value)
+    return None if link is None else [canonical_or_none(link.bandwidth), float(link.latency_s)]
 
 
 # ---- the door ------------------------------------------------------------------------------------------
 
 
 def _check(problem: GraphPipelineProblem) -> None:
-    check_text("name", problem.name)
-    if problem.time_unit is not None:
-        check_text("time_unit", problem.time_unit, MAX_UNIT_CHARACTERS)
+    check_labels(problem.name, problem.time_unit)
     _check_cluster(problem)
     _check_sizes(problem)
     for i, operator in enumerate(problem.operators):
         _check_operator(f"operators[{i}]", operator)
-    check_distinct("operators", "operator", [operator.id for operator in problem.operators])
+    check_distinct("operators", "operator", problem.ids)
     _check_edges(problem)
-    check_acyclic([operator.id for operator in problem.operators], problem.successors)
+    check_acyclic(problem)
 
 
 def _check_cluster(problem: GraphPipelineProblem) -> None:
     check_whole("mini_batch", problem.mini_batch, MAX_MINI_BATCH)
-    _check_at_least_one("devices", problem.devices)
-    if problem.memory_bytes is not None:
-        check_amount("memory_bytes", problem.memory_bytes)
+    check_devices("devices", problem.devices)
+    check_limit("memory_bytes", problem.memory_bytes)
     check_amount("weight_copies", problem.weight_copies)
     check_amount("workspace_bytes", problem.workspace_bytes)
     _check_link("link", problem.link)
@@ -206,36 +191,22 @@ def _check_cluster(problem: GraphPipelineProblem) -> None:
         raise InputError(missing, "is missing", "give `node_link` and `devices_per_node` together, or neither")
     if problem.node_link is not None:
         _check_link("node_link", problem.node_link)
-        _check_at_least_one("devices_per_node", problem.devices_per_node)
-
-
-def _check_at_least_one(field: str, value: object) -> None:
-    check_count(field, value)
-    if not value:
-        raise InputError(field, "is 0", "give at least one device")
+        check_devices("devices_per_node", problem.devices_per_node)
 
 
 def _check_link(where: str, link: object) -> None:
     if not isinstance(link, Link):
         raise InputError(where, f"is {show(link)}, not a link", "give a bandwidth and a latency")
     if link.bandwidth is not None:
-        check_amount(f"{where}.bandwidth", link.bandwidth)
-        if not link.bandwidth:
-            raise InputError(f"{where}.bandwidth", "is 0", "give a finite number > 0, or null for no transfer time")
+        check_positive(f"{where}.bandwidth", link.bandwidth, "give a finite number > 0, or null for no transfer time")
     check_amount(f"{where}.latency_s", link.latency_s)
 
 
 def _check_sizes(problem: GraphPipelineProblem) -> None:
     if not problem.operators:
         raise InputError("operators", "is empty", "give at least one operator")
-    sizes: tuple[tuple[str, Iterable[object], int], ...] = (
-        ("operators", problem.operators, MAX_OPERATORS),
-        ("edges", problem.edges, MAX_OPERATOR_EDGES),
-    )
-    for name, entries, most in sizes:
-        count = sum(1 for _ in entries)
-        if count > most:
-            raise InputError(name, f"has {count} entries", f"give at most {most}")
+    check_size("operators", problem.operators, MAX_OPERATORS)
+    check_size("edges", problem.edges, MAX_OPERATOR_EDGES)
 
 
 def _check_operator(where: str, operator: Operator) -> None:
@@ -251,12 +222,7 @@ def _check_operator(where: str, operator: Operator) -> None:
 def _check_edges(problem: GraphPipelineProblem) -> None:
     seen: set[tuple[NodeId, NodeId]] = set()
     for i, edge in enumerate(problem.edges):
-        for end, node_id in zip(("source", "target"), edge, strict=True):
-            check_id(f"edges[{i}].{end}", node_id)
-            if node_id not in problem.index_of:
-                raise InputError(f"edges[{i}].{end}", f"names the unknown operator {show(node_id)}", "name an operator")
-        if edge[0] == edge[1]:
-            raise InputError(f"edges[{i}]", f"leads from operator {show(edge[0])} to itself", "remove the edge")
+        check_ends(f"edges[{i}]", edge, problem.index, "operator", "name an operator")
         if edge in seen:
             raise InputError(f"edges[{i}]", "repeats an edge", "name each edge once")
         seen.add(edge)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..checks import check_amount, check_count, check_text
+from ..checks import check_amount, check_count, check_distinct, check_limit, check_size, check_text
 from ..errors import InputError, show
 
 MAX_LEVELS = 6
@@ -48,9 +48,7 @@ def is_flat(levels: Sequence[Level]) -> bool:
 
 def check_types(other_types: Sequence[AcceleratorType]) -> None:
     """Names of their own, counts and memories in order."""
-    if len(other_types) > MAX_OTHER_TYPES:
-        raise InputError("other_types", f"has {len(other_types)} entries", f"give at most {MAX_OTHER_TYPES}")
-    first: dict[str, int] = {}
+    check_size("other_types", other_types, MAX_OTHER_TYPES)
     for t, other in enumerate(other_types):
         where = f"other_types[{t}]"
         if not isinstance(other, AcceleratorType):
@@ -58,22 +56,14 @@ def check_types(other_types: Sequence[AcceleratorType]) -> None:
         check_text(f"{where}.name", other.name)
         if not other.name:
             raise InputError(f"{where}.name", "is empty", "give the type a name")
-        if other.name in first:
-            raise InputError(
-                f"{where}.name",
-                f"repeats {show(other.name)} of other_types[{first[other.name]}]",
-                "give every type a name of its own",
-            )
-        first[other.name] = t
         check_count(f"{where}.count", other.count)
-        if other.memory_bytes is not None:
-            check_amount(f"{where}.memory_bytes", other.memory_bytes)
+        check_limit(f"{where}.memory_bytes", other.memory_bytes)
+    check_distinct("other_types", "type", [other.name for other in other_types], "name")
 
 
 def check_levels(levels: Sequence[Level], accelerators: int) -> None:
     """Amounts in order, and as many accelerators in the levels as in the problem."""
-    if len(levels) > MAX_LEVELS:
-        raise InputError("levels", f"has {len(levels)} entries", f"give at most {MAX_LEVELS}")
+    check_size("levels", levels, MAX_LEVELS)
     for number, level in enumerate(levels):
         _check_level(f"levels[{number}]", level)
     total = math.prod(level.devices for level in levels)

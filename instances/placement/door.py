@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from ..cluster import Cluster, changes
+from ..facts import facts_of
 from ..simulation.checks import check_tasks, given
 from ..simulation.model import Pipeline
 from .files import placement_from_json
 from .kind import KIND
 from .plan import PlacementPlan
 from .problem import PlacementProblem
-from .published import placement_from_published
+from .published import FIELD_NAMES, placement_from_published
 from .simulated import placement_pipeline
-
-PUBLISHED_NAMES = {"accelerators": "maxFPGAs", "cpus": "maxCPUs", "memory_bytes": "maxSizePerFPGA"}
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
@@ -25,20 +23,13 @@ def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProbl
 
 
 def read_published(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
-    renamed = {PUBLISHED_NAMES[key]: value for key, value in changes(KIND, cluster).items()}
+    renamed = {FIELD_NAMES[key]: value for key, value in changes(KIND, cluster).items()}
     return placement_from_published({**data, **renamed}, name=name)
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
-    extended: dict[str, tuple[Any, ...]] = {"other_types": problem.other_types, "levels": problem.levels}
-    return {
-        "nodes": len(problem.nodes),
-        "edges": len(problem.edges),
-        "accelerators": problem.accelerators,
-        "cpus": problem.cpus,
-        "memory_bytes": problem.memory_bytes,
-        **{name: [asdict(entry) for entry in entries] for name, entries in extended.items() if entries},
-    }
+    told = ("accelerators", "cpus", "memory_bytes")
+    return facts_of(problem, ("nodes", "edges"), told, ("other_types", "levels"))
 
 
 def size(problem: PlacementProblem) -> str:

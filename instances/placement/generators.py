@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Generic, TypeVar
 
+from ..checks import check_amount, check_count
 from ..errors import InputError
-from .problem import Node, NodeId, PlacementProblem, check_amount, check_count
+from .problem import Node, NodeId, PlacementProblem
 
 Edge = tuple[int, int]
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,17 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Generator:
-    """A family of problems; every generator also takes the `COMMON` parameters."""
+class Generator(Generic[Made]):
+    """A family of problems: every parameter has a usual value."""
 
     name: str
     title: str
-    build: Callable[..., PlacementProblem]
-    parameters: tuple[Parameter, ...]
+    build: Callable[..., Made]
+    parameters: tuple[Parameter, ...] = ()
 
-    def __call__(self, **arguments: Any) -> PlacementProblem:
-        return self.build(**arguments)
+    def __call__(self, **arguments: Any) -> Made:
+        usual = {parameter.name: parameter.default for parameter in self.parameters}
+        return self.build(**{**usual, **arguments})
 
 
 COMMON = (
@@ -45,24 +48,54 @@ COMMON = (
     Parameter("training", "flag", False, "add the backward pass"),
     Parameter("seed", "int", 0, "seed of all random numbers"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cluster:
-    accelerators: int
-    cpus: int
-    memory_bytes: float | None
-
-
 MAX_GENERATED = 100_000
 
 
-def _start(nodes: int, seed: int) -> random.Random:
-    check_count("nodes", nodes)
-    if not 1 <= nodes <= MAX_GENERATED:
-        raise InputError("nodes", f"is {nodes}", f"give a whole number from 1 to {MAX_GENERATED}")
-    check_count("seed", seed)
-    return random.Random(seed)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What every family of placements is asked for: the values of `COMMON`."""
+
+    nodes: int
+    accelerators: int
+    cpus: int
+    memory_bytes: float | None
+    training: bool
+    seed: int
+
+    def start(self) -> random.Random:
+        """The source of all random numbers, where the numbers that were asked for make sense."""
+        check_count("nodes", self.nodes)
+        if not 1 <= self.nodes <= MAX_GENERATED:
+            raise InputError("nodes", f"is {self.nodes}", f"give a whole number from 1 to {MAX_GENERATED}")
+        check_count("seed", self.seed)
+        return random.Random(self.seed)
+
+    def called(self, family: str) -> str:
+        return f"{family}-{self.nodes}-{self.seed}"
+
+    def problem(
+        self, nodes: Iterable[Node], edges: Iterable[Edge], name: str, time_unit: str | None
+    ) -> PlacementProblem:
+        return PlacementProblem(
+            tuple(nodes), tuple(edges), self.accelerators, self.cpus, self.memory_bytes, name, time_unit
+        )
+
+
+def _family(name: str, *own: Parameter) -> Callable[[Callable[..., PlacementProblem]], Generator[PlacementProblem]]:
+    """Makes a generator of a function of what is `Asked` and its own parameters: new ones, or other usual values."""
+    changed = {parameter.name for parameter in own}
+    parameters = (*(p for p in COMMON if p.name not in changed), *own)
+    common = [parameter.name for parameter in COMMON]
+
+    def generator(draw: Callable[..., PlacementProblem]) -> Generator[PlacementProblem]:
+        def build(**arguments: Any) -> PlacementProblem:
+            asked = Asked(**{key: arguments.pop(key) for key in common})
+            return draw(asked, **arguments)
+
+        title = (draw.__doc__ or "").strip().splitlines()[0]
+        return Generator(name, title, build, parameters)
+
+    return generator
 
 
 def _check_share(field: str, value: float) -> None:
@@ -77,32 +110,18 @@ def _check_positive(field: str, value: int) -> None:
         raise InputError(field, f"is {value}", "give a whole number >= 1")
 
 
-def chain(
-    nodes: int = 40,
-    accelerators: int = 4,
-    cpus: int = 1,
-    memory_bytes: float | None = None,
-    training: bool = False,
-    seed: int = 0,
-) -> PlacementProblem:
+@_family("chain")
+def chain(asked: Asked) -> PlacementProblem:
     """One node after the other."""
-    rng = _start(nodes, seed)
+    rng, nodes = asked.start(), asked.nodes
     edges = [(v - 1, v) for v in range(1, nodes)]
-    cluster = _Cluster(accelerators, cpus, memory_bytes)
-    return _assemble(f"chain-{nodes}-{seed}", rng, nodes, edges, cluster, training)
+    return _assemble(asked, rng, asked.called("chain"), edges)
 
 
-def series_parallel(
-    nodes: int = 40,
-    accelerators: int = 4,
-    cpus: int = 1,
-    memory_bytes: float | None = None,
-    training: bool = False,
-    seed: int = 0,
-    branches: int = 4,
-) -> PlacementProblem:
+@_family("series-parallel", Parameter("branches", "int", 4, "how many chains a block has at most"))
+def series_parallel(asked: Asked, branches: int) -> PlacementProblem:
     """Blocks in series; a block forks into up to `branches` chains that join again."""
-    rng = _start(nodes, seed)
+    rng, nodes = asked.start(), asked.nodes
     _check_positive("branches", branches)
     edges: list[Edge] = []
     last, used = 0, 1
@@ -122,25 +141,20 @@ def series_parallel(
         if used < nodes:
             edges += [(tail, used) for tail in ends or [last]]
             last, used = used, used + 1
-    cluster = _Cluster(accelerators, cpus, memory_bytes)
-    return _assemble(f"series-parallel-{nodes}-{seed}", rng, nodes, edges, cluster, training)
+    return _assemble(asked, rng, asked.called("series-parallel"), edges)
 
 
-def blocks(
-    nodes: int = 40,
-    accelerators: int = 4,
-    cpus: int = 1,
-    memory_bytes: float | None = None,
-    training: bool = False,
-    seed: int = 0,
-    branches: int = 4,
-    length: int = 9,
-) -> PlacementProblem:
+@_family(
+    "blocks",
+    Parameter("branches", "int", 4, "how many chains a block has"),
+    Parameter("length", "int", 9, "how many nodes a chain has"),
+)
+def blocks(asked: Asked, branches: int, length: int) -> PlacementProblem:
     """Equal blocks in series: many ideals, (length + 1) ** branches for each block.
 
     A block is `branches` chains of `length` nodes and a node in which they join; what is left over is a chain.
     """
-    rng = _start(nodes, seed)
+    rng, nodes = asked.start(), asked.nodes
     _check_positive("branches", branches)
     _check_positive("length", length)
     edges: list[Edge] = []
@@ -152,22 +166,17 @@ def blocks(
             edges += itertools.pairwise(row)
         last = join
     edges += [(v - 1, v) for v in range(last + 1, nodes)]
-    cluster = _Cluster(accelerators, cpus, memory_bytes)
-    return _assemble(f"blocks-{nodes}-{branches}x{length}-{seed}", rng, nodes, edges, cluster, training)
+    return _assemble(asked, rng, f"blocks-{nodes}-{branches}x{length}-{asked.seed}", edges)
 
 
-def layered(
-    nodes: int = 40,
-    accelerators: int = 4,
-    cpus: int = 1,
-    memory_bytes: float | None = None,
-    training: bool = False,
-    seed: int = 0,
-    width: int = 4,
-    density: float = 0.4,
-) -> PlacementProblem:
+@_family(
+    "layered",
+    Parameter("width", "int", 4, "nodes in a layer"),
+    Parameter("density", "float", 0.4, "share of possible edges between two layers"),
+)
+def layered(asked: Asked, width: int, density: float) -> PlacementProblem:
     """Layers of `width` nodes; each node reads one or more of the layer before it."""
-    rng = _start(nodes, seed)
+    rng, nodes = asked.start(), asked.nodes
     _check_positive("width", width)
     _check_share("density", density)
     edges: list[Edge] = []
@@ -175,24 +184,20 @@ def layered(
         first = v // width * width - width
         sources = [u for u in range(first, first + width) if rng.random() < density]
         edges += [(u, v) for u in sources or [rng.randrange(first, first + width)]]
-    cluster = _Cluster(accelerators, cpus, memory_bytes)
-    return _assemble(f"layered-{nodes}-{seed}", rng, nodes, edges, cluster, training)
+    return _assemble(asked, rng, asked.called("layered"), edges)
 
 
-def dnn(
-    nodes: int = 40,
-    accelerators: int = 4,
-    cpus: int = 1,
-    memory_bytes: float | None = None,
-    training: bool = True,
-    seed: int = 0,
-    skip: float = 0.15,
-) -> PlacementProblem:
+@_family(
+    "dnn",
+    Parameter("training", "flag", True, "add the backward pass"),
+    Parameter("skip", "float", 0.15, "share of nodes with a skip connection"),
+)
+def dnn(asked: Asked, skip: float) -> PlacementProblem:
     """An operator graph as frameworks export it: a spine with branches, skip connections and weights as free nodes.
 
     With training, some backward nodes have no forward partner (orphans) and some pairs have no common colour.
     """
-    rng = _start(nodes, seed)
+    rng, nodes = asked.start(), asked.nodes
     _check_share("skip", skip)
     edges: list[Edge] = []
     spine = [0]
@@ -209,27 +214,22 @@ def dnn(
         if rng.random() > 0.2:
             spine.append(v)
     edges += [(v, nodes - 1) for v in weights if v + 1 == nodes - 1]
-    problem = _assemble(
-        f"dnn-{nodes}-{seed}", rng, nodes, edges, _Cluster(accelerators, cpus, memory_bytes), training, free=weights
-    )
-    return _loosen_colours(problem, rng) if training else problem
+    problem = _assemble(asked, rng, asked.called("dnn"), edges, free=weights)
+    return _loosen_colours(problem, rng) if asked.training else problem
 
 
-def heterogeneous(
-    nodes: int = 40,
-    accelerators: int = 4,
-    cpus: int = 2,
-    memory_bytes: float | None = None,
-    training: bool = False,
-    seed: int = 0,
-    unsupported: float = 0.1,
-) -> PlacementProblem:
+@_family(
+    "heterogeneous",
+    Parameter("cpus", "int", 2, "how many CPUs"),
+    Parameter("unsupported", "float", 0.1, "share of nodes that need a CPU"),
+)
+def heterogeneous(asked: Asked, unsupported: float) -> PlacementProblem:
     """CPUs matter: some nodes run nowhere else, some run faster there, most run much slower."""
-    rng = _start(nodes, seed)
+    rng = asked.start()
     _check_share("unsupported", unsupported)
-    if cpus < 1:
-        raise InputError("cpus", f"is {cpus}", "give at least one CPU for the nodes that need one")
-    base = series_parallel(nodes, accelerators, cpus, memory_bytes, False, seed)
+    if asked.cpus < 1:
+        raise InputError("cpus", f"is {asked.cpus}", "give at least one CPU for the nodes that need one")
+    base = series_parallel(**{**asdict(asked), "training": False})
     changed = tuple(
         replace(
             node,
@@ -238,22 +238,20 @@ def heterogeneous(
         )
         for node in base.nodes
     )
-    problem = base.replace(nodes=changed, name=f"heterogeneous-{nodes}-{seed}")
-    return _with_backward(problem, rng) if training else problem
+    problem = base.replace(nodes=changed, name=asked.called("heterogeneous"))
+    return _with_backward(problem, rng) if asked.training else problem
 
 
-def random_dag(
-    nodes: int = 7,
-    accelerators: int = 2,
-    cpus: int = 1,
-    memory_bytes: float | None = None,
-    training: bool = False,
-    seed: int = 0,
-    density: float = 0.4,
-    ties: bool = True,
-) -> PlacementProblem:
+@_family(
+    "random-dag",
+    Parameter("nodes", "int", 7, "how many forward nodes"),
+    Parameter("accelerators", "int", 2, "how many accelerators"),
+    Parameter("density", "float", 0.4, "share of possible edges"),
+    Parameter("ties", "flag", True, "whole numbers, so that many plans have equal values"),
+)
+def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
     """Tiny and mean, for comparisons with enumeration: zero costs, ties, unsupported nodes."""
-    rng = _start(nodes, seed)
+    rng, nodes = asked.start(), asked.nodes
     _check_share("density", density)
     edges = [edge for edge in itertools.combinations(range(nodes), 2) if rng.random() < density]
     senders = {u for u, _ in edges}
@@ -268,31 +266,22 @@ def random_dag(
             cpu_time=amount(9),
             size_bytes=float(rng.randint(0, 2)),
             transfer_time=amount(3) if v in senders else 0.0,
-            supported=cpus == 0 or rng.random() < 0.85,
+            supported=asked.cpus == 0 or rng.random() < 0.85,
         )
         for v in range(nodes)
     ]
-    problem = PlacementProblem(
-        tuple(drawn), tuple(edges), accelerators, cpus, memory_bytes, f"random-dag-{nodes}-{seed}", None
-    )
-    return _loosen_colours(_with_backward(problem, rng), rng) if training else problem
+    problem = asked.problem(drawn, edges, asked.called("random-dag"), None)
+    return _loosen_colours(_with_backward(problem, rng), rng) if asked.training else problem
 
 
 def _assemble(
-    name: str,
-    rng: random.Random,
-    count: int,
-    edges: Sequence[Edge],
-    cluster: _Cluster,
-    training: bool,
-    free: set[int] | None = None,
+    asked: Asked, rng: random.Random, name: str, edges: Sequence[Edge], free: Collection[int] = ()
 ) -> PlacementProblem:
     """Draw times and sizes: work of 0.5 to 5 ms, CPUs 5 to 20 times slower, transfers of 0 to 1 ms."""
     senders = {u for u, _ in edges}
     nodes = []
-    for v in range(count):
-        is_free = free is not None and v in free
-        work = 0.0 if is_free else round(rng.uniform(0.5, 5.0), 3)
+    for v in range(asked.nodes):
+        work = 0.0 if v in free else round(rng.uniform(0.5, 5.0), 3)
         nodes.append(
             Node(
                 v,
@@ -302,11 +291,8 @@ def _assemble(
                 transfer_time=round(rng.uniform(0.0, 1.0), 3) if v in senders else 0.0,
             )
         )
-    unique = tuple(dict.fromkeys(edges))
-    problem = PlacementProblem(
-        tuple(nodes), unique, cluster.accelerators, cluster.cpus, cluster.memory_bytes, name, "ms"
-    )
-    return _with_backward(problem, rng) if training else problem
+    problem = asked.problem(nodes, dict.fromkeys(edges), name, "ms")
+    return _with_backward(problem, rng) if asked.training else problem
 
 
 def _with_backward(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:
@@ -347,50 +333,6 @@ def _loosen_colours(problem: PlacementProblem, rng: random.Random) -> PlacementP
     return problem.replace(nodes=tuple(nodes))
 
 
-def _generator(name: str, build: Callable[..., PlacementProblem], *own: Parameter) -> Generator:
-    changed = {parameter.name for parameter in own}
-    title = (build.__doc__ or "").strip().splitlines()[0]
-    return Generator(name, title, build, (*(p for p in COMMON if p.name not in changed), *own))
-
-
-GENERATORS: Mapping[str, Generator] = {
-    generator.name: generator
-    for generator in (
-        _generator("chain", chain),
-        _generator(
-            "series-parallel", series_parallel, Parameter("branches", "int", 4, "how many chains a block has at most")
-        ),
-        _generator(
-            "blocks",
-            blocks,
-            Parameter("branches", "int", 4, "how many chains a block has"),
-            Parameter("length", "int", 9, "how many nodes a chain has"),
-        ),
-        _generator(
-            "layered",
-            layered,
-            Parameter("width", "int", 4, "nodes in a layer"),
-            Parameter("density", "float", 0.4, "share of possible edges between two layers"),
-        ),
-        _generator(
-            "dnn",
-            dnn,
-            Parameter("training", "flag", True, "add the backward pass"),
-            Parameter("skip", "float", 0.15, "share of nodes with a skip connection"),
-        ),
-        _generator(
-            "heterogeneous",
-            heterogeneous,
-            Parameter("cpus", "int", 2, "how many CPUs"),
-            Parameter("unsupported", "float", 0.1, "share of nodes that need a CPU"),
-        ),
-        _generator(
-            "random-dag",
-            random_dag,
-            Parameter("nodes", "int", 7, "how many forward nodes"),
-            Parameter("accelerators", "int", 2, "how many accelerators"),
-            Parameter("density", "float", 0.4, "share of possible edges"),
-            Parameter("ties", "flag", True, "whole numbers, so that many plans have equal values"),
-        ),
-    )
+GENERATORS: Mapping[str, Generator[PlacementProblem]] = {
+    generator.name: generator for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, random_dag)
 }

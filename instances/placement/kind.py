@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..kind import Kind
+from ..kind import kind_in
 
 _HERE = "pipeplan.instances.placement"
 
-KIND = Kind(
+KIND = kind_in(
+    "placement",
     name="placement",
     schema="pipeplan.placement/1",
     published=("maxFPGAs", "maxCPUs", "maxSizePerFPGA"),
@@ -14,18 +15,13 @@ KIND = Kind(
     write_published=f"{_HERE}.published:placement_to_published",
     problem=f"{_HERE}.problem:PlacementProblem",
     plans={"placement": f"{_HERE}.plan:PlacementPlan"},
-    read=f"{_HERE}.door:read",
     write=f"{_HERE}.files:placement_to_json",
-    rules=f"{_HERE}.rules:rules_of",
     choices={"objective": ("max-load", "gpipe", "latency"), "contiguity": ("none", "device", "chain")},
-    facts=f"{_HERE}.door:facts",
-    size=f"{_HERE}.door:size",
     cluster={"devices": "accelerators", "cpus": "cpus", "memory_bytes": "memory_bytes"},
-    view="pipeplan.show.views.placement",
-    recipes=f"{_HERE}.recipes:PACKAGED",
-    upgrades=f"{_HERE}.upgrades:upgrades",
-    from_profile=f"{_HERE}.from_profile:lower",
     profile_options=("in_flight",),
-    pipeline=f"{_HERE}.door:pipeline",
+    stage_order=f"{_HERE}.referee.stages:stage_order",
+    latency="pipeplan.show.views.latency:of_one_sample",
+    network=f"{_HERE}.from_workload:to_placement",
+    network_arguments={"batch": None, "cpus": None, "training": None},
     remarks="pipeplan.planners.run.remarks:of_placement",
 )

@@ -26,9 +26,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..checks import check_amount, check_positive
 from ..errors import InputError, show
-from ..json_file import read_text
-from .problem import Node, NodeId, PlacementProblem, check_amount
+from .problem import Node, NodeId, PlacementProblem
 
 BACKWARD_SUFFIX = "/backward"
 FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
@@ -78,29 +78,15 @@ class ProfileCluster:
     """How many times longer a CPU takes than the accelerator of the profile; needed where there are CPUs."""
 
     def __post_init__(self) -> None:
-        _check_positive("bandwidth", self.bandwidth, "give bytes per second, such as --bandwidth 25GiB/s")
+        check_positive("bandwidth", self.bandwidth, "give bytes per second, such as --bandwidth 25GiB/s")
         if self.cpu_slowdown is not None:
-            _check_positive("cpu_slowdown", self.cpu_slowdown, "give a factor, such as --cpu-slowdown 10")
+            check_positive("cpu_slowdown", self.cpu_slowdown, "give a factor, such as --cpu-slowdown 10")
         elif self.cpus:
             raise InputError(
                 "cpu_slowdown",
                 "is missing although there are CPUs: a profile holds no CPU times",
                 "give --cpu-slowdown, a factor on the accelerator times, or no CPU",
             )
-
-
-def _check_positive(field: str, value: object, remedy: str) -> None:
-    check_amount(field, value)
-    if value == 0:
-        raise InputError(field, "is 0", remedy)
-
-
-def read_pipedream(path: str | os.PathLike[str], cluster: ProfileCluster, *, training: bool = True) -> PlacementProblem:
-    """The placement problem of a profile on a cluster; without `training`, forward nodes only."""
-    try:
-        return lower_profile(parse_profile(read_text(path)), cluster, training=training, name=profile_name(path))
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def profile_name(path: str | os.PathLike[str]) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from ..checks import MAX_DEVICES, NodeId, check_id, check_text
 from ..errors import InputError, show
-from ..fields import as_list, as_object, join, require, require_list
+from ..fields import as_list, as_object, as_plan, read_entries, require
+from ..records import to_record
 from .problem import PlacementProblem
 
 DeviceType = Literal["accelerator", "cpu"]
@@ -54,23 +55,18 @@ class PlacementPlan:
     kind = "placement"
 
     def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"kind": self.kind, "devices": [_device_to_json(device) for device in self.devices]}
+        data: dict[str, Any] = {"kind": self.kind, "devices": [to_record(device) for device in self.devices]}
         if self.groups:
-            data["groups"] = [_group_to_json(group) for group in self.groups]
+            data["groups"] = [to_record(group) for group in self.groups]
         return data
 
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> PlacementPlan:
         """Read a plan object; shape and types are checked, merits are not. `where` is its path in the file."""
-        top = as_object(where, data, '{"kind": "placement", "devices": [...]}')
-        kind = require(where, top, "kind")
-        if kind != cls.kind:
-            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
-        devices, place = require_list(where, top, "devices"), join(where, "devices")
-        groups, home = as_list(join(where, "groups"), top.get("groups", [])), join(where, "groups")
+        top = as_plan(where, data, cls.kind, '{"kind": "placement", "devices": [...]}')
         return cls(
-            tuple(_device_from_json(f"{place}[{i}]", entry) for i, entry in enumerate(devices)),
-            tuple(_group_from_json(f"{home}[{i}]", entry) for i, entry in enumerate(groups)),
+            read_entries(where, top, "devices", _device_from_json),
+            read_entries(where, top, "groups", _group_from_json, optional=True),
         )
 
     @classmethod
@@ -91,32 +87,14 @@ class PlacementPlan:
         )
 
 
-def _device_to_json(device: Device) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": device.name, "type": device.type, "nodes": list(device.nodes)}
-    if device.subgraphs is not None:
-        entry["subgraphs"] = [list(piece) for piece in device.subgraphs]
-    return entry | _unless_default(device, {"accelerator_type": None, "replicas": 1, "group": None})
-
-
-def _group_to_json(group: DeviceGroup) -> dict[str, Any]:
-    return {"name": group.name, "level": group.level} | _unless_default(group, {"replicas": 1, "parent": None})
-
-
-def _unless_default(value: object, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: getattr(value, key) for key, default in defaults.items() if getattr(value, key) != default}
-
-
 def _device_from_json(where: str, entry: object) -> Device:
     data = as_object(where, entry, '{"name": ..., "type": ..., "nodes": [...]}')
     name, kind = require(where, data, "name"), require(where, data, "type")
     check_text(f"{where}.name", name)
     if kind not in ("accelerator", "cpu"):
         raise InputError(f"{where}.type", f"is {show(kind)}", 'give "accelerator" or "cpu"')
-    pieces = data.get("subgraphs")
-    subgraphs = None
-    if pieces is not None:
-        place = f"{where}.subgraphs"
-        subgraphs = tuple(ids_from_json(f"{place}[{i}]", piece) for i, piece in enumerate(as_list(place, pieces)))
+    given = data.get("subgraphs") is not None
+    subgraphs = read_entries(where, data, "subgraphs", ids_from_json) if given else None
     return Device(
         name,
         kind,

@@ -7,8 +7,6 @@ w = `weight_bytes`, further types of accelerators (`other_types`), devices withi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,23 +14,25 @@ from functools import cached_property
 from typing import Any
 
 from ..amounts import MOST_EXACT, WholeAmounts, exact_sum, fits, in_digits, whole_amounts
-from ..checks import MAX_AMOUNT as MAX_AMOUNT
-from ..checks import MAX_DEVICES as MAX_DEVICES
-from ..checks import MAX_ID_CHARACTERS as MAX_ID_CHARACTERS
-from ..checks import MAX_WHOLE_ID as MAX_WHOLE_ID
 from ..checks import NodeId as NodeId
-from ..checks import check_amount as check_amount
-from ..checks import check_count as check_count
-from ..checks import check_distinct
-from ..checks import check_id as check_id
-from ..checks import check_text as check_text
+from ..checks import (
+    check_amount,
+    check_count,
+    check_distinct,
+    check_flag,
+    check_id,
+    check_labels,
+    check_limit,
+    check_size,
+    check_text,
+)
 from ..errors import InputError, UsageError, show
-from ..graph import adjacency, check_acyclic, topological_order
+from ..graph import Graph, check_acyclic, check_ends
+from ..identity import canonical, canonical_or_none, digest
 from .cluster import AcceleratorType, Level, check_levels, check_types, is_flat
 
 MAX_NODES = 1_000_000
 MAX_EDGES = 10_000_000
-MAX_UNIT_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class PlacementProblem:
+class PlacementProblem(Graph):
     """A placement problem, checked at construction; `replace()` makes variants."""
 
     nodes: tuple[Node, ...]
@@ -92,34 +92,18 @@ class PlacementProblem:
 
     # ---- derived structure: positions instead of ids, computed once -----------------------------------
 
-    @cached_property
-    def index(self) -> dict[NodeId, int]:
-        """Position of each node id in `nodes`."""
-        return {node.id: i for i, node in enumerate(self.nodes)}
+    @property
+    def ids(self) -> tuple[NodeId, ...]:
+        return tuple(node.id for node in self.nodes)
+
+    @property
+    def ends(self) -> tuple[tuple[NodeId, NodeId], ...]:
+        return self.edges
 
     @cached_property
     def type_index(self) -> dict[str, int]:
         """Position of each type's name in `other_types`."""
         return {other.name: t for t, other in enumerate(self.other_types)}
-
-    @cached_property
-    def arcs(self) -> tuple[tuple[int, int], ...]:
-        """Edges as pairs of positions, each once, in the order of the input."""
-        return tuple(dict.fromkeys((self.index[u], self.index[v]) for u, v in self.edges))
-
-    @cached_property
-    def successors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.nodes), self.arcs)
-
-    @cached_property
-    def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.nodes), ((v, u) for u, v in self.arcs))
-
-    @cached_property
-    def topological_order(self) -> tuple[int, ...]:
-        order = topological_order(self.successors)
-        assert order is not None, "checked at construction"
-        return order
 
     @cached_property
     def color_classes(self) -> tuple[tuple[int, ...], ...]:
@@ -172,7 +156,7 @@ class PlacementProblem:
         facts: list[Any] = [
             self.accelerators,
             self.cpus,
-            _canonical_or_none(self.memory_bytes),
+            canonical_or_none(self.memory_bytes),
             [_node_facts(node) for node in self.nodes],
             list(self.edges),
         ]
@@ -181,7 +165,7 @@ class PlacementProblem:
             facts.append(["other_types", *(_type_facts(other) for other in self.other_types)])
         if self.levels:
             facts.append(["levels", *(_level_facts(level) for level in self.levels)])
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return digest(facts)
 
     @property
     def has_backward(self) -> bool:
@@ -204,30 +188,21 @@ class PlacementProblem:
 
 def _node_facts(node: Node) -> list[Any]:
     amounts = (node.accelerator_time, node.cpu_time, node.size_bytes, node.transfer_time)
-    facts: list[Any] = [node.id, *map(_canonical, amounts), node.supported, node.backward, node.color]
+    facts: list[Any] = [node.id, *map(canonical, amounts), node.supported, node.backward, node.color]
     if node.weight_bytes:
-        facts.append(["weight_bytes", _canonical(node.weight_bytes)])
+        facts.append(["weight_bytes", canonical(node.weight_bytes)])
     if node.other_times:
-        facts.append(["other_times", *map(_canonical_or_none, node.other_times)])
+        facts.append(["other_times", *map(canonical_or_none, node.other_times)])
     return facts
 
 
 def _type_facts(other: AcceleratorType) -> list[Any]:
     """The name is one of the facts: plans say it."""
-    return [other.name, other.count, _canonical_or_none(other.memory_bytes)]
+    return [other.name, other.count, canonical_or_none(other.memory_bytes)]
 
 
 def _level_facts(level: Level) -> list[Any]:
-    return [level.devices, _canonical(level.transfer_factor), _canonical_or_none(level.sync_bandwidth)]
-
-
-def _canonical_or_none(amount: float | None) -> float | None:
-    return None if amount is None else _canonical(amount)
-
-
-def _canonical(amount: float) -> float:
-    """Equal amounts are written alike: 1 as 1.0, -0.0 as 0.0."""
-    return float(amount) + 0.0
+    return [level.devices, canonical(level.transfer_factor), canonical_or_none(level.sync_bandwidth)]
 
 
 # ---- the door ------------------------------------------------------------------------------------------
@@ -241,34 +216,25 @@ def _pair(i: int, edge: object) -> tuple[Any, Any]:
 
 def _check(problem: PlacementProblem) -> None:
     """Every rule that a placement problem obeys; the first broken one is raised as an `InputError`."""
-    _check_labels(problem)
+    check_labels(problem.name, problem.time_unit)
     _check_cluster(problem)
     if not problem.nodes:
         raise InputError("nodes", "is empty", "give at least one node")
     for i, node in enumerate(problem.nodes):
         _check_node(f"nodes[{i}]", node, len(problem.other_types))
-    check_distinct("nodes", "node", [node.id for node in problem.nodes])
+    check_distinct("nodes", "node", problem.ids)
     _check_edges(problem)
-    check_acyclic([node.id for node in problem.nodes], problem.successors)
+    check_acyclic(problem)
     _check_sinks_are_free(problem)
     _check_placeable(problem)
 
 
-def _check_labels(problem: PlacementProblem) -> None:
-    check_text("name", problem.name)
-    if problem.time_unit is not None:
-        check_text("time_unit", problem.time_unit, MAX_UNIT_CHARACTERS)
-
-
 def _check_cluster(problem: PlacementProblem) -> None:
-    if len(problem.nodes) > MAX_NODES:
-        raise InputError("nodes", f"has {len(problem.nodes)} entries", f"give at most {MAX_NODES}")
-    if len(problem.edges) > MAX_EDGES:
-        raise InputError("edges", f"has {len(problem.edges)} entries", f"give at most {MAX_EDGES}")
+    check_size("nodes", problem.nodes, MAX_NODES)
+    check_size("edges", problem.edges, MAX_EDGES)
     for field in ("accelerators", "cpus"):
         check_count(field, getattr(problem, field))
-    if problem.memory_bytes is not None:
-        check_amount("memory_bytes", problem.memory_bytes)
+    check_limit("memory_bytes", problem.memory_bytes)
     check_types(problem.other_types)
     check_levels(problem.levels, problem.accelerators)
     if len(problem.levels) > 1 and problem.other_types:
@@ -286,9 +252,7 @@ def _check_node(where: str, node: Node, other_types: int) -> None:
     for field in ("accelerator_time", "cpu_time", "size_bytes", "transfer_time", "weight_bytes"):
         check_amount(f"{where}.{field}", getattr(node, field))
     for field in ("supported", "backward"):
-        value = getattr(node, field)
-        if not isinstance(value, bool):
-            raise InputError(f"{where}.{field}", f"is {show(value)}, not a truth value", "give true or false")
+        check_flag(f"{where}.{field}", getattr(node, field))
     if node.color is not None:
         check_id(f"{where}.color", node.color)
     if node.name is not None:
@@ -306,21 +270,13 @@ def _check_other_times(where: str, times: object, other_types: int) -> None:
             where, f"has {len(times)} entries", f"give one for each of the {other_types} entries of `other_types`"
         )
     for t, time in enumerate(times):
-        if time is not None:
-            check_amount(f"{where}[{t}]", time)
+        check_limit(f"{where}[{t}]", time)
 
 
 def _check_edges(problem: PlacementProblem) -> None:
     for i, edge in enumerate(problem.edges):
-        for end, node_id in zip(("source", "target"), edge, strict=True):
-            check_id(f"edges[{i}].{end}", node_id)
-            if node_id not in problem.index:
-                raise InputError(
-                    f"edges[{i}].{end}", f"names the unknown node {show(node_id)}", "name a node of the list `nodes`"
-                )
+        check_ends(f"edges[{i}]", edge, problem.index, "node", "name a node of the list `nodes`")
         source, target = (problem.nodes[problem.index[node_id]] for node_id in edge)
-        if source.id == target.id:
-            raise InputError(f"edges[{i}]", f"leads from node {show(source.id)} to itself", "remove the edge")
         if source.backward and not target.backward:
             raise InputError(
                 f"edges[{i}]",

@@ -6,16 +6,14 @@ published files leave unsaid. `maxSizePerFPGA` may be null: no limit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from ..checks import check_amount, check_id
 from ..errors import InputError, show
 from ..fields import as_object, join, require, require_list
-from ..json_file import read_json
 from .plan import Device, DeviceType, PlacementPlan, ids_from_json
-from .problem import Node, NodeId, PlacementProblem, check_amount, check_id
+from .problem import Node, NodeId, PlacementProblem
 
 FIELD_NAMES: Mapping[str, str] = {
     "accelerators": "maxFPGAs",
@@ -32,15 +30,6 @@ FIELD_NAMES: Mapping[str, str] = {
     "target": "destId",
 }
 """Our names -> the file's."""
-
-
-def read_published(path: str | os.PathLike[str]) -> PlacementProblem:
-    """The problem in a published file; its name is the file's, its time unit unknown unless the file says."""
-    data = read_json(path)
-    try:
-        return placement_from_published(data, name=Path(path).stem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
 
 
 def placement_from_published(data: object, *, name: str = "placement") -> PlacementProblem:
@@ -136,35 +125,19 @@ def _check_writable(problem: PlacementProblem) -> None:
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "id": node.id,
-        "supportedOnFpga": node.supported,
-        "cpuLatency": node.cpu_time,
-        "fpgaLatency": node.accelerator_time,
-        "isBackwardNode": node.backward,
-        "size": node.size_bytes,
-    }
-    if node.color is not None:
-        entry["colorClass"] = node.color
-    if node.name is not None:
-        entry["name"] = node.name
-    return entry
+    always = ("id", "supported", "cpu_time", "accelerator_time", "backward", "size_bytes")
+    written = (*always, *(field for field in ("color", "name") if getattr(node, field) is not None))
+    return {FIELD_NAMES.get(field, field): getattr(node, field) for field in written}
 
 
 # ---- expert splits -------------------------------------------------------------------------------------
 
 
-def read_expert_plan(path: str | os.PathLike[str], problem: PlacementProblem | None = None) -> PlacementPlan:
-    """The split in a file ``{"fpgas": [{"nodes": [...]}], "cpus": [...]}``; with a problem, its ids are checked."""
-    data = read_json(path)
-    try:
-        return expert_plan_from_json(data, problem)
-    except InputError as error:
-        raise error.in_file(str(path)) from None
-
-
 def expert_plan_from_json(data: object, problem: PlacementProblem | None = None) -> PlacementPlan:
-    """See `read_expert_plan`. Loads that such files state are ignored: the referee computes them."""
+    """The split in ``{"fpgas": [{"nodes": [...]}], "cpus": [...]}``; with a problem, its ids are checked.
+
+    Loads that such files state are ignored: the referee computes them.
+    """
     top = as_object("", data, '{"fpgas": [{"nodes": [...]}], "cpus": [...]}')
     devices = [
         *_expert_devices(top, "fpgas", "accelerator", "acc", problem),

@@ -6,20 +6,19 @@ amount is of one micro-batch of `micro_batch` samples.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..amounts import exact_sum
-from ..checks import check_amount, check_distinct, check_text, check_whole
+from ..checks import check_amount, check_distinct, check_size, check_text, check_whole
 from ..cluster import SECONDS
 from ..curve import TimeCurve, check_curve
 from ..errors import InputError, show
-from ..graph import adjacency, check_acyclic, topological_order
+from ..graph import Graph, check_acyclic
+from ..identity import digest
 
 if TYPE_CHECKING:
     from ..chain.problem import ChainProblem
@@ -74,7 +73,7 @@ class ProfileTensor:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Graph):
     """A profile, checked at construction; `to_chain`, `to_placement` and so on put it on a cluster."""
 
     nodes: tuple[ProfileNode, ...]
@@ -101,10 +100,17 @@ class Profile:
 
     # ---- derived structure: positions instead of ids ---------------------------------------------------
 
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """Position of each node's id."""
-        return {node.id: i for i, node in enumerate(self.nodes)}
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(node.id for node in self.nodes)
+
+    @property
+    def ends(self) -> Iterator[tuple[str, str]]:
+        """Who reads from whom, by producer and then in the order of the input."""
+        for node, made in zip(self.nodes, self.made, strict=True):
+            for tensor in made:
+                for reader in tensor.readers:
+                    yield node.id, reader
 
     @cached_property
     def made(self) -> tuple[tuple[ProfileTensor, ...], ...]:
@@ -113,24 +119,6 @@ class Profile:
         for tensor in self.tensors:
             found[self.index[tensor.producer]].append(tensor)
         return tuple(map(tuple, found))
-
-    @cached_property
-    def arcs(self) -> tuple[tuple[int, int], ...]:
-        """Who reads from whom, each pair once, by producer and then in the order of the input."""
-        pairs = (
-            (u, self.index[reader]) for u, made in enumerate(self.made) for tensor in made for reader in tensor.readers
-        )
-        return tuple(dict.fromkeys(pairs))
-
-    @cached_property
-    def successors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.nodes), self.arcs)
-
-    @cached_property
-    def topological_order(self) -> tuple[int, ...]:
-        order = topological_order(self.successors)
-        assert order is not None, "checked at construction"
-        return order
 
     @cached_property
     def is_row(self) -> bool:
@@ -157,7 +145,7 @@ class Profile:
             [_node_facts(node) for node in self.nodes],
             [[t.producer, list(t.readers), float(t.bytes), t.gradient] for t in self.tensors],
         ]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return digest(facts)
 
     # ---- on a cluster ----------------------------------------------------------------------------------
 
@@ -217,7 +205,7 @@ def _check(profile: Profile) -> None:
     check_distinct("tensors", "tensor", [tensor.id for tensor in profile.tensors])
     _check_tied(profile)
     try:
-        check_acyclic([node.id for node in profile.nodes], profile.successors)
+        check_acyclic(profile)
     except InputError as error:
         raise InputError("tensors", error.problem, "remove a reader: the graph must be acyclic") from None
 
@@ -226,9 +214,7 @@ def _check_sizes(profile: Profile) -> None:
     if not profile.nodes:
         raise InputError("nodes", "is empty", "give at least one node")
     for field_name, most in (("nodes", MAX_NODES), ("tensors", MAX_TENSORS)):
-        count = len(getattr(profile, field_name))
-        if count > most:
-            raise InputError(field_name, f"has {count} entries", f"give at most {most}")
+        check_size(field_name, getattr(profile, field_name), most)
 
 
 def _check_name(field_name: str, value: object) -> None:
@@ -256,7 +242,7 @@ def _check_node(where: str, node: ProfileNode) -> None:
         check_text(f"{where}.modules[{j}]", module)
 
 
-def _check_tensor(where: str, tensor: ProfileTensor, known: Mapping[str, int]) -> None:
+def _check_tensor(where: str, tensor: ProfileTensor, known: Container[object]) -> None:
     _check_name(f"{where}.id", tensor.id)
     check_amount(f"{where}.bytes", tensor.bytes)
     if not isinstance(tensor.gradient, bool):

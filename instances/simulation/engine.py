@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ..errors import PipeplanError
-from ..graph import adjacency, topological_order
+from ..graph import adjacency, heights_of
 from .model import Pipeline, Stage
 from .timeline import Simulation, StageRun, Task
 
@@ -39,12 +39,9 @@ def run(pipeline: Pipeline) -> Simulation:
 def depth(pipeline: Pipeline) -> int:
     """Stages on the longest path."""
     successors = adjacency(len(pipeline.stages), ((d.source, d.target) for d in pipeline.dependencies))
-    order = topological_order(successors)
-    assert order is not None, "a circle of stages cannot have run"
-    length = [1] * len(successors)
-    for u in reversed(order):
-        length[u] = 1 + max((length[v] for v in successors[u]), default=0)
-    return max(length)
+    heights = heights_of(successors)
+    assert heights is not None, "a circle of stages cannot have run"
+    return max(heights)
 
 
 def _check(pipeline: Pipeline) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..compiled import compiled
+from ..compiled import compiled, repays_loading
 from . import kernel
 from .engine import run
 from .model import Pipeline
@@ -17,7 +17,7 @@ COMPILED_FROM = 20_000
 def iteration_time(pipeline: Pipeline) -> float:
     """What `run` says, to the last bit. Raises `DeadlockError` where the stages wait for each other."""
     passes = sum(len(order) for stage in pipeline.stages for order in stage.orders)
-    if passes < COMPILED_FROM:
+    if not repays_loading(passes, COMPILED_FROM):
         return run(pipeline).iteration
     return compiled_iteration_time(pipeline)
 

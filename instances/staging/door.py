@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from ..cluster import SECONDS, Cluster, per_unit, refuse_others
 from ..errors import UsageError, show
+from ..facts import facts_of
 from ..simulation.checks import check_tasks, refuse_broken
 from ..simulation.model import Pipeline
 from .files import staging_from_json, staging_from_published
@@ -85,16 +85,8 @@ def _per_unit(problem: StagingProblem, rate: float, option: str) -> float:
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
-    extended: dict[str, tuple[Any, ...]] = {"levels": problem.levels, "device_types": problem.device_types}
-    return {
-        "layers": len(problem.layers),
-        "edges": len(problem.edges),
-        "devices": problem.devices,
-        "memory_bytes": problem.memory_bytes,
-        "bandwidth": problem.bandwidth,
-        "micro_batches": problem.micro_batches,
-        **{name: [asdict(entry) for entry in entries] for name, entries in extended.items() if entries},
-    }
+    told = ("devices", "memory_bytes", "bandwidth", "micro_batches")
+    return facts_of(problem, ("layers", "edges"), told, ("levels", "device_types"))
 
 
 def size(problem: StagingProblem) -> str:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from ..checks import NodeId, check_id
 from ..errors import InputError, show
-from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list, require_object
+from ..fields import (
+    as_entries,
+    as_list,
+    as_object,
+    as_own_format,
+    join,
+    read_entries,
+    refuse_unknown,
+    require,
+    require_list,
+    require_object,
+)
+from ..records import read_record, to_record
 from .problem import Configuration, DeviceType, Edge, Layer, StagingLevel, StagingProblem
 
 STAGING_SCHEMA = "pipeplan.staging/1"
-PUBLISHED_STAGING_MARKS = ("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice")
-"""Keys by which the published format is told from others."""
 
 # ---- our own format --------------------------------------------------------------------------------------
 
@@ -23,8 +34,6 @@ _PROBLEM_KEYS = (
     "device_types", "replication", "layers", "edges",
 )  # fmt: skip
 _LAYER_KEYS = ("id", "name", "configurations")
-_WAY_KEYS = ("id", "time", "weight_bytes", "memory_per_batch", "memory_fixed", "gather_in", "gather_out")
-_AMOUNTS = ("weight_bytes", "memory_per_batch", "memory_fixed")
 
 
 def staging_to_json(problem: StagingProblem) -> dict[str, Any]:
@@ -38,7 +47,7 @@ def staging_to_json(problem: StagingProblem) -> dict[str, Any]:
         "bandwidth": problem.bandwidth,
         "micro_batches": problem.micro_batches,
         "exact_batches": problem.exact_batches,
-        "levels": [{"devices": level.devices, "bandwidth": level.bandwidth} for level in problem.levels],
+        "levels": [asdict(level) for level in problem.levels],
         **({"device_types": [asdict(kind) for kind in problem.device_types]} if problem.device_types else {}),
         **({} if problem.replication else {"replication": False}),
         "layers": [_layer_to_json(layer) for layer in problem.layers],
@@ -47,72 +56,39 @@ def staging_to_json(problem: StagingProblem) -> dict[str, Any]:
 
 
 def _layer_to_json(layer: Layer) -> dict[str, Any]:
-    ways = {str(t): [_way_to_json(way) for way in ways] for t, ways in layer.configurations.items()}
+    ways = {str(t): [to_record(way) for way in ways] for t, ways in layer.configurations.items()}
     name = {} if layer.name is None else {"name": layer.name}
     return {"id": layer.id, **name, "configurations": ways}
 
 
-def _way_to_json(way: Configuration) -> dict[str, Any]:
-    """Bytes by neighbour are pairs: JSON keys could not tell the ids 1 and "1" apart."""
-    data: dict[str, Any] = {"id": way.id, "time": way.time}
-    data |= {name: getattr(way, name) for name in _AMOUNTS if getattr(way, name)}
-    for side in ("gather_in", "gather_out"):
-        if getattr(way, side):
-            data[side] = [[node_id, amount] for node_id, amount in getattr(way, side).items()]
-    return data
-
-
 def staging_from_json(data: object) -> StagingProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
-    top = as_object("", data, f'{{"schema": "{STAGING_SCHEMA}", ...}}')
-    check_schema(top, (STAGING_SCHEMA,))
-    refuse_unknown("", top, _PROBLEM_KEYS)
+    top = as_own_format(data, STAGING_SCHEMA, _PROBLEM_KEYS)
     optional = {"name": "staging", "time_unit": "s", "memory_bytes": None, "exact_batches": False, "replication": True}
     return StagingProblem(
-        layers=tuple(_layer_from_json(f"layers[{i}]", x) for i, x in enumerate(require_list("", top, "layers"))),
-        edges=tuple(_edge_from_json(f"edges[{i}]", x) for i, x in enumerate(require_list("", top, "edges"))),
+        layers=read_entries("", top, "layers", _layer_from_json),
+        edges=read_entries("", top, "edges", _edge_from_json),
         devices=require("", top, "devices"),
         bandwidth=require("", top, "bandwidth"),
         micro_batches=require("", top, "micro_batches"),
-        levels=tuple(
-            _level_from_json(f"levels[{i}]", x) for i, x in enumerate(as_list("levels", top.get("levels", [])))
-        ),
-        device_types=tuple(
-            _type_from_json(f"device_types[{i}]", x)
-            for i, x in enumerate(as_list("device_types", top.get("device_types", [])))
-        ),
+        levels=read_entries("", top, "levels", partial(read_record, StagingLevel), optional=True),
+        device_types=read_entries("", top, "device_types", partial(read_record, DeviceType), optional=True),
         **{key: top.get(key, default) for key, default in optional.items()},
-    )
-
-
-def _level_from_json(where: str, value: object) -> StagingLevel:
-    data = as_object(where, value, '{"devices": ..., "bandwidth": ...}')
-    refuse_unknown(where, data, ("devices", "bandwidth"))
-    return StagingLevel(require(where, data, "devices"), require(where, data, "bandwidth"))
-
-
-def _type_from_json(where: str, value: object) -> DeviceType:
-    data = as_object(where, value, '{"name": ..., "devices": ..., "speed": ..., "memory_bytes": ...}')
-    refuse_unknown(where, data, ("name", "devices", "speed", "memory_bytes"))
-    return DeviceType(
-        require(where, data, "name"),
-        require(where, data, "devices"),
-        data.get("speed", 1.0),
-        data.get("memory_bytes"),
     )
 
 
 def _layer_from_json(where: str, value: object) -> Layer:
     data = as_object(where, value, '{"id": ..., "configurations": {"1": [...]}}')
     refuse_unknown(where, data, _LAYER_KEYS)
-    ways = {
-        _degree(f"{where}.configurations", t): tuple(
-            _way_from_json(f"{where}.configurations.{t}[{j}]", way)
-            for j, way in enumerate(as_list(f"{where}.configurations.{t}", entries))
-        )
-        for t, entries in require_object(where, data, "configurations").items()
-    }
+    ways = _by_degree(where, data, "configurations", _way_from_json)
     return Layer(require(where, data, "id"), ways, data.get("name"))
+
+
+def _by_degree(
+    where: str, data: Mapping[str, Any], key: str, read: Callable[[str, Any], Configuration]
+) -> dict[int, tuple[Configuration, ...]]:
+    place, lists = join(where, key), require_object(where, data, key)
+    return {_degree(place, t): read_entries(place, lists, t, read) for t in lists}
 
 
 def _degree(where: str, text: str) -> int:
@@ -123,35 +99,24 @@ def _degree(where: str, text: str) -> int:
 
 
 def _way_from_json(where: str, value: object) -> Configuration:
-    data = as_object(where, value, '{"id": ..., "time": ...}')
-    refuse_unknown(where, data, _WAY_KEYS)
-    sides: dict[str, Any] = {
-        side: _pairs(f"{where}.{side}", as_list(f"{where}.{side}", data.get(side, [])))
-        for side in ("gather_in", "gather_out")
-    }
-    amounts = {name: data.get(name, 0.0) for name in _AMOUNTS}
-    return Configuration(require(where, data, "id"), require(where, data, "time"), **amounts, **sides)
+    example = '{"id": ..., "time": ...}'
+    return read_record(Configuration, where, value, example, gather_in=_pairs, gather_out=_pairs)
 
 
-def _pairs(where: str, entries: list[Any]) -> dict[NodeId, float]:
+def _pairs(where: str, value: object) -> dict[NodeId, float]:
     """Bytes by neighbour; the problem checks who is one and what is an amount."""
     amounts: dict[NodeId, float] = {}
-    for j, entry in enumerate(entries):
-        pair = as_list(f"{where}[{j}]", entry)
-        if len(pair) != 2:
-            raise InputError(f"{where}[{j}]", f"has {len(pair)} entries", "give two: [layer, bytes]")
-        check_id(f"{where}[{j}][0]", pair[0])
-        if pair[0] in amounts:
-            raise InputError(f"{where}[{j}]", f"repeats {show(pair[0])}", "name each layer once")
-        amounts[pair[0]] = pair[1]
+    for j, entry in enumerate(as_list(where, value)):
+        node_id, amount = as_entries(f"{where}[{j}]", entry, 2, "give two: [layer, bytes]")
+        check_id(f"{where}[{j}][0]", node_id)
+        if node_id in amounts:
+            raise InputError(f"{where}[{j}]", f"repeats {show(node_id)}", "name each layer once")
+        amounts[node_id] = amount
     return amounts
 
 
 def _edge_from_json(where: str, value: object) -> Edge:
-    entry = as_list(where, value)
-    if len(entry) != 3:
-        raise InputError(where, f"has {len(entry)} entries", "give three: [source, target, bytes]")
-    return Edge(*entry)
+    return Edge(*as_entries(where, value, 3, "give three: [source, target, bytes]"))
 
 
 # ---- the published format --------------------------------------------------------------------------------
@@ -169,8 +134,8 @@ def staging_from_published(data: object, name: str = "staging", time_unit: str |
     nodes = require_list("", top, "nodes")
     ids = {str(node["id"]): node["id"] for node in nodes if isinstance(node, Mapping) and "id" in node}
     facts: dict[str, Any] = {
-        "layers": tuple(_published_layer(f"nodes[{i}]", node, ids) for i, node in enumerate(nodes)),
-        "edges": tuple(_published_edge(f"edges[{i}]", x) for i, x in enumerate(require_list("", top, "edges"))),
+        "layers": read_entries("", top, "nodes", partial(_published_layer, ids)),
+        "edges": read_entries("", top, "edges", _published_edge),
         "devices": require("", top, "maxDevices"),
         "bandwidth": require("", top, "bandwidth"),
         "micro_batches": int(batches) if isinstance(batches, float) and batches.is_integer() else batches,
@@ -204,20 +169,13 @@ _PUBLISHED_NAMES = {
 """Ours and theirs: a message names a field as it stands in the file."""
 
 
-def _published_layer(where: str, value: object, ids: Mapping[str, NodeId]) -> Layer:
+def _published_layer(ids: Mapping[str, NodeId], where: str, value: object) -> Layer:
     data = as_object(where, value, '{"id": ..., "TMPCs": {"1": [...]}}')
-    lists = require_object(where, data, "TMPCs")
-    ways = {
-        _degree(f"{where}.TMPCs", t): tuple(
-            _published_way(f"{where}.TMPCs.{t}[{j}]", way, ids)
-            for j, way in enumerate(as_list(f"{where}.TMPCs.{t}", entries))
-        )
-        for t, entries in lists.items()
-    }
+    ways = _by_degree(where, data, "TMPCs", partial(_published_way, ids))
     return Layer(require(where, data, "id"), ways, data.get("name"))
 
 
-def _published_way(where: str, value: object, ids: Mapping[str, NodeId]) -> Configuration:
+def _published_way(ids: Mapping[str, NodeId], where: str, value: object) -> Configuration:
     data = as_object(where, value, '{"id": ..., "timePerSample": ...}')
     sides = [
         {ids.get(key, key): amount for key, amount in as_object(f"{where}.{side}", data.get(side, {})).items()}
@@ -252,19 +210,12 @@ def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
 
 def _layer_to_published(layer: Layer) -> dict[str, Any]:
     name = {} if layer.name is None else {"name": layer.name}
-    lists = {
-        str(t): [
-            {
-                "id": way.id,
-                "timePerSample": way.time,
-                "parameterSize": way.weight_bytes,
-                "memoryUsageA": way.memory_per_batch,
-                "memoryUsageB": way.memory_fixed,
-                "syncTimeFw": {str(key): amount for key, amount in way.gather_in.items()},
-                "syncTimeBw": {str(key): amount for key, amount in way.gather_out.items()},
-            }
-            for way in ways
-        ]
-        for t, ways in layer.configurations.items()
-    }
+    lists = {str(t): [_way_to_published(way) for way in ways] for t, ways in layer.configurations.items()}
     return {"id": layer.id, **name, "TMPCs": lists}
+
+
+def _way_to_published(way: Configuration) -> dict[str, Any]:
+    amounts = {name: getattr(way, name) for name in ("time", "weight_bytes", "memory_per_batch", "memory_fixed")}
+    sides = {"gather_in": way.gather_in, "gather_out": way.gather_out}
+    gathered = {side: {str(key): amount for key, amount in sizes.items()} for side, sizes in sides.items()}
+    return {"id": way.id, **{_PUBLISHED_NAMES[name]: value for name, value in (amounts | gathered).items()}}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..kind import Kind
+from ..kind import kind_in
 
 _HERE = "pipeplan.instances.staging"
 
-KIND = Kind(
+KIND = kind_in(
+    "staging",
     name="staging",
     schema="pipeplan.staging/1",
     published=("maxDevices", "mbsInBatch", "maxBatchSize", "maxMemoryPerDevice"),
@@ -14,16 +15,12 @@ KIND = Kind(
     write_published=f"{_HERE}.files:staging_to_published",
     problem=f"{_HERE}.problem:StagingProblem",
     plans={"stages": f"{_HERE}.plan:StagedPlan", "leveled-stages": f"{_HERE}.leveled_plan:LeveledPlan"},
-    read=f"{_HERE}.door:read",
     write=f"{_HERE}.files:staging_to_json",
-    rules=f"{_HERE}.rules:rules_of",
     choices={
         "objective": ("throughput", "flush"),
         "semantics": ("paper", "reference"),
         "hierarchy": ("precise", "crude", "basic"),
     },
-    facts=f"{_HERE}.door:facts",
-    size=f"{_HERE}.door:size",
     cluster={
         "devices": "devices",
         "memory_bytes": "memory_bytes",
@@ -33,12 +30,10 @@ KIND = Kind(
         "levels": "levels",
         "time_unit": "time_unit",
     },
+    runs_on="stages run on devices",
     adjust=f"{_HERE}.door:adjusted",
-    view="pipeplan.show.views.staging",
-    recipes=f"{_HERE}.recipes:PACKAGED",
-    upgrades=f"{_HERE}.upgrades:upgrades",
-    from_profile=f"{_HERE}.from_profile:lower",
     profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency"),
-    pipeline=f"{_HERE}.door:pipeline",
+    network=f"{_HERE}.from_workload:to_staging",
+    network_arguments={"batch": None, "micro_batches": 8, "merge": None},
     why_none="pipeplan.planners.piper.too_little:explain",
 )

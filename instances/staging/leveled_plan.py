@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..checks import NodeId, check_count, check_id, check_text
 from ..errors import InputError, show
-from ..fields import as_list, as_object, join, require, require_list
+from ..fields import as_entries, as_object, as_plan, read_entries, require, require_list
 from ..placement.plan import ids_from_json
 
 MAX_DEPTH = 20
@@ -56,12 +57,8 @@ class LeveledPlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> LeveledPlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_object(where, data, '{"kind": "leveled-stages", "stages": [...]}')
-        kind = require(where, top, "kind")
-        if kind != cls.kind:
-            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
-        stages, place = require_list(where, top, "stages"), join(where, "stages")
-        return cls(tuple(_from_json(f"{place}[{i}]", entry, 1) for i, entry in enumerate(stages)))
+        top = as_plan(where, data, cls.kind, '{"kind": "leveled-stages", "stages": [...]}')
+        return cls(read_entries(where, top, "stages", _from_json))
 
 
 def _to_json(stage: LeveledStage) -> dict[str, Any]:
@@ -72,7 +69,7 @@ def _to_json(stage: LeveledStage) -> dict[str, Any]:
     return {**shared, "tensor_parallel": stage.tensor_parallel, "configurations": ways}
 
 
-def _from_json(where: str, entry: object, depth: int) -> LeveledStage:
+def _from_json(where: str, entry: object, depth: int = 1) -> LeveledStage:
     if depth > MAX_DEPTH:
         raise InputError(where, "lies too deep", f"give at most {MAX_DEPTH} levels")
     data = as_object(where, entry, '{"nodes": [...], "data_parallel": 1, "children": [...]}')
@@ -80,11 +77,8 @@ def _from_json(where: str, entry: object, depth: int) -> LeveledStage:
     degree = require(where, data, "data_parallel")
     check_count(f"{where}.data_parallel", degree)
     if "children" in data:
-        place = f"{where}.children"
-        children = as_list(place, data["children"])
-        return LeveledStage(
-            nodes, degree, children=tuple(_from_json(f"{place}[{i}]", x, depth + 1) for i, x in enumerate(children))
-        )
+        children = read_entries(where, data, "children", partial(_from_json, depth=depth + 1))
+        return LeveledStage(nodes, degree, children=children)
     tensor = require(where, data, "tensor_parallel")
     check_count(f"{where}.tensor_parallel", tensor)
     return LeveledStage(nodes, degree, tensor, _ways(where, require_list(where, data, "configurations")))
@@ -95,12 +89,10 @@ def _ways(where: str, entries: list[Any]) -> dict[NodeId, str]:
     ways: dict[NodeId, str] = {}
     for i, entry in enumerate(entries):
         place = f"{where}.configurations[{i}]"
-        pair = as_list(place, entry)
-        if len(pair) != 2:
-            raise InputError(place, f"has {len(pair)} entries", "give two: [layer, configuration]")
-        check_id(f"{place}[0]", pair[0])
-        check_text(f"{place}[1]", pair[1])
-        if pair[0] in ways:
-            raise InputError(place, f"repeats {show(pair[0])}", "name each layer once")
-        ways[pair[0]] = pair[1]
+        node_id, way = as_entries(place, entry, 2, "give two: [layer, configuration]")
+        check_id(f"{place}[0]", node_id)
+        check_text(f"{place}[1]", way)
+        if node_id in ways:
+            raise InputError(place, f"repeats {show(node_id)}", "name each layer once")
+        ways[node_id] = way
     return ways

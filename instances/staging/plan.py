@@ -8,7 +8,7 @@ from typing import Any
 
 from ..checks import NodeId, check_count, check_id, check_text
 from ..errors import InputError, show
-from ..fields import as_object, join, require, require_list
+from ..fields import as_object, as_plan, read_entries, require
 from ..placement.plan import ids_from_json
 
 
@@ -47,12 +47,8 @@ class StagedPlan:
     @classmethod
     def from_json(cls, data: object, where: str = "plan") -> StagedPlan:
         """Read a plan object; shape and types are checked, merits are not."""
-        top = as_object(where, data, '{"kind": "stages", "stages": [...]}')
-        kind = require(where, top, "kind")
-        if kind != cls.kind:
-            raise InputError(join(where, "kind"), f"is {show(kind)}", f'give "{cls.kind}"')
-        stages, place = require_list(where, top, "stages"), join(where, "stages")
-        return cls(tuple(_stage_from_json(f"{place}[{i}]", entry) for i, entry in enumerate(stages)))
+        top = as_plan(where, data, cls.kind, '{"kind": "stages", "stages": [...]}')
+        return cls(read_entries(where, top, "stages", _stage_from_json))
 
 
 def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:

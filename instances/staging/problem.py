@@ -7,25 +7,35 @@ cfw = `gather_in`, cbw = `gather_out`.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from ..amounts import as_written
-from ..checks import NodeId, check_amount, check_count, check_distinct, check_id, check_text, check_whole
+from ..checks import (
+    NodeId,
+    check_amount,
+    check_count,
+    check_devices,
+    check_distinct,
+    check_id,
+    check_labels,
+    check_limit,
+    check_positive,
+    check_size,
+    check_text,
+    check_whole,
+)
 from ..errors import InputError, show
-from ..graph import adjacency, check_acyclic, topological_order
+from ..graph import Graph, check_acyclic, check_ends
+from ..identity import canonical_or_none, digest
 
 MAX_LAYERS = 100_000
 MAX_LAYER_EDGES = 1_000_000
 MAX_DEGREE = 65_536
 MAX_MICRO_BATCHES = 10_000_000
-MAX_UNIT_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,7 @@ class DeviceType:
 
 
 @dataclass(frozen=True)
-class StagingProblem:
+class StagingProblem(Graph):
     """A staging problem, checked at construction; `replace()` makes variants."""
 
     layers: tuple[Layer, ...]
@@ -138,29 +148,13 @@ class StagingProblem:
         """The types of devices; where all are alike, the one that they make."""
         return self.device_types or (DeviceType("device", self.devices, 1.0, self.memory_bytes),)
 
-    @cached_property
-    def index(self) -> dict[NodeId, int]:
-        """Position of each layer's id."""
-        return {layer.id: i for i, layer in enumerate(self.layers)}
+    @property
+    def ids(self) -> tuple[NodeId, ...]:
+        return tuple(layer.id for layer in self.layers)
 
-    @cached_property
-    def arcs(self) -> tuple[tuple[int, int], ...]:
-        """Edges as pairs of positions, in the order of the input."""
-        return tuple((self.index[edge.source], self.index[edge.target]) for edge in self.edges)
-
-    @cached_property
-    def successors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.layers), self.arcs)
-
-    @cached_property
-    def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        return adjacency(len(self.layers), ((v, u) for u, v in self.arcs))
-
-    @cached_property
-    def topological_order(self) -> tuple[int, ...]:
-        order = topological_order(self.successors)
-        assert order is not None, "checked at construction"
-        return order
+    @property
+    def ends(self) -> Iterator[tuple[NodeId, NodeId]]:
+        return ((edge.source, edge.target) for edge in self.edges)
 
     @cached_property
     def degrees(self) -> tuple[int, ...]:
@@ -175,7 +169,7 @@ class StagingProblem:
             self.devices,
             float(self.bandwidth),
             self.micro_batches,
-            None if self.memory_bytes is None else float(self.memory_bytes),
+            canonical_or_none(self.memory_bytes),
             self.exact_batches,
             [_layer_facts(layer) for layer in self.layers],
             [[edge.source, edge.target, float(edge.bytes)] for edge in self.edges],
@@ -187,7 +181,7 @@ class StagingProblem:
             )
         if not self.replication:
             facts.append("no replicas")
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        return digest(facts)
 
 
 def _layer_facts(layer: Layer) -> list[Any]:
@@ -210,36 +204,26 @@ def _layer_facts(layer: Layer) -> list[Any]:
     ]
 
 
-def frozen(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A view that nobody can write to."""
-    return MappingProxyType(dict(values))
-
-
 # ---- the door ------------------------------------------------------------------------------------------
 
 
 def _check(problem: StagingProblem) -> None:
-    check_text("name", problem.name)
-    if problem.time_unit is not None:
-        check_text("time_unit", problem.time_unit, MAX_UNIT_CHARACTERS)
+    check_labels(problem.name, problem.time_unit)
     _check_cluster(problem)
     _check_sizes(problem)
     for i, layer in enumerate(problem.layers):
         _check_layer(f"layers[{i}]", layer)
-    check_distinct("layers", "layer", [layer.id for layer in problem.layers])
+    check_distinct("layers", "layer", problem.ids)
     _check_edges(problem)
     _check_gathers(problem)
-    check_acyclic([layer.id for layer in problem.layers], problem.successors)
+    check_acyclic(problem)
 
 
 def _check_cluster(problem: StagingProblem) -> None:
-    check_count("devices", problem.devices)
-    if problem.devices < 1:
-        raise InputError("devices", "is 0", "give at least one device")
+    check_devices("devices", problem.devices)
     check_positive("bandwidth", problem.bandwidth)
     check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
-    if problem.memory_bytes is not None:
-        check_amount("memory_bytes", problem.memory_bytes)
+    check_limit("memory_bytes", problem.memory_bytes)
     for field_name in ("exact_batches", "replication"):
         if not isinstance(getattr(problem, field_name), bool):
             raise InputError(field_name, f"is {show(getattr(problem, field_name))}", "give true or false")
@@ -269,8 +253,7 @@ def _check_device_types(problem: StagingProblem) -> None:
         check_text(f"{where}.name", kind.name)
         check_count(f"{where}.devices", kind.devices)
         check_positive(f"{where}.speed", kind.speed)
-        if kind.memory_bytes is not None:
-            check_amount(f"{where}.memory_bytes", kind.memory_bytes)
+        check_limit(f"{where}.memory_bytes", kind.memory_bytes)
     check_distinct("device_types", "type", [kind.name for kind in problem.device_types])
     total = sum(kind.devices for kind in problem.device_types)
     if total != problem.devices:
@@ -285,19 +268,11 @@ def _check_device_types(problem: StagingProblem) -> None:
         raise InputError("device_types", "are given beside levels", "leave out one of them")
 
 
-def check_positive(field: str, value: object) -> None:
-    """A finite number above 0."""
-    check_amount(field, value)
-    if not value:
-        raise InputError(field, "is 0", "give a finite number > 0")
-
-
 def _check_sizes(problem: StagingProblem) -> None:
     if not problem.layers:
         raise InputError("layers", "is empty", "give at least one layer")
-    for name, entries, most in (("layers", problem.layers, MAX_LAYERS), ("edges", problem.edges, MAX_LAYER_EDGES)):
-        if len(entries) > most:
-            raise InputError(name, f"has {len(entries)} entries", f"give at most {most}")
+    check_size("layers", problem.layers, MAX_LAYERS)
+    check_size("edges", problem.edges, MAX_LAYER_EDGES)
 
 
 def _check_layer(where: str, layer: Layer) -> None:
@@ -330,14 +305,8 @@ def _check_configuration(where: str, way: Configuration, names: set[str]) -> Non
 def _check_edges(problem: StagingProblem) -> None:
     seen: set[tuple[NodeId, NodeId]] = set()
     for i, edge in enumerate(problem.edges):
-        for end in ("source", "target"):
-            node_id = getattr(edge, end)
-            check_id(f"edges[{i}].{end}", node_id)
-            if node_id not in problem.index:
-                raise InputError(f"edges[{i}].{end}", f"names the unknown layer {show(node_id)}", "name a layer")
+        check_ends(f"edges[{i}]", (edge.source, edge.target), problem.index, "layer", "name a layer")
         check_amount(f"edges[{i}].bytes", edge.bytes)
-        if edge.source == edge.target:
-            raise InputError(f"edges[{i}]", f"leads from layer {show(edge.source)} to itself", "remove the edge")
         if (edge.source, edge.target) in seen:
             raise InputError(f"edges[{i}]", "repeats an edge", "add the bytes of parallel edges up in one")
         seen.add((edge.source, edge.target))

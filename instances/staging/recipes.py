@@ -88,9 +88,9 @@ RECIPES = (
 )  # fmt: skip
 
 
-def staging_variants(problem: StagingProblem) -> tuple[str, ...]:
-    """In which semantics the problem can be planned: with levels weights are synchronised as in the paper."""
-    return ("paper",) if problem.levels else tuple(PACKAGED.variants)
+def _senseless(problem: StagingProblem) -> tuple[str, ...]:
+    """With levels weights are synchronised as in the paper."""
+    return ("reference",) if problem.levels else ()
 
 
 def _degrees(problem: StagingProblem) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def _degrees(problem: StagingProblem) -> dict[str, Any]:
 PACKAGED = Packaged(
     recipes=RECIPES,
     more=_degrees,
+    senseless=_senseless,
     columns={"layers": "{layers}", "devices": "{devices}"},
     variants={"paper": "paper", "reference": "reference"},
     note="stagings: best known times per micro-batch in the paper's and the published program's semantics",

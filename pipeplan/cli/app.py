@@ -14,8 +14,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ..instances.clock import when_compiling
 from ..instances.errors import PipeplanError
-from ..show.console import clean, say_error
+from ..show.console import clean, say_error, say_note
+from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 
 COMMANDS: Mapping[str, str] = {
     **{
@@ -24,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     },
     "compare": "compare:command",
     "report": "report:command",
+    "warm-up": "warm_up:command",
     **{name: f"lists:{name}" for name in ("instances", "formulations", "planners", "solvers")},
 }
 """In the order of the help page, the module beside this one and the function in it."""
@@ -32,8 +35,6 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": ("Make a profile, a model without a cluster, of what others wrote.", {"table": "import_table:command"}),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""
-
-OK, NO_PLAN, BAD_INPUT, REJECTED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 70, 130, 141
 
 REPORT_TO = "the project's issue tracker"
 
@@ -90,6 +91,10 @@ def _tell_what_was_caught() -> None:
     logger = logging.getLogger("pipeplan")
     logger.addHandler(logging.StreamHandler())
     logger.setLevel(logging.DEBUG)
+
+
+def _say_compiling() -> None:
+    say_note("compiling once on this machine, 10 to 60 s that no time limit counts; `plan warm-up` does it ahead.")
 
 
 def _forget_stdout() -> None:
@@ -181,6 +186,7 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("PIPEPLAN_DEBUG") == "1":
         _tell_what_was_caught()
+    when_compiling(_say_compiling)
     words = sys.argv[1:] if argv is None else argv
     asked = next((word for word in words if not word.startswith("-")), "")
     try:

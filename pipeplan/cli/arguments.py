@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError
+from ..instances.errors import InputError, UsageError
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_with_notes
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, profile_options
-from .signatures import with_options
+from .signatures import option, shared
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
@@ -24,98 +24,61 @@ if TYPE_CHECKING:
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
 InstanceArgument = Annotated[
-    str, typer.Argument(metavar="INSTANCE", help="A file, or the name of a packaged instance.", show_default=False)
+    str, typer.Argument(metavar="INSTANCE", help="A file, or the name of a packaged instance.")
 ]
-Devices = Annotated[int | None, typer.Option("--devices", help="Accelerators.", rich_help_panel=CLUSTER)]
-Cpus = Annotated[int | None, typer.Option("--cpus", help="CPUs.", rich_help_panel=CLUSTER)]
-Memory = Annotated[
-    float | None,
-    typer.Option(
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+# ---- the cluster ---------------------------------------------------------------------------------------
+
+_option = partial(option, rich_help_panel=CLUSTER)
+CLUSTER_OPTIONS = (
+    _option("devices", int, help="Accelerators."),
+    _option("cpus", int, help="CPUs."),
+    _option(
+        "memory_bytes",
+        float,
         "--memory",
         parser=quantities.size_or_none,
         metavar="SIZE",
         help="Memory of an accelerator: 8GiB, or none for no limit.",
-        rich_help_panel=CLUSTER,
     ),
-]
-Bandwidth = Annotated[
-    float | None,
-    typer.Option(
-        "--bandwidth",
+    _option(
+        "bandwidth",
+        float,
         parser=quantities.rate,
         metavar="RATE",
         help="Of the links, for files that hold bytes: 25GiB/s.",
-        rich_help_panel=CLUSTER,
     ),
-]
-Batch = Annotated[
-    int | None,
-    typer.Option(
-        "--batch",
-        help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline.",
-        rich_help_panel=CLUSTER,
-    ),
-]
-ExactBatches = Annotated[
-    bool | None,
-    typer.Option(
+    _option("cpu_slowdown", float, help="Profiles: CPU time per accelerator time."),
+    _option("inference", bool, "--inference", help="Profiles: leave out the backward nodes."),
+    _option("batch", int, help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline."),
+    _option(
+        "exact_batches",
+        bool,
         "--exact-batches/--no-exact-batches",
         help="Staging problems: the replicas of all stages are exactly as many as --batch.",
-        rich_help_panel=CLUSTER,
-        show_default=False,
     ),
-]
-Levels = Annotated[
-    Any,
-    typer.Option(
-        "--levels",
+    _option(
+        "levels",
+        Any,
         parser=quantities.levels,
         metavar="LEVELS",
         help="Staging problems: devices within devices, the innermost first: 8x300GB/s,2x25GB/s; or none.",
-        rich_help_panel=CLUSTER,
-        show_default=False,
     ),
-]
-TimeUnit = Annotated[
-    str | None,
-    typer.Option(
-        "--time-unit",
+    _option(
+        "time_unit",
+        str,
         metavar="UNIT",
         help="Staging problems that name none: s, ms, us or ns; rates per second are turned into it.",
-        rich_help_panel=CLUSTER,
-        show_default=False,
     ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+    *PROFILE_OPTIONS,
+)
 
 
-CpuSlowdown = Annotated[
-    float | None,
-    typer.Option(
-        "--cpu-slowdown",
-        help="Profiles: CPU time per accelerator time.",
-        rich_help_panel=CLUSTER,
-        show_default=False,
-    ),
-]
-Inference = Annotated[
-    bool | None, typer.Option("--inference", help="Profiles: leave out the backward passes.", rich_help_panel=CLUSTER)
-]
-
-
-_CLUSTER_OPTIONS: Mapping[str, Any] = {
-    "devices": Devices,
-    "cpus": Cpus,
-    "memory": Memory,
-    "bandwidth": Bandwidth,
-    "cpu_slowdown": CpuSlowdown,
-    "inference": Inference,
-    "batch": Batch,
-    "exact_batches": ExactBatches,
-    "levels": Levels,
-    "time_unit": TimeUnit,
-    **PROFILE_OPTIONS,
-}
+def _cluster(given: dict[str, Any]) -> Cluster:
+    training = False if given.pop("inference", False) else None
+    profile = {known.name: given.pop(known.name) for known in PROFILE_OPTIONS if known.name in given}
+    return Cluster(**given, training=training, profile=profile_options(profile))
 
 
 def load_instance(text: str, on: Cluster) -> Problem:
@@ -126,33 +89,55 @@ def load_instance(text: str, on: Cluster) -> Problem:
     return lowered.problem  # type: ignore[no-any-return]
 
 
-def with_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of the cluster, which arrive together as its argument `on`."""
-    parameters = (
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _CLUSTER_OPTIONS.items()
-    )
-    return with_options(command, "on", parameters, _cluster)
+with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
+"""The command with options of the cluster, which arrive together as its argument `on`."""
+
+# ---- the output ----------------------------------------------------------------------------------------
 
 
-def _cluster(given: dict[str, Any]) -> Cluster:
-    fields = {name: value for name, value in given.items() if name not in ("memory", "inference", *PROFILE_OPTIONS)}
-    return Cluster(
-        **fields,
-        memory_bytes=given.get("memory"),
-        training=False if given.get("inference") else None,
-        profile=profile_options({name: value for name, value in given.items() if name in PROFILE_OPTIONS}),
-    )
-
-
-def check_output(option: str, path: str | None) -> None:
+def writable(parameter: typer.CallbackParam, path: str | None) -> str | None:
     """Refuse a path that cannot be written before the work is done, not after it."""
-    if path is None:
-        return
-    target = Path(path)
-    if target.is_dir():
+    if path is not None:
+        name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
+        _check_output(name, path, Path(path).parent)
+    return path
+
+
+def _check_output(option: str, path: str, folder: Path) -> None:
+    if Path(path).is_dir():
         raise InputError(option, f"{path} is a folder", "name a file")
-    if not target.parent.is_dir():
-        raise InputError(option, f"{path} lies in a folder that does not exist", f"create {target.parent} first")
-    if not os.access(target.parent, os.W_OK):
+    if not folder.is_dir():
+        raise InputError(option, f"{path} lies in a folder that does not exist", f"create {folder} first")
+    if not os.access(folder, os.W_OK):
         raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
+
+
+def drawable(parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """The same of a picture, by its ending as well."""
+    from ..show.pictures.canvas import format_of
+
+    if writable(parameter, path) is not None:
+        format_of(str(path))
+    return path
+
+
+def output_file(help: str, *flags: str, panel: str | None = None, check: Callable[..., str | None] = writable) -> Any:
+    """An option that names a file to be written."""
+    return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
+
+
+Picture = Annotated[str | None, output_file("Draw the plan: .svg or .png.", "--picture", check=drawable)]
+
+PROGRESS_MODES = ("auto", "json", "none")
+
+
+def _known_mode(mode: str | None) -> str | None:
+    if mode is not None and mode not in PROGRESS_MODES:
+        raise UsageError(f"--progress is {mode!r}; give one of {', '.join(PROGRESS_MODES)}.")
+    return mode
+
+
+def progress(help: str, panel: str | None = None) -> Any:
+    """The option of everything that takes a while."""
+    modes = "|".join(PROGRESS_MODES)
+    return typer.Option("--progress", metavar=modes, help=help, rich_help_panel=panel, callback=_known_mode)

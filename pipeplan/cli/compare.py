@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.errors import UsageError
+from ..planners.options import SolveOptions
 from ..show.console import out, print_json, say_note, styled
-from . import limits as limit_options
 from . import quantities
-from .arguments import CLUSTER, Bandwidth, Batch, Json
+from .arguments import CLUSTER, CLUSTER_OPTIONS, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
-from .profile_options import Kind
+from .limits import with_limits
+from .signatures import shared
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 WHAT, WHERE = "What is compared", "Where and how"
 
-_Instances = Annotated[
-    list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.", show_default=False)
-]
+_Instances = Annotated[list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.")]
 _Suite = Annotated[
     str | None,
     typer.Option("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.", rich_help_panel=WHAT),
@@ -80,7 +79,10 @@ _Address = Annotated[
 _Parquet = Annotated[bool, typer.Option("--parquet", help="Write runs.parquet, too.", rich_help_panel=WHERE)]
 
 
+@shared("common", CLUSTER_OPTIONS)("bandwidth", "batch", "kind")
+@with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads")
 def command(
+    *,
     instances: _Instances = None,
     suite: _Suite = None,
     method: _Methods = None,
@@ -90,13 +92,8 @@ def command(
     seeds: _Seeds = None,
     devices: _Devices = None,
     memory: _Memory = None,
-    bandwidth: Bandwidth = None,
-    batch: Batch = None,
-    kind: Kind = None,
-    gap: limit_options.Gap = 0.0,
-    time_limit: limit_options.TimeLimit = None,
-    memory_limit: limit_options.MemoryLimit = None,
-    threads: limit_options.Threads = None,
+    common: dict[str, Any],
+    limits: dict[str, Any],
     output: _Folder = Path("comparison"),
     resume: _Resume = False,
     retry_failed: _Retry = False,
@@ -109,31 +106,14 @@ def command(
     if suites:
         _list_suites(json)
         return
-    limits = limit_options.given(gap, time_limit, memory_limit, threads)
+    limits = _given(limits)
     if suite is not None:
-        _refuse_beside_suite(instances, method, seeds, devices, memory, bandwidth, batch, kind)
-        from ..studies.compare.suite_file import load_suite
-
-        chosen = load_suite(suite, quick)
-        chosen = _limited(chosen, limits)
+        _refuse_beside_suite(instances, method, seeds, devices, memory, common)
+        chosen = _known_suite(suite, quick, limits)
     else:
         if quick:
             raise UsageError("--quick says which part of a suite to run; name one with --suite, or drop --quick.")
-        chosen = _own_suite(instances, method, seeds, _settings(devices, memory, bandwidth, batch, kind), limits)
-    _run(chosen, output, workloads, resume, retry_failed, jobs, cluster, parquet, json)
-
-
-def _run(
-    suite: Suite,
-    folder: Path,
-    workloads: Path | None,
-    resume: bool,
-    retry_failed: bool,
-    jobs: int | None,
-    cluster: str | None,
-    parquet: bool,
-    json: bool,
-) -> None:
+        chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
     from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
     from ..studies.compare.write import check_parquet, write_tables
@@ -143,19 +123,19 @@ def _run(
         raise UsageError(f"--workloads is {str(workloads)!r}, which is no folder.")
     if parquet:
         check_parquet()
+    going_on = {"resume": resume, "retry_failed": retry_failed}
     with graceful():
-        comparison = compare(
-            suite,
-            folder,
-            workloads=workloads,
-            where=Where(jobs, cluster),
-            resume=resume,
-            retry_failed=retry_failed,
-            watch=Lines(),
-        )
-    paths = write_tables(comparison, folder, parquet) | draw_profile(comparison, folder)
+        comparison = compare(chosen, output, workloads=workloads, where=Where(jobs, cluster), watch=Lines(), **going_on)
+    paths = write_tables(comparison, output, parquet) | draw_profile(comparison, output)
     _tell(comparison, {name: str(path) for name, path in paths.items()}, json)
     raise typer.Exit(_exit_code(comparison))
+
+
+def _given(limits: dict[str, Any]) -> dict[str, Any]:
+    """Those that say anything, checked."""
+    found = {name: value for name, value in limits.items() if name != "rel_gap" or value}
+    SolveOptions(**found)
+    return found
 
 
 def _exit_code(comparison: Comparison) -> int:
@@ -169,7 +149,7 @@ def _own_suite(
     methods: list[str] | None,
     seeds: str | None,
     settings: tuple[Setting, ...],
-    limits: dict[str, object],
+    limits: dict[str, Any],
 ) -> Suite:
     from ..studies.compare.suite import Instance, Suite, competitor
 
@@ -186,26 +166,21 @@ def _own_suite(
     )
 
 
-def _limited(suite: Suite, limits: dict[str, object]) -> Suite:
+def _known_suite(name: str, quick: bool, limits: dict[str, Any]) -> Suite:
     """Limits of the command line hold for every method of the suite."""
     from dataclasses import replace
 
+    from ..studies.compare.suite_file import load_suite
+
+    suite = load_suite(name, quick)
     methods = tuple(replace(method, limits={**method.limits, **limits}) for method in suite.methods)
     return replace(suite, methods=methods)
 
 
-def _settings(
-    devices: list[int] | None,
-    memory: list[str] | None,
-    bandwidth: float | None,
-    batch: int | None,
-    kind: str | None,
-) -> tuple[Setting, ...]:
+def _settings(devices: list[int] | None, memory: list[str] | None, common: dict[str, Any]) -> tuple[Setting, ...]:
     """Every number of devices with every memory."""
     from ..studies.compare.suite import Setting
 
-    given = (("bandwidth", bandwidth), ("batch", batch), ("kind", kind))
-    common = {name: value for name, value in given if value is not None}
     found = []
     no_choice: list[None] = [None]
     for count in devices or no_choice:

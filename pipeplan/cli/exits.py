@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..instances.result import Found, Result, Stop
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..instances.result import Result
 
 OK = 0
 """A plan that the referee accepts (for lists and conversions: done)."""
@@ -21,6 +24,8 @@ BROKEN_PIPE = 141
 
 def exit_code(result: Result) -> int:
     """What the shell is told about a run."""
+    from ..instances.result import Found, Stop
+
     if result.contradicted:
         return REJECTED
     if result.verified:

@@ -13,27 +13,24 @@ import typer
 from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.errors import UsageError
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
-from ..instances.graph_pipeline.problem import GraphPipelineProblem
-from ..instances.kinds import kind_of
+from ..instances.kinds import DEFAULT_KIND, KINDS, kind_of
 from ..instances.placement.generators import GENERATORS, Parameter
-from ..instances.placement.problem import PlacementProblem
-from ..instances.staging.problem import StagingProblem
-from ..show.console import out, print_json, styled
+from ..show.console import out, print_json, styled, tell
 from . import quantities
-from .arguments import Json, check_output
+from .arguments import Json, output_file
 from .generate_chains import build_chain, known_facts, parameters_of, remarks
 from .lists import print_table
 from .referee_options import one_of
-from .signatures import option, with_options
+from .signatures import flag_of, option, with_options
 
 if TYPE_CHECKING:
-    from ..instances.workloads import Hardware, Link
-
-Made = PlacementProblem | GraphPipelineProblem | StagingProblem
+    from ..instances.chain.known import KnownChain
+    from ..instances.kind import Kind
+    from ..instances.kinds import Problem
 
 PANEL = "Parameters (`plan generate` alone tells whose they are)"
 
-KINDS = ("placement", "graph-pipeline", "staging")
+NETWORK = "NETWORK"
 NETWORK_PARAMETERS = (
     Parameter("kind", "text", "placement", "of problem: placement, graph-pipeline or staging (both always training)"),
     Parameter("mini_batch", "int", None, "graph pipelines: samples between two updates of the weights"),
@@ -57,23 +54,19 @@ GRAPH_PARAMETERS = (
     Parameter("half_samples", "float", None, "samples on which a device runs at half its rate; default: the model's"),
     Parameter("join", "flag", True, "case study: with the concatenation at the end"),
 )
-KIND_OF = {"mini_batch": "graph-pipeline", "micro_batches": "staging", "merge": "staging"}
-"""Parameters of networks that are for one kind of problem alone."""
-TRAINED = {"graph-pipeline": ("batch", "cpus", "training"), "staging": ("cpus", "training")}
-"""What says nothing about kinds that always train on devices alone; a graph pipeline has times for all batches."""
 OPTION_OF = {"accelerators": "--devices", "memory_bytes": "--memory"}
 """Where the command line has a word of its own, the same as in other commands."""
 _TYPES: dict[str, type] = {"flag": bool, "int": int, "float": float, "text": str, "size": float}
 
 
 def _option(name: str) -> str:
-    return OPTION_OF.get(name, "--" + name.replace("_", "-"))
+    return OPTION_OF.get(name, flag_of(name))
 
 
 def _with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option per parameter of any generator; those that were given arrive as `given`."""
     known: dict[str, Parameter] = {}
-    for parameters in _parameters().values():
+    for _, parameters in _families().values():
         for parameter in parameters:
             known.setdefault(parameter.name, parameter)
     return with_options(command, "given", map(_typer_parameter, known.values()))
@@ -93,12 +86,13 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
     )
 
 
-def _parameters() -> Mapping[str, tuple[Parameter, ...]]:
-    """Of every generator, of the networks together, and of every model of a graph pipeline."""
-    placements = {name: generator.parameters for name, generator in GENERATORS.items()}
-    chains = {name: parameters_of(name) for name in CHAIN_GENERATORS}
-    models = {model.name: graph_parameters(model) for model in GRAPH_MODELS.values()}
-    return {**placements, **chains, "a network": NETWORK_PARAMETERS, **models}
+def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
+    """Title and parameters of every generator, of the networks together, and of every model of a graph pipeline."""
+    placements = {name: (generator.title, generator.parameters) for name, generator in GENERATORS.items()}
+    chains = {name: (generator.title, parameters_of(name)) for name, generator in CHAIN_GENERATORS.items()}
+    networks = {NETWORK: ("one of those below, on hardware", NETWORK_PARAMETERS)}
+    models = {model.name: (model.title, graph_parameters(model)) for model in GRAPH_MODELS.values()}
+    return {**placements, **chains, **networks, **models}
 
 
 def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
@@ -107,82 +101,58 @@ def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
     return tuple(parameter for parameter in GRAPH_PARAMETERS if parameter.name in own)
 
 
+_Name = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="A generator or a network; without it both are listed."),
+]
+_Output = Annotated[str | None, output_file("Write it there; else to stdout.", "--output", "-o")]
+
+
 @_with_parameters
 def command(
-    given: dict[str, Any],
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="A generator or a network; without it both are listed.", show_default=False
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it there; else to stdout.", show_default=False),
-    ] = None,
+    *,
+    name: _Name = None,
+    output: _Output = None,
     json: Json = False,
+    given: dict[str, Any],
 ) -> None:
     """Make a problem: random by seed, a chain of the theory, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
         return
-    check_output("--output", output)
-    if name in CHAIN_GENERATORS:
-        _make_chain(name, given, output, json)
-        return
-    problem = _build(name, given)
     from ..instances.files import problem_to_text, save
 
+    problem, known = _made(name, given)
     if output is None:
         sys.stdout.write(problem_to_text(problem))
         return
     save(problem, output)
-    if json:
-        print_json({"file": output, "problem": {"name": problem.name, "hash": problem.hash}})
-    else:
-        size = kind_of(problem).get("size")(problem)
-        out().print(styled(f"wrote {output} ({size})"))
+    facts = {"name": problem.name, "hash": problem.hash, **(known_facts(known) if known else {})}
+    size, gpus = kind_of(problem).get("size")(problem), f", {known.problem.gpus} GPUs" if known else ""
+    said = remarks(known) if known else []
+    tell(json, {"file": output, "problem": facts}, f"wrote {output} ({size}{gpus})", *said)
 
 
-def _make_chain(name: str, given: Mapping[str, Any], output: str | None, json: bool) -> None:
-    """Besides the file: what is known of the chain."""
-    from ..instances.chain.files import chain_to_json
-    from ..instances.files import save
-    from ..instances.json_file import dump_json
-
-    known = build_chain(name, _own(name, given, parameters_of(name)))
-    problem = known.problem
-    if output is None:
-        sys.stdout.write(dump_json(chain_to_json(problem)))
-        return
-    save(problem, output)
-    if json:
-        facts = {"name": problem.name, "hash": problem.hash, **known_facts(known)}
-        print_json({"file": output, "problem": facts})
-        return
-    for line in (f"wrote {output} ({problem.layers} layers, {problem.gpus} GPUs)", *remarks(known)):
-        out().print(styled(line), soft_wrap=True)
-
-
-def _build(name: str, given: Mapping[str, Any]) -> Made:
+def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem, KnownChain | None]:
+    """By whoever has the name; with a chain comes what is known of it."""
     from ..instances.workloads import WORKLOADS
 
-    if name in GENERATORS:
-        arguments = _own(name, given, GENERATORS[name].parameters)
-        if arguments.get("memory_bytes") == math.inf:
-            arguments["memory_bytes"] = None
-        return GENERATORS[name](**arguments)
-    if name in WORKLOADS:
-        return _network(name, _own(name, given, NETWORK_PARAMETERS))
-    if name in GRAPH_MODELS:
-        model = GRAPH_MODELS[name]
-        return _graph_model(model, _own(name, given, graph_parameters(model)))
-    choices = ", ".join([*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *GRAPH_MODELS])
-    raise UsageError(f"There is no generator and no network named {name!r}; choose one of {choices}.")
+    families = _families()
+    if name not in (families.keys() - {NETWORK}) | WORKLOADS.keys():
+        choices = ", ".join([*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *GRAPH_MODELS])
+        raise UsageError(f"There is no generator and no network named {name!r}; choose one of {choices}.")
+    _check_own(name, given, families[name if name in families else NETWORK][1])
+    if name in CHAIN_GENERATORS:
+        known = build_chain(name, given)
+        return known.problem, known
+    if given.get("memory_bytes") != math.inf:
+        return _problem(name, given), None
+    usual = _problem(name, {key: value for key, value in given.items() if key != "memory_bytes"})
+    return usual.replace(memory_bytes=None), None
 
 
-def _own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """The arguments, where all of them belong to this generator."""
+def _check_own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -> None:
+    """All of the arguments belong to this generator."""
     own = [parameter.name for parameter in parameters]
     foreign = next((key for key in given if key not in own), None)
     if foreign is not None:
@@ -191,73 +161,53 @@ def _own(name: str, given: Mapping[str, Any], parameters: Iterable[Parameter]) -
     for key, value in given.items():
         if isinstance(value, float) and not math.isfinite(value) and key != "memory_bytes":
             raise UsageError(f"{_option(key)} is {value}; give a finite number.")
-    return dict(given)
 
 
-def _graph_model(model: GraphModel, given: dict[str, Any]) -> GraphPipelineProblem:
-    if "accelerators" in given:
-        given["devices"] = given.pop("accelerators")
-    no_limit = given.get("memory_bytes") == math.inf
-    if no_limit:
-        del given["memory_bytes"]
-    problem = model.build(**given)
-    return problem.replace(memory_bytes=None) if no_limit else problem
+def _problem(name: str, given: Mapping[str, Any]) -> Problem:
+    if name in GENERATORS:
+        return GENERATORS[name](**given)
+    if name in GRAPH_MODELS:
+        named = {"devices" if key == "accelerators" else key: value for key, value in given.items()}
+        return GRAPH_MODELS[name].build(**named)
+    return _network(name, given)
 
 
-def _network(name: str, given: dict[str, Any]) -> Made:
-    from ..instances.workloads import DEVICES, LINKS
+def _network(name: str, given: Mapping[str, Any]) -> Problem:
+    from ..instances.workloads import DEVICES, LINKS, build
 
-    defaults = {parameter.name: parameter.default for parameter in NETWORK_PARAMETERS}
-    values = {**defaults, **given}
-    hardware, link = values.pop("hardware"), values.pop("link")
-    batch = values.pop("batch")
-    if batch is not None and batch < 1:
-        raise UsageError(f"--batch is {batch}; give a whole number >= 1.")
-    for flag, chosen, table in (("--hardware", hardware, DEVICES), ("--link", link, LINKS)):
-        if chosen not in table:
-            raise UsageError(f"{flag} is {chosen!r}; give one of {', '.join(table)}.")
-    no_limit = values["memory_bytes"] == math.inf
-    if no_limit:
-        values["memory_bytes"] = None
-    kind = one_of("--kind", values.pop("kind"), KINDS)
-    _refuse_of_other_kinds(kind, given)
-    problem = _lowered(kind, name, batch, DEVICES[hardware], LINKS[link], values)
-    return problem.replace(memory_bytes=None) if no_limit else problem
-
-
-def _refuse_of_other_kinds(kind: str, given: Mapping[str, Any]) -> None:
-    for key, only in KIND_OF.items():
-        if key in given and kind != only:
-            plural = only.replace("-", " ") + "s"
-            raise UsageError(f"{_option(key)} is for {plural}; give --kind {only} as well, or drop it.")
-    for key in TRAINED.get(kind, ()):
-        if given.get(key) is not None:
-            raise UsageError(f"{_option(key)} says nothing about a {kind.replace('-', ' ')}; drop {_option(key)}.")
+    values = {**{parameter.name: parameter.default for parameter in NETWORK_PARAMETERS}, **given}
+    if values["batch"] is not None and values["batch"] < 1:
+        raise UsageError(f"--batch is {values['batch']}; give a whole number >= 1.")
+    for key, table in (("hardware", DEVICES), ("link", LINKS)):
+        if values[key] not in table:
+            raise UsageError(f"--{key} is {values[key]!r}; give one of {', '.join(table)}.")
+    kinds = {kind.name: kind for kind in sorted(KINDS.values(), key=_usual_first) if kind.network is not None}
+    kind = kinds[one_of("--kind", values["kind"], tuple(kinds))]
+    _refuse_of_other_kinds(kind, kinds, given)
+    devices = values["accelerators"]
+    arguments = {kind.cluster["devices"]: devices, "memory_bytes": values["memory_bytes"]}
+    for key, for_each_device in kind.network_arguments.items():
+        usual = None if for_each_device is None else for_each_device * devices
+        arguments[key] = usual if values[key] is None else values[key]
+    workload = build(name, arguments.pop("batch", None))
+    problem: Problem = kind.get("network")(workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments)
+    return problem
 
 
-def _lowered(kind: str, name: str, batch: int | None, device: Hardware, link: Link, values: Mapping[str, Any]) -> Made:
-    from ..instances.graph_pipeline.from_workload import to_graph_pipeline
-    from ..instances.placement.from_workload import to_placement
-    from ..instances.staging.from_workload import to_staging
-    from ..instances.workloads import build
+def _usual_first(kind: Kind) -> tuple[bool, str]:
+    return kind is not DEFAULT_KIND, kind.name
 
-    workload, devices, memory = build(name, batch), values["accelerators"], values["memory_bytes"]
-    if kind == "graph-pipeline":
-        samples = 32 * devices if values["mini_batch"] is None else values["mini_batch"]
-        return to_graph_pipeline(workload, device, link, devices=devices, mini_batch=samples, memory_bytes=memory)
-    if kind == "staging":
-        batches = 8 * devices if values["micro_batches"] is None else values["micro_batches"]
-        return to_staging(
-            workload,
-            device,
-            link,
-            devices=devices,
-            micro_batches=batches,
-            memory_bytes=memory,
-            merge=values["merge"],
-        )
-    own = {key: value for key, value in values.items() if key not in KIND_OF}
-    return to_placement(workload, device, link, **own)
+
+def _refuse_of_other_kinds(kind: Kind, kinds: Mapping[str, Kind], given: Mapping[str, Any]) -> None:
+    """What a network lowers to otherwise takes other arguments; what the usual kind takes is not worth another one."""
+    for key in (parameter.name for parameter in NETWORK_PARAMETERS if parameter.name in given):
+        takers = [name for name, other in kinds.items() if key in other.network_arguments]
+        if not takers or kind.name in takers:
+            continue
+        if DEFAULT_KIND.name in takers:
+            raise UsageError(f"{_option(key)} says nothing about a {kind.name.replace('-', ' ')}; drop {_option(key)}.")
+        plural = takers[0].replace("-", " ") + "s"
+        raise UsageError(f"{_option(key)} is for {plural}; give --kind {takers[0]} as well, or drop it.")
 
 
 def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
@@ -265,21 +215,13 @@ def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
 
     if given or output is not None:
         raise UsageError("Name what to generate; `plan generate` alone lists what there is.")
-    rows: list[dict[str, Any]] = [
-        {"name": name, "title": generator.title, "parameters": [_option(p.name) for p in generator.parameters]}
-        for name, generator in GENERATORS.items()
-    ]
-    rows += [
-        {"name": name, "title": generator.title, "parameters": [_option(p.name) for p in parameters_of(name)]}
-        for name, generator in CHAIN_GENERATORS.items()
-    ]
-    rows += [
-        {"name": model.name, "title": model.title, "parameters": [_option(p.name) for p in graph_parameters(model)]}
-        for model in GRAPH_MODELS.values()
-    ]
-    network = [_option(parameter.name) for parameter in NETWORK_PARAMETERS]
+    rows: dict[str, dict[str, Any]] = {
+        name: {"name": name, "title": title, "parameters": [_option(parameter.name) for parameter in parameters]}
+        for name, (title, parameters) in _families().items()
+    }
+    network = rows.pop(NETWORK)
     if json:
-        print_json(rows + [{"name": name, "title": "a network", "parameters": network} for name in WORKLOADS])
+        print_json([*rows.values(), *({**network, "name": name, "title": "a network"} for name in WORKLOADS)])
         return
-    print_table([*rows, {"name": "NETWORK", "title": "one of those below, on hardware", "parameters": network}])
+    print_table([*rows.values(), network])
     out().print(styled("networks: " + ", ".join(WORKLOADS)))

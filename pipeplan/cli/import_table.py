@@ -8,8 +8,7 @@ import typer
 
 from ..instances.errors import UsageError
 from ..show.console import out, print_json, styled
-from .arguments import Json, check_output
-from .profile_options import BytesPerParameter
+from .arguments import Json, output_file
 
 _File = Annotated[
     str | None,
@@ -17,12 +16,16 @@ _File = Annotated[
 ]
 _Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="PROFILE", help="The file to write: my.profile.json.", show_default=False),
+    output_file("The file to write: my.profile.json.", "--output", "-o"),
 ]
 _Template = Annotated[bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")]
 _Inference = Annotated[bool, typer.Option("--inference", help="Ask for no backward passes.")]
 _MicroBatch = Annotated[
     int, typer.Option("--micro-batch", metavar="SAMPLES", help="Samples of the micro-batch that the table is about.")
+]
+_BytesPerParameter = Annotated[
+    float | None,
+    typer.Option(help="Of a table with a column parameters_count: the size of one.", show_default=False),
 ]
 
 
@@ -32,7 +35,7 @@ def command(
     template: _Template = False,
     inference: _Inference = False,
     micro_batch: _MicroBatch = 1,
-    bytes_per_parameter: BytesPerParameter = None,
+    bytes_per_parameter: _BytesPerParameter = None,
     json: Json = False,
 ) -> None:
     """Make a profile of a table of layers: one row a layer, units in the header.
@@ -53,7 +56,6 @@ def command(
         raise UsageError("Name the table, or give --template for an example.")
     if output is None and not json:
         raise UsageError("Say where the profile goes: give -o my.profile.json, or --json.")
-    check_output("--output", output)
     profile = read_table(file, training=not inference, bytes_per_parameter=bytes_per_parameter, micro_batch=micro_batch)
     if output is not None:
         from ..instances.json_file import write_json

@@ -1,100 +1,49 @@
-"""Limits of a run as options, and what they are for the planners."""
+"""Limits of a run as options; they arrive as arguments of `SolveOptions`."""
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any
-
-import typer
+from functools import partial
+from typing import Any
 
 from ..instances.errors import UsageError
-from ..planners.options import SolveOptions, typed
+from ..planners.options import typed
 from . import quantities
+from .signatures import option, shared
 
-PANEL = "Limits"
-
-Gap = Annotated[
-    float, typer.Option("--gap", rich_help_panel=PANEL, help="Stop at this relative gap: 0.01 is 1 %; 0 is a proof.")
-]
-AbsGap = Annotated[
-    float, typer.Option("--abs-gap", rich_help_panel=PANEL, help="Stop at this gap in the instance's time unit.")
-]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
+_option = partial(option, rich_help_panel="Limits")
+LIMITS = (
+    _option("rel_gap", float, "--gap", 0.0, help="Stop at this relative gap: 0.01 is 1 %; 0 is a proof."),
+    _option("abs_gap", float, default=0.0, help="Stop at this gap in the instance's time unit."),
+    _option(
+        "time_limit_s",
+        float,
         "--time-limit",
         parser=quantities.duration,
-        rich_help_panel=PANEL,
         metavar="TIME",
         help="30, 30s or 5min.",
-        show_default=False,
     ),
-]
-MemoryLimit = Annotated[
-    float | None,
-    typer.Option(
+    _option(
+        "memory_limit_bytes",
+        int,
         "--memory-limit",
-        parser=quantities.size,
-        rich_help_panel=PANEL,
+        parser=quantities.whole_size,
         metavar="SIZE",
         help="Of a solver process: 4GiB.",
-        show_default=False,
     ),
-]
-Threads = Annotated[
-    int | None, typer.Option("--threads", rich_help_panel=PANEL, help="Of the solver.", show_default=False)
-]
-Seed = Annotated[int, typer.Option("--seed", rich_help_panel=PANEL, help="Of everything that is random.")]
-Log = Annotated[
-    str | None,
-    typer.Option("--log", rich_help_panel="Output", metavar="FILE", help="The solver's own log.", show_default=False),
-]
-Native = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--native",
-        rich_help_panel=PANEL,
-        metavar="KEY=VALUE",
-        help="An option that only the chosen solver knows; repeatable.",
-        show_default=False,
-    ),
-]
+    _option("threads", int, help="Of the solver."),
+    _option("seed", int, default=0, help="Of everything that is random."),
+    _option("native", list[str], metavar="KEY=VALUE", help="An option that only the chosen solver knows; repeatable."),
+)
 
 
-def limits(
-    gap: float,
-    abs_gap: float,
-    time_limit: float | None,
-    memory_limit: float | None,
-    threads: int | None,
-    seed: int,
-    log: str | None,
-    native: list[str] | None,
-) -> SolveOptions:
-    """The common options of every solver; out of range is an `InputError`."""
-    return SolveOptions(
-        time_limit_s=time_limit,
-        rel_gap=gap,
-        abs_gap=abs_gap,
-        threads=threads,
-        memory_limit_bytes=None if memory_limit is None else math.ceil(memory_limit),
-        seed=seed,
-        log_path=log,
-        native=dict(_key_and_value(text) for text in native or ()),
-    )
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    if "native" in given:
+        given["native"] = dict(map(_key_and_value, given["native"]))
+    return given
 
 
-def given(gap: float, time_limit: float | None, memory_limit: float | None, threads: int | None) -> dict[str, object]:
-    """Those that were given, as arguments of `SolveOptions`, which checks them."""
-    found: dict[str, Any] = {
-        "rel_gap": gap or None,
-        "time_limit_s": time_limit,
-        "memory_limit_bytes": None if memory_limit is None else math.ceil(memory_limit),
-        "threads": threads,
-    }
-    found = {name: value for name, value in found.items() if value is not None}
-    SolveOptions(**found)
-    return found
+with_limits = shared("limits", LIMITS, _arguments)
+"""The command with limits, of which those that were given arrive together as its argument `limits`."""
 
 
 def _key_and_value(text: str) -> tuple[str, Any]:

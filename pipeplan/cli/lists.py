@@ -14,10 +14,9 @@ from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
 from ..show.console import out, print_json, styled
 from .arguments import Json
+from .signatures import flag_of
 
-_Name = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Show one of them with its options.", show_default=False)
-]
+_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show one of them with its options.")]
 
 
 def formulations(name: _Name = None, json: Json = False) -> None:
@@ -123,7 +122,7 @@ def _show_entry(entry: Entry) -> None:
 
 def _option_row(spec: OptionSpec) -> dict[str, Any]:
     kind = "|".join(spec.choices) if spec.choices else spec.type
-    return {"option": "--" + spec.name.replace("_", "-"), "value": kind, "default": spec.default, "meaning": spec.help}
+    return {"option": flag_of(spec.name), "value": kind, "default": spec.default, "meaning": spec.help}
 
 
 def print_table(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -45,7 +45,6 @@ def _parameter(spec: OptionSpec) -> inspect.Parameter:
     return option(
         spec.name,
         _TYPES[spec.type],
-        "--" + spec.name.replace("_", "-"),
         help=_help(spec),
         metavar="[" + "|".join(spec.choices) + "]" if spec.choices else _METAVARS.get(spec.type),
         rich_help_panel=PANEL,

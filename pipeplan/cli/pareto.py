@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,26 +12,23 @@ from ..instances.errors import UsageError
 from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
-from . import limits as limit_options
 from . import quantities
-from .arguments import Bandwidth, Cluster, Devices, Json, check_output, load_instance
+from .arguments import Cluster, Json, drawable, load_instance, output_file, with_cluster
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
+from .limits import with_limits
 from .progress import reporter
-from .solve import PROGRESS_MODES
+from .solve import Progress
 
 if TYPE_CHECKING:
     from ..studies.pareto.records import Settings
 
 CURVES, OUTPUT = "Curves", "Output"
 EXAMPLE = "golden-4"
-TIME_LIMIT_S = 60.0
 
 _Instance = Annotated[
     str | None,
-    typer.Argument(
-        metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example.", show_default=False
-    ),
+    typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example."),
 ]
 _Methods = Annotated[
     list[str] | None,
@@ -40,7 +37,6 @@ _Methods = Annotated[
         metavar="NAME",
         help="Repeatable; default: exact-beaumont and the baselines; also ilp-beaumont, cp-beaumont.",
         rich_help_panel=CURVES,
-        show_default=False,
     ),
 ]
 _Levels = Annotated[
@@ -49,7 +45,6 @@ _Levels = Annotated[
         "--levels",
         help="Memory limits from the smallest that works to that of the unlimited optimum. [default: 8]",
         rich_help_panel=CURVES,
-        show_default=False,
     ),
 ]
 _Memory = Annotated[
@@ -59,82 +54,52 @@ _Memory = Annotated[
         metavar="SIZE",
         help="A memory limit in place of --levels: 8GiB; repeatable.",
         rich_help_panel=CURVES,
-        show_default=False,
     ),
 ]
 _Output = Annotated[
     str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Each point as a JSON line at once; an interrupted run goes on from there.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
+    output_file(
+        "Each point as a JSON line at once; an interrupted run goes on from there.", "--output", "-o", panel=OUTPUT
     ),
 ]
 _Resume = Annotated[
     bool, typer.Option("--resume/--no-resume", help="Go on with an existing --output.", rich_help_panel=OUTPUT)
 ]
-_Csv = Annotated[
-    str | None,
-    typer.Option("--csv", metavar="FILE", help="The points as a table.", rich_help_panel=OUTPUT, show_default=False),
-]
-_Picture = Annotated[
-    str | None,
-    typer.Option(
-        "--picture", metavar="FILE", help="The curves as .svg or .png.", rich_help_panel=OUTPUT, show_default=False
-    ),
-]
-_Progress = Annotated[
-    str | None,
-    typer.Option(
-        "--progress",
-        metavar="auto|json|none",
-        help="On stderr; without the option drawn on a terminal and silent elsewhere.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
-]
+_Csv = Annotated[str | None, output_file("The points as a table.", "--csv", panel=OUTPUT)]
+_Picture = Annotated[str | None, output_file("The curves as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)]
 
 
+@with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
+@with_cluster("devices", "bandwidth")
 def command(
+    *,
     instance: _Instance = None,
     method: _Methods = None,
     levels: _Levels = None,
     memory: _Memory = None,
-    gap: limit_options.Gap = 0.0,
-    abs_gap: limit_options.AbsGap = 0.0,
-    time_limit: limit_options.TimeLimit = None,
-    threads: limit_options.Threads = None,
-    seed: limit_options.Seed = 0,
-    devices: Devices = None,
-    bandwidth: Bandwidth = None,
+    limits: dict[str, Any],
+    on: Cluster,
     json: Json = False,
     output: _Output = None,
     resume: _Resume = True,
     csv: _Csv = None,
     picture: _Picture = None,
-    progress: _Progress = None,
+    progress: Progress = None,
 ) -> None:
     """Draw period against memory: each method at each memory limit, every plan recomputed by the referee.
 
     The time limit (60 s unless given) is for each point. Ctrl-C shows what is there.
     """
-    if progress is not None and progress not in PROGRESS_MODES:
-        raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
-    _check_files(output, csv, picture)
-    problem = load_instance(instance or EXAMPLE, _cluster(instance, Cluster(devices=devices, bandwidth=bandwidth)))
+    problem = load_instance(instance or EXAMPLE, _cluster(instance, on))
     from ..instances.chain.problem import ChainProblem
 
     if not isinstance(problem, ChainProblem):
         raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")
+    from ..studies.pareto.records import TIME_LIMIT_S
     from ..studies.pareto.stored import open_journal
     from ..studies.pareto.sweep import check, sweep
 
-    limit_s = TIME_LIMIT_S if time_limit is None else time_limit
-    limits = SolveOptions(time_limit_s=limit_s, rel_gap=gap, abs_gap=abs_gap, threads=threads, seed=seed)
-    settings = _settings(method, levels, memory, limits)
+    settings = _settings(method, levels, memory, SolveOptions(**{"time_limit_s": TIME_LIMIT_S, **limits}))
     check(problem, settings)
     journal = open_journal(output, problem, settings, resume)
     with graceful(), reporter(progress) as watch:
@@ -168,16 +133,6 @@ def _cluster(instance: str | None, on: Cluster) -> Cluster:
     from ..instances.profile.options import ProfileOptions
 
     return replace(on, memory_bytes=math.inf, profile=ProfileOptions(kind="chain"))
-
-
-def _check_files(output: str | None, csv: str | None, picture: str | None) -> None:
-    """Refused before the work is done, not after it."""
-    for option, path in (("--output", output), ("--csv", csv), ("--picture", picture)):
-        check_output(option, path)
-    if picture is not None:
-        from ..show.pictures.canvas import format_of
-
-        format_of(picture)
 
 
 def _settings(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Any
 
 import typer
+
+from .signatures import option
 
 PANEL = "Profiles and tables of layers (what they become)"
 
@@ -21,55 +24,46 @@ def _degrees(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _option(flag: str, help: str, **facts: Any) -> Any:
-    return typer.Option(flag, help=help, rich_help_panel=PANEL, show_default=False, **facts)
-
-
-Kind = Annotated[
-    str | None,
-    _option("--kind", "The kind of problem to make; without it one that fits is chosen.", metavar="|".join(KINDS)),
-]
-Optimizer = Annotated[
-    str | None,
+_option = partial(option, rich_help_panel=PANEL)
+PROFILE_OPTIONS = (
     _option(
-        "--optimizer",
-        "Parameters in memory: sgd 2 copies, adam 4, adam-mixed 8 [default: sgd].",
+        "kind",
+        str,
+        metavar="|".join(KINDS),
+        help="The kind of problem to make; without it one that fits is chosen.",
+    ),
+    _option(
+        "optimizer",
+        str,
         metavar="|".join(OPTIMIZERS),
+        help="Parameters in memory: sgd 2 copies, adam 4, adam-mixed 8 [default: sgd].",
     ),
-]
-InFlight = Annotated[
-    int | None,
-    _option("--in-flight", "Placements: micro-batches whose activations a device holds [default: devices]."),
-]
-Recompute = Annotated[
-    bool | None,
-    _option("--recompute", "Chains: compute activations again; staging problems: allow it layer by layer."),
-]
-DataParallel = Annotated[bool | None, _option("--data-parallel", "Staging problems: allow replicas of stages.")]
-TensorParallel = Annotated[
-    Any,
     _option(
-        "--tensor-parallel", "Staging problems: devices that may share a layer: 1,2,4.", parser=_degrees, metavar="LIST"
+        "in_flight",
+        int,
+        help="Placements: micro-batches whose activations a device holds [default: devices].",
     ),
-]
-Efficiency = Annotated[
-    float | None,
-    _option("--efficiency", "What is left of the ideal speed where devices share a layer: 0.9 [default: 1]."),
-]
-BytesPerParameter = Annotated[
-    float | None, _option("--bytes-per-parameter", "Tables with a column parameters_count: the size of one.")
-]
-
-PROFILE_OPTIONS: Mapping[str, Any] = {
-    "kind": Kind,
-    "optimizer": Optimizer,
-    "in_flight": InFlight,
-    "recompute": Recompute,
-    "data_parallel": DataParallel,
-    "tensor_parallel": TensorParallel,
-    "efficiency": Efficiency,
-    "bytes_per_parameter": BytesPerParameter,
-}
+    _option(
+        "recompute",
+        bool,
+        "--recompute",
+        help="Chains: compute activations again; staging problems: allow it layer by layer.",
+    ),
+    _option("data_parallel", bool, "--data-parallel", help="Staging problems: allow replicas of stages."),
+    _option(
+        "tensor_parallel",
+        Any,
+        parser=_degrees,
+        metavar="LIST",
+        help="Staging problems: devices that may share a layer: 1,2,4.",
+    ),
+    _option(
+        "efficiency",
+        float,
+        help="What is left of the ideal speed where devices share a layer: 0.9 [default: 1].",
+    ),
+    _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
+)
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
@@ -24,8 +25,13 @@ def _option(read: Callable[[str], T]) -> Callable[[str], T]:
     return parser
 
 
+def _whole_size(text: str) -> int:
+    return math.ceil(quantities.size(text))
+
+
 duration = _option(quantities.duration)
 size = _option(quantities.size)
+whole_size = _option(_whole_size)
 rate = _option(quantities.rate)
 size_or_none = _option(quantities.size_or_none)
 levels = _option(quantities.levels)

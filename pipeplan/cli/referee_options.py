@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.kinds import KINDS, kind_of
 from ..show.console import say_note
-from .signatures import option, with_options
+from .signatures import flag_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.kind import Rules
@@ -20,53 +20,36 @@ if TYPE_CHECKING:
     from ..instances.result import Result
     from ..instances.violation import Violation
 
-RULE_NAMES = ("contiguity", "objective", "semantics", "hierarchy", "subgraphs_per_device", "allocation")
-"""Options of a result file that say by which rules its plan was judged."""
-
 PlanArgument = Annotated[
     str,
-    typer.Argument(metavar="PLAN", help="A plan, a result of `plan solve`, or an expert split.", show_default=False),
+    typer.Argument(metavar="PLAN", help="A plan, a result of `plan solve`, or an expert split."),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the user says about the rules; None: what the result was made for, else the first of its kind."""
-
-    contiguity: str | None = None
-    objective: str | None = None
-    semantics: str | None = None
-    hierarchy: str | None = None
-    subgraphs_per_device: int | None = None
-
-
-def with_rules(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of the rules, which arrive together as its argument `given`."""
-    return with_options(command, "given", _rule_options(), lambda given: Given(**given))
-
-
-def _rule_options() -> list[inspect.Parameter]:
-    return [
-        _choice("contiguity", "What each device's nodes must form", "none"),
-        _choice("objective", "What is recomputed", "the first of its kind"),
-        _choice("semantics", "Of staging problems", "paper"),
-        _choice("hierarchy", "Of staging problems with levels", "precise"),
-        option(
-            "subgraphs_per_device",
-            int,
-            "--subgraphs-per-device",
-            metavar="Q",
-            min=1,
-            help="With --objective latency, pieces that an accelerator may hold; "
-            "default: what the result was made for.",
-        ),
-    ]
 
 
 def _choice(name: str, what: str, default: str) -> inspect.Parameter:
     choices = [choice for kind in KINDS.values() for choice in kind.choices.get(name, ())]
     sentence = f"{what}; default: what the result was made for, else {default}."
-    return option(name, str, f"--{name}", metavar="|".join(choices), help=sentence)
+    return option(name, str, metavar="|".join(choices), help=sentence)
+
+
+RULE_OPTIONS = (
+    _choice("contiguity", "What each device's nodes must form", "none"),
+    _choice("objective", "What is recomputed", "the first of its kind"),
+    _choice("semantics", "Of staging problems", "paper"),
+    _choice("hierarchy", "Of staging problems with levels", "precise"),
+    option(
+        "subgraphs_per_device",
+        int,
+        metavar="Q",
+        min=1,
+        help="With --objective latency, pieces that an accelerator may hold; default: what the result was made for.",
+    ),
+)
+RULE_NAMES = (*(option.name for option in RULE_OPTIONS), "allocation")
+"""Options of a result file that say by which rules its plan was judged."""
+
+with_rules = shared("given", RULE_OPTIONS)
+"""The command with the options of the rules; what the user says of them arrives as its argument `given`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +78,7 @@ class Case:
         return self.rules.evaluation(self.problem, self.plan)
 
 
-def read_case(problem: Problem, path: str, given: Given) -> Case:
+def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     """The plan in a file; a result also says for which rules and for which problem it was made."""
     from ..instances.results import load_plan, load_result
 
@@ -116,21 +99,21 @@ def read_case(problem: Problem, path: str, given: Given) -> Case:
     return Case(problem, plan, rules, load_result(path) if made_hash == problem.hash else None)
 
 
-def _rules(problem: Problem, given: Given, made_for: dict[str, Any]) -> Rules:
+def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any]) -> Rules:
     """What the user says, else what the result was made for; of mere plans no contiguity is asked."""
     choices = kind_of(problem).choices
-    said = {name: value for name, value in asdict(given).items() if value is not None}
-    for name in ("contiguity", "semantics", "hierarchy"):
-        if name in said:
-            one_of(f"--{name}", said[name], next(kind.choices[name] for kind in KINDS.values() if name in kind.choices))
-    if "objective" in said:
+    for name, value in given.items():
+        known = next((kind.choices[name] for kind in KINDS.values() if name in kind.choices), None)
+        if known is not None and name != "objective":
+            one_of(flag_of(name), value, known)
+    if "objective" in given:
         if "objective" not in choices:
             raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
-        one_of("--objective", said["objective"], choices["objective"])
-    rules = kind_of(problem).rules_of(problem, {"contiguity": "none", **made_for, **said})
-    if said.get("objective", rules.objective) != rules.objective:
-        raise UsageError(f"--objective {said['objective']} is for flat networks and this problem has levels; drop it.")
-    if "subgraphs_per_device" in said and "subgraphs_per_device" not in rules.to_options():
+        one_of("--objective", given["objective"], choices["objective"])
+    rules = kind_of(problem).rules_of(problem, {"contiguity": "none", **made_for, **given})
+    if given.get("objective", rules.objective) != rules.objective:
+        raise UsageError(f"--objective {given['objective']} is for flat networks and this problem has levels; drop it.")
+    if "subgraphs_per_device" in given and "subgraphs_per_device" not in rules.to_options():
         raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
     return rules
 

@@ -8,38 +8,30 @@ from typing import Annotated
 import typer
 
 from ..instances.errors import UsageError
-from ..show.console import out, print_json, styled
-from .arguments import (
-    Cluster,
-    Json,
-    check_output,
-    load_instance,
-    with_cluster,
-)
+from ..show.console import tell
+from .arguments import Cluster, Json, load_instance, output_file, with_cluster
 
 _Source = Annotated[
     str,
-    typer.Argument(metavar="RESULT|FOLDER", help="A result file, or the folder of `plan compare`.", show_default=False),
+    typer.Argument(metavar="RESULT|FOLDER", help="A result file, or the folder of `plan compare`."),
 ]
 _Instance = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[INSTANCE]", help="What was solved; a packaged instance is found by itself.", show_default=False
-    ),
+    typer.Argument(metavar="[INSTANCE]", help="What was solved; a packaged instance is found by itself."),
 ]
-_Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="The page.")]
+_Output = Annotated[str, output_file("The page.", "--output", "-o")]
 
 
-@with_cluster
+@with_cluster()
 def command(
-    on: Cluster,
+    *,
     source: _Source,
     instance: _Instance = None,
     output: _Output = "report.html",
     json: Json = False,
+    on: Cluster,
 ) -> None:
     """Write a page that stands alone: summary, tables, Gantt, memory, graph, search, comparison charts."""
-    check_output("--output", output)
     if Path(source).is_dir():
         if instance is not None:
             raise UsageError("A comparison names its instances itself; drop INSTANCE.")
@@ -58,7 +50,4 @@ def command(
     from ..instances.json_file import write_text_atomically
 
     write_text_atomically(output, text)
-    if json:
-        print_json({"report": output, "bytes": len(text.encode())})
-    else:
-        out().print(styled(f"report: {output}"), soft_wrap=True)
+    tell(json, {"report": output, "bytes": len(text.encode())}, f"report: {output}")

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
+from ..planners.options import SolveOptions
 from ..show.console import number, out, print_json, say_note, styled
-from . import limits as limit_options
 from . import quantities
-from .arguments import (
-    Cluster,
-    InstanceArgument,
-    Json,
-    load_instance,
-    with_cluster,
-)
+from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
+from .arguments import progress as progress_option
 from .exits import exit_code
 from .interrupt import graceful
+from .limits import with_limits
 from .method_options import with_method_options
 from .progress import reporter
-from .solve import METHOD, PROGRESS_MODES
+from .solve import METHOD
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
@@ -31,9 +27,8 @@ if TYPE_CHECKING:
 
 STEPS = "Steps"
 
-_Name = Annotated[
-    str | None, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD, show_default=False)
-]
+_Name = Annotated[str | None, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD)]
+_Solver = Annotated[str, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD)]
 _MoreMemory = Annotated[
     float,
     typer.Option(
@@ -48,51 +43,40 @@ _MoreBandwidth = Annotated[
     float,
     typer.Option("--more-bandwidth", help="By which share links get faster: 0.1 is 10 %.", rich_help_panel=STEPS),
 ]
-_Progress = Annotated[
-    str | None,
-    typer.Option("--progress", metavar="auto|json|none", help="On stderr, as of `plan solve`.", show_default=False),
-]
+_Progress = Annotated[str | None, progress_option("On stderr, as of `plan solve`.")]
 
 
-@with_cluster
+@with_cluster()
 @with_method_options
+@with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 def command(
-    on: Cluster,
-    own: dict[str, Any],
+    *,
     instance: InstanceArgument,
     formulation: _Name = None,
     planner: _Name = None,
-    solver: Annotated[str, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD)] = "auto",
+    solver: _Solver = "auto",
     more_memory: _MoreMemory = "1GB",  # type: ignore[assignment]  # read by the parser, as what a user gives
     more_bandwidth: _MoreBandwidth = 0.1,
-    gap: limit_options.Gap = 0.0,
-    abs_gap: limit_options.AbsGap = 0.0,
-    time_limit: limit_options.TimeLimit = None,
-    memory_limit: limit_options.MemoryLimit = None,
-    threads: limit_options.Threads = None,
-    seed: limit_options.Seed = 0,
+    limits: dict[str, Any],
     json: Json = False,
     progress: _Progress = None,
+    own: dict[str, Any],
+    on: Cluster,
 ) -> None:
     """Solve an instance again on slightly better clusters: what one more device, memory or bandwidth is worth.
 
     Limits are for each of the solves.
     """
-    if progress is not None and progress not in PROGRESS_MODES:
-        raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     problem = load_instance(instance, on)
     _check_steps(more_memory, more_bandwidth)
-    limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, None, None)
+    method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     from ..studies.sensitivity import sensitivity
 
     with graceful(), reporter(progress) as watch:
         found = sensitivity(
             problem,
-            formulation=formulation,
-            planner=planner,
-            solver=solver,
-            options=own,
-            limits=limits,
+            **method,
+            limits=SolveOptions(**limits),
             memory_bytes=more_memory,
             bandwidth_share=more_bandwidth,
             on_progress=watch,

@@ -7,33 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import PipeplanError, UsageError
-from ..show.console import out, print_json, styled
-from .arguments import (
-    Cluster,
-    InstanceArgument,
-    Json,
-    check_output,
-    load_instance,
-    with_cluster,
-)
+from ..instances.kinds import kind_of
+from ..show.console import out, print_json, say_note, styled
+from .arguments import Cluster, InstanceArgument, Json, Picture, load_instance, with_cluster
 from .exits import OK, REJECTED
-from .picture_options import Picture, check_picture, draw_picture
-from .referee_options import Case, Given, read_case, with_rules
+from .referee_options import Case, read_case, with_rules
 from .verify import report
 
 if TYPE_CHECKING:
-    from ..instances.chain.problem import ChainProblem
     from ..instances.kinds import Problem
-
-ENOUGH_S = 20.0
-"""For the smallest memory of a chain."""
+    from ..show.view import PlanView
 
 _Plan = Annotated[
     str | None,
     typer.Argument(
         metavar="PLAN",
         help="A plan, a result of `plan solve`, or an expert split; without it the instance alone is shown.",
-        show_default=False,
     ),
 ]
 _Unrolled = Annotated[
@@ -41,26 +30,25 @@ _Unrolled = Annotated[
 ]
 
 
-@with_cluster
-@with_rules
+@with_cluster()
+@with_rules()
 def command(
-    on: Cluster,
-    given: Given,
+    *,
     instance: InstanceArgument,
     plan: _Plan = None,
     unrolled: _Unrolled = False,
     picture: Picture = None,
     json: Json = False,
+    given: dict[str, Any],
+    on: Cluster,
 ) -> None:
     """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
 
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
     pipeline its series-parallel decomposition.
     """
-    check_output("--picture", picture)
     problem = load_instance(instance, on)
-    check_picture(problem, picture)
-    if unrolled and problem.kind != "chain":
+    if unrolled and not kind_of(problem).periodic:
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
     if plan is None:
         if picture is not None or unrolled:
@@ -69,77 +57,70 @@ def command(
         raise typer.Exit(OK)
     case = read_case(problem, plan, given)
     violations = case.violations()
+    seen = None if json and picture is None else _seen(case)
     if json:
         found = _latency(case)
         latency = {} if found is None else {"latency": found.latency}
         print_json({**report(case, violations), **latency})
     else:
-        _draw(case, [str(violation) for violation in violations], unrolled)
+        _draw(case, seen, [str(violation) for violation in violations], unrolled)
     if picture is not None:
-        draw_picture(problem, case.plan, case.rules, picture)
+        _draw_picture(seen, picture)
     raise typer.Exit(REJECTED if violations else OK)
 
 
 def _show_instance(problem: Problem, json: bool) -> None:
-    """Of a chain, what it needs at least; of a graph pipeline, its decomposition; others have their facts alone."""
-    from ..instances.chain.problem import ChainProblem
-    from ..instances.graph_pipeline.problem import GraphPipelineProblem
     from ..planners.run.solve import describe
-    from ..show.terminal.drawing import draw_decomposition, draw_instance
-    from ..show.views.graph_pipeline import decomposition
+    from ..show.terminal.drawing import draw_instance
+    from ..show.view import about
 
-    needed = _smallest_memory(problem) if isinstance(problem, ChainProblem) else None
-    tree = decomposition(problem) if isinstance(problem, GraphPipelineProblem) else None
+    known = about(problem)
     if json:
-        smallest = {"smallest_memory": needed.to_json()} if needed else {}
-        print_json({"problem": describe(problem), **smallest, **({"decomposition": tree} if tree else {})})
-        return
-    draw_instance(problem, _said(needed) if needed else {})
-    draw_decomposition(tree or [])
-
-
-def _smallest_memory(problem: ChainProblem) -> Any:
-    from ..planners.beaumont.smallest_memory import smallest_memory
-    from ..planners.options import SolveOptions
-
-    return smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))
-
-
-def _said(needed: Any) -> dict[str, str]:
-    from ..planners.beaumont.too_little_memory import binding, said
-
-    return {"smallest": f"{said(needed)} per GPU, one batch at a time", "binding": binding(needed)}
+        print_json({"problem": describe(problem), **known.data})
+    else:
+        draw_instance(problem, known)
 
 
 def _latency(case: Case) -> Any:
-    """The evaluation for one sample of placements; other plans have none."""
-    from ..instances.kind import Rules
-    from ..instances.placement.referee.evaluate import NotAnAssignmentError
-    from ..instances.placement.referee.latency import LatencyEvaluation
-    from ..instances.placement.rules import LatencyRules
+    """The evaluation for one sample, of plans that have one whatever they are judged by."""
+    evaluate = kind_of(case.problem).get("latency")
+    return None if evaluate is None else evaluate(case.problem, case.plan)
 
-    if case.problem.kind != "placement":
-        return None
+
+def _seen(case: Case) -> PlanView | PipeplanError:
+    """What is shown of the plan, or why one without meaning cannot be; its violations decide the exit code."""
+    from ..show.view import view_of
+
     try:
-        rules: Rules = LatencyRules()
-        return rules.evaluation(case.problem, case.plan)
-    except NotAnAssignmentError as error:
-        return LatencyEvaluation(None, {}, (), str(error))
+        return view_of(case.problem, case.plan, case.rules)
+    except PipeplanError as error:
+        return error
 
 
-def _draw(case: Case, violations: list[str], unrolled: bool) -> None:
-    from ..show.terminal.drawing import draw_plan, say_differences, say_verdict
+def _draw(case: Case, seen: PlanView | PipeplanError | None, violations: list[str], unrolled: bool) -> None:
+    from ..show.terminal.drawing import say_differences, say_verdict
+    from ..show.terminal.plan import draw
+    from ..show.view import PlanView
     from ..show.words import amount
 
-    problem = case.problem
-    try:
-        draw_plan(problem, case.plan, case.rules, unrolled)
-    except PipeplanError as error:
-        out().print(styled(f"the plan cannot be drawn. {error}"))
-    else:
+    if isinstance(seen, PlanView):
+        draw(seen, unrolled)
         found = _latency(case) if "contiguity" in case.rules.to_options() else None
         if found is not None:
-            latency = f"none. {found.reason}" if found.latency is None else amount(found.latency, problem.time_unit)
+            unit = case.problem.time_unit
+            latency = f"none. {found.reason}" if found.latency is None else amount(found.latency, unit)
             out().print(styled(f"latency of one sample: {latency}"))
-    say_verdict(problem, case.plan, violations, case.rules)
+    else:
+        out().print(styled(f"the plan cannot be drawn. {seen}"))
+    say_verdict(case.problem, case.plan, violations, case.rules)
     say_differences(case.differences())
+
+
+def _draw_picture(seen: PlanView | PipeplanError | None, path: str) -> None:
+    from ..show.pictures.plans import draw_view
+    from ..show.view import PlanView
+
+    if isinstance(seen, PlanView):
+        draw_view(seen, path)
+    else:
+        say_note(f"there is no picture: {seen}")

@@ -1,4 +1,5 @@
-"""Options that are known only from tables: added to a command's signature, from which typer makes its options."""
+"""Options that several commands share, or that are known only from tables: put into a command's signature, from which
+typer makes its options."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+Command = Callable[..., None]
+
 
 def with_options(
-    command: Callable[..., None],
+    command: Command,
     bundle: str,
     parameters: Iterable[inspect.Parameter],
     make: Callable[[dict[str, Any]], Any] = dict,
-) -> Callable[..., None]:
-    """The command with further options; those that were given arrive together as its argument `bundle`.
+) -> Command:
+    """The command with further options in the place of its argument `bundle`, as which those that were given arrive.
 
     `make` turns their values by name into what arrives.
     """
@@ -27,16 +30,34 @@ def with_options(
         command(**{bundle: bundled}, **values)
 
     signature = inspect.signature(command, eval_str=True)
-    kept = [parameter for name, parameter in signature.parameters.items() if name != bundle] + added
+    kept: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        kept += added if name == bundle else [parameter]
     run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in kept}
     run.__doc__, run.__name__ = command.__doc__, command.__name__
     return run
 
 
-def option(name: str, kind: type, flag: str, **facts: Any) -> inspect.Parameter:
-    """A keyword that is None unless it is given on the command line."""
-    info = typer.Option(flag, show_default=False, **facts)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
-    )
+def shared(
+    bundle: str, table: Iterable[inspect.Parameter], make: Callable[[dict[str, Any]], Any] = dict
+) -> Callable[..., Callable[[Command], Command]]:
+    """From names of options to what gives them to a command; without names it is all of the table."""
+    known = {parameter.name: parameter for parameter in table}
+
+    def choose(*names: str) -> Callable[[Command], Command]:
+        return lambda command: with_options(command, bundle, [known[key] for key in names or known], make)
+
+    return choose
+
+
+def option(name: str, kind: Any, flag: str | None = None, default: Any = None, **facts: Any) -> inspect.Parameter:
+    """A keyword of a command; `flag` where the command line has another word for it."""
+    info = typer.Option(flag or flag_of(name), show_default=default is not None, **facts)
+    annotation: Any = Annotated[kind | None, info] if default is None else Annotated[kind, info]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def flag_of(name: str) -> str:
+    """An argument's name as the command line writes it."""
+    return "--" + name.replace("_", "-")

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.kinds import kind_of
 from ..instances.simulation.orders import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import several, size
-from .arguments import (
-    Cluster,
-    InstanceArgument,
-    Json,
-    load_instance,
-    with_cluster,
-)
+from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
 from .exits import OK, REJECTED
-from .referee_options import Case, Given, PlanArgument, one_of, read_case
+from .referee_options import Case, PlanArgument, one_of, read_case
 
 if TYPE_CHECKING:
     from ..instances.simulation.timeline import Simulation
@@ -31,7 +24,6 @@ MicroBatches = Annotated[
         "--micro-batches",
         metavar="N",
         help="How many run in one iteration: for splits and chains, and for stages other than the problem's number.",
-        show_default=False,
     ),
 ]
 Schedule = Annotated[
@@ -44,14 +36,15 @@ Schedule = Annotated[
 ]
 
 
-@with_cluster
+@with_cluster()
 def command(
-    on: Cluster,
+    *,
     instance: InstanceArgument,
     plan: PlanArgument,
     micro_batches: MicroBatches = None,
     schedule: Schedule = "planned",
     json: Json = False,
+    on: Cluster,
 ) -> None:
     """Simulate one iteration of a plan of any kind: time, idle devices, memory, and what runs when."""
     from ..instances.simulate import simulate
@@ -59,9 +52,9 @@ def command(
 
     one_of("--schedule", schedule, SCHEDULES)
     problem = load_instance(instance, on)
-    if micro_batches is None and problem.kind in ("placement", "chain"):
+    if micro_batches is None and kind_of(problem).batch is None:
         raise UsageError(f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches.")
-    case = read_case(problem, plan, Given())
+    case = read_case(problem, plan, {})
     try:
         simulation = simulate(problem, case.plan, micro_batches=micro_batches, schedule=schedule)
     except DeadlockError as error:
@@ -84,11 +77,12 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
     if violations:
         rest = f" (and {several(len(violations) - 1, 'more violation')})" if len(violations) > 1 else ""
         say_note(f"the plan breaks a rule of the problem{rest}: {violations[0]}")
-    if not isinstance(case.problem, GraphPipelineProblem) or case.problem.memory_bytes is None:
+    limit = case.problem.memory_bytes if kind_of(case.problem).memory_by_schedule else None
+    if limit is None:
         return
     most = max(simulation.stages, key=lambda stage: stage.memory_bytes)
-    if most.memory_bytes > case.problem.memory_bytes:
+    if most.memory_bytes > limit:
         say_note(
             f"with this schedule a device of {most.name} holds {size(most.memory_bytes)}, "
-            f"more than its memory of {size(case.problem.memory_bytes)}"
+            f"more than its memory of {size(limit)}"
         )

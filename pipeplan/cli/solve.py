@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,42 +10,35 @@ from ..formulations.registry import FORMULATIONS
 from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
+from ..planners.options import SolveOptions
 from ..planners.registry import EXACT, PLANNERS, example_of
 from ..show.console import print_json, say_note
 from ..studies import export
-from . import limits as limit_options
-from .arguments import (
-    Cluster,
-    Json,
-    check_output,
-    load_instance,
-    with_cluster,
-)
+from .arguments import Cluster, Json, Picture, load_instance, output_file, with_cluster
+from .arguments import progress as progress_option
 from .exits import exit_code
 from .interrupt import graceful
+from .limits import with_limits
 from .method_options import with_method_options
-from .picture_options import Picture, check_picture, draw_picture
 from .progress import reporter
 from .table_picture import pictured_table
 
+if TYPE_CHECKING:
+    from ..show.view import PlanView
+
 METHOD, OUTPUT = "Method", "Output"
-PROGRESS_MODES = ("auto", "json", "none")
 
 _Instance = Annotated[
     str | None,
-    typer.Argument(
-        metavar="INSTANCE", help="A file or a packaged name; without it a packaged example.", show_default=False
-    ),
+    typer.Argument(metavar="INSTANCE", help="A file or a packaged name; without it a packaged example."),
 ]
 _Formulation = Annotated[
     str | None,
-    typer.Option(
-        "--formulation", metavar="NAME", help="See `plan formulations`.", rich_help_panel=METHOD, show_default=False
-    ),
+    typer.Option("--formulation", metavar="NAME", help="See `plan formulations`.", rich_help_panel=METHOD),
 ]
 _Planner = Annotated[
     str | None,
-    typer.Option("--planner", metavar="NAME", help="See `plan planners`.", rich_help_panel=METHOD, show_default=False),
+    typer.Option("--planner", metavar="NAME", help="See `plan planners`.", rich_help_panel=METHOD),
 ]
 _Solver = Annotated[str, typer.Option("--solver", metavar="NAME", help="See `plan solvers`.", rich_help_panel=METHOD)]
 _WarmStart = Annotated[
@@ -65,83 +58,56 @@ _CrossCheck = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
-_Output = Annotated[
-    str | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="Write the result as JSON.", rich_help_panel=OUTPUT, show_default=False
-    ),
-]
-_Progress = Annotated[
-    str | None,
-    typer.Option(
-        "--progress",
-        metavar="auto|json|none",
-        help="On stderr; without the option drawn on a terminal and silent elsewhere.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
+_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
+_Log = Annotated[str | None, output_file("The solver's own log.", "--log", panel=OUTPUT)]
+Progress = Annotated[
+    str | None, progress_option("On stderr; without the option drawn on a terminal and silent elsewhere.", OUTPUT)
 ]
 _Export = Annotated[
-    str | None,
-    typer.Option(
-        "--export-model",
-        metavar="FILE",
-        help="Write the model as .mps or .lp before solving it.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
+    str | None, output_file("Write the model as .mps or .lp before solving it.", "--export-model", panel=OUTPUT)
 ]
 
 
-@with_cluster
+@with_cluster()
 @with_method_options
+@with_limits()
 def command(
-    on: Cluster,
-    own: dict[str, Any],
+    *,
     instance: _Instance = None,
     formulation: _Formulation = None,
     planner: _Planner = None,
     solver: _Solver = "auto",
     warm_start: _WarmStart = "auto",
     cross_check: _CrossCheck = False,
-    gap: limit_options.Gap = 0.0,
-    abs_gap: limit_options.AbsGap = 0.0,
-    time_limit: limit_options.TimeLimit = None,
-    memory_limit: limit_options.MemoryLimit = None,
-    threads: limit_options.Threads = None,
-    seed: limit_options.Seed = 0,
-    native: limit_options.Native = None,
+    limits: dict[str, Any],
     json: Json = False,
     output: _Output = None,
     picture: Picture = None,
-    log: limit_options.Log = None,
-    progress: _Progress = None,
+    log: _Log = None,
+    progress: Progress = None,
     export_model: _Export = None,
+    own: dict[str, Any],
+    on: Cluster,
 ) -> None:
     """Plan an instance: prove the best plan, or find the best within the limits."""
-    if progress is not None and progress not in PROGRESS_MODES:
-        raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
-    check_output("--output", output)
-    check_output("--log", log)
-    check_output("--picture", picture)
     if export_model is not None:
-        check_output("--export-model", export_model)
         export.check_export(export_model)
-    limits = limit_options.limits(gap, abs_gap, time_limit, memory_limit, threads, seed, log, native)
+    options = SolveOptions(**limits, log_path=log)
     problem = load_instance(instance or _example(formulation, planner), on)
-    check_picture(problem, picture)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
         export.export_model(problem, export_model, **method)
     start = _warm_start(warm_start, problem)
-    from ..planners.referee import rules_of
     from ..planners.run.solve import solve
 
     with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
-        result = solve(problem, **method, limits=limits, warm_start=start, on_progress=watch, cross_check=cross_check)
-    _tell(problem, result, json, output)
-    if picture is not None and result.plan is not None and result.verified:
-        draw_picture(problem, result.plan, rules_of(problem, result.options), picture)
+        result = solve(problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check)
+    view = None if json and picture is None else _view(problem, result)
+    _tell(problem, result, view, json, output)
+    if picture is not None and view is not None:
+        from ..show.pictures.plans import draw_view
+
+        draw_view(view, picture)
     raise typer.Exit(exit_code(result))
 
 
@@ -162,7 +128,17 @@ def _warm_start(text: str, problem: Problem) -> Any:
     return load_plan(text, problem)
 
 
-def _tell(problem: Problem, result: Result, json: bool, output: str | None) -> None:
+def _view(problem: Problem, result: Result) -> PlanView | None:
+    """Of a plan that the referee accepts."""
+    from ..planners.referee import rules_of
+    from ..show.view import view_of
+
+    if result.plan is None or not result.verified:
+        return None
+    return view_of(problem, result.plan, rules_of(problem, result.options))
+
+
+def _tell(problem: Problem, result: Result, view: PlanView | None, json: bool, output: str | None) -> None:
     """Save first: what follows may meet a closed pipe."""
     if output is not None:
         from ..instances.files import save
@@ -175,4 +151,4 @@ def _tell(problem: Problem, result: Result, json: bool, output: str | None) -> N
     else:
         from ..show.terminal.drawing import draw_result
 
-        draw_result(problem, result)
+        draw_result(problem, result, view)

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
+from ..instances.kinds import kind_of
 from ..show.console import print_json
-from .arguments import (
-    Cluster,
-    InstanceArgument,
-    Json,
-    load_instance,
-    with_cluster,
-)
+from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
 from .exits import NO_PLAN, OK, REJECTED
 from .interrupt import graceful
-from .limits import TimeLimit
-from .referee_options import Case, Given, PlanArgument, read_case, with_rules
+from .limits import with_limits
+from .referee_options import Case, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
@@ -30,16 +25,18 @@ _Proof = Annotated[
 ]
 
 
-@with_cluster
-@with_rules
+@with_cluster()
+@with_rules()
+@with_limits("time_limit_s")
 def command(
-    on: Cluster,
-    given: Given,
+    *,
     instance: InstanceArgument,
     plan: PlanArgument,
     proof: _Proof = False,
-    time_limit: TimeLimit = None,
+    limits: dict[str, Any],
     json: Json = False,
+    given: dict[str, Any],
+    on: Cluster,
 ) -> None:
     """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3.
 
@@ -48,8 +45,8 @@ def command(
     """
     problem = load_instance(instance, on)
     if proof:
-        raise typer.Exit(_check_proof(problem, plan, given, time_limit, json))
-    if time_limit is not None:
+        raise typer.Exit(_check_proof(problem, plan, given, limits, json))
+    if limits:
         raise UsageError("--time-limit is for the search of a proof; give --proof as well, or drop it.")
     case = read_case(problem, plan, given)
     violations, differences = case.violations(), case.differences()
@@ -63,9 +60,9 @@ def command(
     raise typer.Exit(REJECTED if violations or differences else OK)
 
 
-def _check_proof(problem: Problem, path: str, given: Given, time_limit: float | None, json: bool) -> int:
+def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dict[str, Any], json: bool) -> int:
     """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
-    if given != Given():
+    if given:
         raise UsageError("--proof goes by the rules that the result was made for; drop the options of other rules.")
     from ..instances.results import load_result
     from ..planners.options import SolveOptions
@@ -73,7 +70,7 @@ def _check_proof(problem: Problem, path: str, given: Given, time_limit: float | 
 
     result = load_result(path)
     with graceful():
-        check = verify_proof(problem, result, limits=SolveOptions(time_limit_s=time_limit))
+        check = verify_proof(problem, result, limits=SolveOptions(**limits))
     if json:
         print_json(check.to_json())
     else:
@@ -102,13 +99,8 @@ def report(case: Case, violations: tuple[Violation, ...]) -> dict[str, Any]:
 
 def _stage_order(case: Case) -> dict[str, Any]:
     """Where there are rules of contiguity; other plans have none."""
-    if "contiguity" not in case.rules.to_options():
+    order_of = kind_of(case.problem).get("stage_order")
+    if order_of is None or "contiguity" not in case.rules.to_options():
         return {}
-    from ..instances.placement.plan import PlacementPlan
-    from ..instances.placement.problem import PlacementProblem
-    from ..instances.placement.referee.stages import stage_order
-
-    assert isinstance(case.problem, PlacementProblem)
-    assert isinstance(case.plan, PlacementPlan)
-    order = stage_order(case.problem, case.plan)
+    order = order_of(case.problem, case.plan)
     return {"stage_order": None if order is None else list(order)}

@@ -63,6 +63,15 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def tell(as_json: bool, facts: Any, *sentences: str) -> None:
+    """What a command has done, for a machine or for people."""
+    if as_json:
+        print_json(facts)
+        return
+    for sentence in sentences:
+        out().print(styled(sentence), soft_wrap=True)
+
+
 def can_draw(text: str) -> bool:
     """Does stdout's encoding know these characters?"""
     try:

@@ -160,6 +160,18 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What has to be computed to know it of a problem."""
+
+    data: Mapping[str, Any]
+    """For machines."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    heading: str = ""
+    lines: Sequence[str] = ()
+    """Below the heading."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanView:
     """All that is shown of a plan, from one evaluation by the referee."""
 
@@ -190,6 +202,12 @@ class PlanView:
 def module_of(problem: Problem) -> Any:
     """What knows how problems of this kind and their plans are shown."""
     return importlib.import_module(kind_of(problem).view)
+
+
+def about(problem: Problem) -> About:
+    """What has to be computed to know it, if there is anything."""
+    found = kind_of(problem).get("about")
+    return About({}) if found is None else found(problem)
 
 
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:

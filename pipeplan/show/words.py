@@ -33,6 +33,11 @@ def amount(value: float, unit: str | None, digits: int = 7) -> str:
     return f"{value:.{digits}g} {unit or ''}".rstrip()
 
 
+def measured(what: str, unit: str | None) -> str:
+    """What an axis shows, and in which unit where there is one."""
+    return f"{what} ({unit})" if unit else what
+
+
 def several(count: int, what: str) -> str:
     """1 layer, 2 layers."""
     return f"{count} {what}{'' if count == 1 else 's'}"

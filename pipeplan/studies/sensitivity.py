@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.contract import Problem
+from ..instances.given import problem_of
 from ..instances.result import Result, Stop
 from ..instances.upgrades import GIGABYTE, TENTH, variants
 from ..planners.options import Progress, SolveOptions
@@ -66,7 +68,7 @@ def _facts(result: Result) -> dict[str, Any]:
 
 
 def sensitivity(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     *,
     formulation: str | None = None,
     planner: str | None = None,
@@ -77,11 +79,48 @@ def sensitivity(
     bandwidth_share: float = TENTH,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Sensitivity:
-    """Solve the problem and each of its variants (`instances.variants`) anew, with limits of its own each.
+    """Solve a problem, and anew on each of a few slightly better clusters, to say what these would be worth.
 
     Values are as exact as the method's proofs: a ratio of two proven values is exact, others say how they stopped.
     An interrupt leaves out what has not been asked yet.
+
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    formulation : str, optional
+        The name of a model, which the exact planner is handed. None: see `planner`.
+    planner : str, optional
+        The name of another way to a plan. None: the exact planner with that formulation; with neither, the best exact
+        method for the problem, which the result names.
+    solver : str
+        "auto", or the names of installed solvers, joined by commas, that work on the model side by side.
+    options : Mapping, optional
+        Options that the formulation or planner declares, by name (`plan formulations NAME` lists them). None: its
+        defaults.
+    limits : SolveOptions, optional
+        For each of the runs. None: no limits.
+    memory_bytes : float
+        How much more memory a device has in the variant with more, in bytes.
+    bandwidth_share : float
+        How much faster the links are in the variant with faster ones, as a share: 0.1 is a tenth more bandwidth.
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news. None: nobody watches.
+
+    Returns
+    -------
+    Sensitivity
+        The problem's own result, and one line per change with its result and the ratio of the values; what the problem
+        does not limit has no line.
+
+    Raises
+    ------
+    InputError
+        An argument has another type, or a step is not above 0.
+    UsageError
+        There is no such instance, method, solver or option, or they do not go together.
     """
+    problem = problem_of(problem)
     better = variants(problem, memory_bytes, bandwidth_share)  # refuses steps that make no sense before any work
 
     def ask(asked: Problem) -> Result:

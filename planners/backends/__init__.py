@@ -10,9 +10,9 @@ from .compiler import compile_pyomo as compile_pyomo
 from .files import write_model as write_model
 from .model import MatrixModel as MatrixModel
 from .model import from_rows as from_rows
+from .records import Answer as Answer
 from .records import Event as Event
 from .records import Incumbent as Incumbent
-from .records import RawOutcome as RawOutcome
 from .registry import BACKENDS as BACKENDS
 from .registry import Backend as Backend
 from .registry import Capabilities as Capabilities

@@ -26,9 +26,7 @@ class Driver:
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
         for name, value in options.native.items():
             _check_native(name, value)
-        with program.temporary_folder() as name:
-            folder = Path(name)
-            program.write_model(model, folder)
+        with program.folder_with(model) as folder:
             command = _command(options, session)
             if start is not None and start.x is not None:
                 _write_start(start.x, folder / "start")
@@ -39,10 +37,8 @@ class Driver:
             if stop == Stop.UNBOUNDED:
                 return unbounded_or_infeasible(self, model, options, session)
             x = _read_point(folder / "point", model) if _has_solution(status) else None
-        bound = program.proven_bound(model, stop, x) if stop != Stop.INFEASIBLE else None
+        bound = None if "within gap tolerance" in run.text else program.proven_bound(model, stop, x)
         if bound is None and stop != Stop.INFEASIBLE:
-            bound = _printed(r"^Lower bound:\s+(\S+)", run.text, model.offset)
-        if stop == Stop.PROVEN and "within gap tolerance" in run.text:
             bound = _printed(r"^Lower bound:\s+(\S+)", run.text, model.offset)
         nodes = _printed(r"^Enumerated nodes:\s+(\d+)", run.text, 0.0)
         return Answer(stop, x=x, bound=bound, nodes=None if nodes is None else int(nodes), message=message)

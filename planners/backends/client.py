@@ -15,11 +15,11 @@ from pathlib import Path
 
 from ...formulations.contract import NativeModel
 from ...instances.errors import InputError, PipeplanError
-from ...instances.result import Stop, WarmStart
+from ...instances.result import Stop
 from ..options import Progress, SolveOptions
 from .model import Floats, MatrixModel
 from .process import Worker
-from .records import Answer, Event, Incumbent, Message, RawOutcome, Report, Task, settle
+from .records import Answer, Event, Incumbent, Message, Task, settle
 from .registry import backend_named, check
 from .units import OWN, Units, in_own_units
 
@@ -39,7 +39,7 @@ class Job:
 
     def __init__(self, task: Task, backend: str, worker: Worker, units: Units = OWN) -> None:
         self.backend = backend
-        self.outcome: RawOutcome | None = None
+        self.outcome: Answer | None = None
         """Set when the task has ended, also when its process died."""
         self.error: PipeplanError | None = None
         """What the user can mend (a misspelt option): `poll` and `solve` raise it."""
@@ -111,12 +111,9 @@ class Job:
                 self._events.append(Progress(seconds, self._units.value(value), self.bound, nodes, self.backend))
             elif message.kind == "refused":
                 self.error = message.content
-                self._finish(Answer(Stop.ERROR, message=str(message.content)), WarmStart())
-            elif message.kind == "report":
-                report: Report = message.content
-                told, warm = report.answer, report.warm_start
-                answer = replace(told, objective=self._units.value(told.objective), bound=self._units.value(told.bound))
-                self._finish(answer, replace(warm, value=self._units.value(warm.value)))
+                self._finish(Answer(Stop.ERROR, message=str(message.content)))
+            elif message.kind == "answer":
+                self._finish(self._units.of_answer(message.content))
             self._changed.notify_all()
 
     def tick(self) -> None:
@@ -139,7 +136,7 @@ class Job:
         with self._changed:
             if self.outcome is None:
                 stop, message = self._verdict or (Stop.ERROR, how)
-                self._finish(Answer(stop, message=message, bound=self.bound), WarmStart())
+                self._finish(Answer(stop, message=message, bound=self.bound))
             self._changed.notify_all()
 
     def _end(self, stop: Stop, message: str) -> None:
@@ -152,37 +149,23 @@ class Job:
     def _named(self, x: Floats) -> dict[str, float]:
         return dict(zip(self._names, self._units.from_solver(x).tolist(), strict=True))
 
-    def _finish(self, answer: Answer, warm_start: WarmStart) -> None:
+    def _finish(self, told: Answer) -> None:
         """Put together what is known; the best solution may be one that came before the end."""
-        values: Mapping[str, float] | None = None if answer.x is None else self._named(answer.x)
-        objective = answer.objective
-        best = self.incumbent
-        if best is not None and (objective is None or best.value < objective):
-            values, objective = best.values, best.value
-            answer = replace(answer, x=None, objective=objective)
-        stop, bound = settle(answer, self._task.options)
-        model = self._task.model
-        outcome = RawOutcome(
-            stop=stop,
+        model, best = self._task.model, self.incumbent
+        answer = replace(
+            told,
+            x=None,
+            values=None if told.x is None else self._named(told.x),
+            size=model.size if isinstance(model, MatrixModel) else told.size,
             backend=self.backend,
             version=backend_named(self.backend).version(),
             seconds=time.monotonic() - self._task.submitted,
-            values=values,
-            objective=objective,
-            bound=bound,
-            nodes=answer.nodes,
-            warm_start=warm_start,
-            log_path=self._task.options.log_path,
-            message=answer.message or _in_words(stop, objective, bound),
-            size=model.size if isinstance(model, MatrixModel) else answer.size,
         )
+        if best is not None and (answer.objective is None or best.value < answer.objective):
+            answer = replace(answer, values=best.values, objective=best.value)
+        answer = settle(answer, self._task.options)
         _pool.give_back(self._worker)  # first, so that whoever sees the outcome finds the worker idle
-        self.outcome = outcome
-
-
-def _in_words(stop: Stop, objective: float | None, bound: float | None) -> str:
-    """Why a solver that reported no error has made one."""
-    return f"its bound {bound!r} is above its own solution of value {objective!r}" if stop == Stop.ERROR else ""
+        self.outcome = answer
 
 
 GOODBYE_S = 2.0
@@ -293,7 +276,7 @@ def solve(
     options: SolveOptions | None = None,
     start: Mapping[str, float] | None = None,
     on_event: Callable[[Event], None] | None = None,
-) -> RawOutcome:
+) -> Answer:
     """Solve and wait. Ctrl-C asks the solver for what it has and returns that; a second one kills it."""
     job = submit(backend, model, options, start)
     try:
@@ -310,7 +293,7 @@ def solve(
         raise
 
 
-def _follow(job: Job, on_event: Callable[[Event], None] | None) -> RawOutcome:
+def _follow(job: Job, on_event: Callable[[Event], None] | None) -> Answer:
     while True:
         events = job.poll(1.0)
         for event in events:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .model import Floats, MatrixModel
+from .model import MatrixModel, from_rows
 
 
 def compile_pyomo(model: Any, grids: Mapping[str, float] | None = None, grid_loss: float = 0.0) -> MatrixModel:
@@ -32,14 +32,10 @@ def compile_pyomo(model: Any, grids: Mapping[str, float] | None = None, grid_los
     if form.c.shape[0]:
         objective = form.c.tocsr()
         costs[objective.indices] = objective.data
-    lower, upper = _bounds(variables)
     return MatrixModel(
         costs=costs,
         **rows,
-        col_lower=lower,
-        col_upper=upper,
-        integer=np.array([not variable.is_continuous() for variable in variables], dtype=np.bool_),
-        column_names=tuple(variable.name for variable in variables),
+        **_columns(variables),
         offset=float(form.c_offset[0]) if len(form.c_offset) else 0.0,
         maximise=maximise,
         grids=dict(grids or {}),
@@ -80,7 +76,7 @@ def _rows(form: Any) -> dict[str, Any]:
     }
 
 
-def _bounds(variables: Sequence[Any]) -> tuple[Floats, Floats]:
+def _columns(variables: Sequence[Any]) -> dict[str, Any]:
     lower, upper = np.full(len(variables), -np.inf), np.full(len(variables), np.inf)
     for j, variable in enumerate(variables):
         low, high = (variable.value, variable.value) if variable.fixed else variable.bounds
@@ -88,23 +84,15 @@ def _bounds(variables: Sequence[Any]) -> tuple[Floats, Floats]:
             lower[j] = low
         if high is not None:
             upper[j] = high
-    return lower, upper
+    return {
+        "col_lower": lower,
+        "col_upper": upper,
+        "integer": np.array([not variable.is_continuous() for variable in variables], dtype=np.bool_),
+        "column_names": tuple(variable.name for variable in variables),
+    }
 
 
 def _contradiction(variables: Sequence[Any], why: str, maximise: bool) -> MatrixModel:
     """Some constraint without variables is false: the model is infeasible, and one empty row says so."""
-    lower, upper = _bounds(variables)
-    return MatrixModel(
-        costs=np.zeros(len(variables)),
-        row_start=np.zeros(2, dtype=np.int32),
-        col_index=np.zeros(0, dtype=np.int32),
-        coefficients=np.zeros(0),
-        row_lower=np.array([1.0]),
-        row_upper=np.array([np.inf]),
-        col_lower=lower,
-        col_upper=upper,
-        integer=np.array([not variable.is_continuous() for variable in variables], dtype=np.bool_),
-        column_names=tuple(variable.name for variable in variables),
-        row_names=(why,),
-        maximise=maximise,
-    )
+    row: tuple[dict[int, float], float, float] = ({}, 1.0, np.inf)
+    return from_rows([0.0] * len(variables), [row], **_columns(variables), row_names=(why,), maximise=maximise)

@@ -60,16 +60,16 @@ class Driver:
 
     def solve_native(
         self, native: NativeModel, options: SolveOptions, start: Mapping[str, float] | None, session: Session
-    ) -> tuple[Answer, WarmStart]:
+    ) -> Answer:
         if session.out_of_time():
-            return Answer(Stop.TIME, message="there was no time to build the model"), WarmStart()
+            return Answer(Stop.TIME, message="there was no time to build the model")
         program, names = _from_builder(native)
         session.tell_names(names)
         warm = WarmStart() if start is None else _assess_native(program, names, options, start, session)
         answer = _Search(program, options, session).run()
         proto = program.model.proto
         size = {"rows": len(proto.constraints), "columns": len(proto.variables)}
-        return replace(answer, size=size), warm
+        return replace(answer, size=size, warm_start=warm)
 
 
 # ---- models --------------------------------------------------------------------------------------------
@@ -227,14 +227,13 @@ class _Search(cp_model.CpSolverSolutionCallback):
         else:
             stop, message = self._why_unfinished()
         response = solver.response_proto
+        bound = self._true_bound(solver.best_objective_bound)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            bound = self._true_bound(solver.best_objective_bound)
             return Answer(stop, bound=bound, nodes=solver.num_branches, message=message)
         x = self._point(response.solution)
         if not self.program.holds(x):
-            return Answer(Stop.COMPLETED, bound=self._true_bound(solver.best_objective_bound), message=ONLY_ROUNDED)
+            return Answer(Stop.COMPLETED, bound=bound, message=ONLY_ROUNDED)
         value = self.program.value(solver.objective_value, x)
-        bound = self._true_bound(solver.best_objective_bound)
         return Answer(stop, x, value, bound, solver.num_branches, message)
 
     def _why_unfinished(self) -> tuple[Stop, str]:

@@ -25,9 +25,7 @@ TREE_LINE = re.compile(r"^\+.*>=\s+(\S+)\s+\S+%?\s+\(", re.MULTILINE)
 
 class Driver:
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
-        with program.temporary_folder() as name:
-            folder = Path(name)
-            program.write_model(model, folder)
+        with program.folder_with(model) as folder:
             run = program.run(_command(options, session), folder, options, session, signal.SIGTERM)
             _check_options(options, run)
             written = folder / SOLUTION
@@ -37,7 +35,7 @@ class Driver:
             return unbounded_or_infeasible(self, model, options, session)
         if stop == Stop.INFEASIBLE:
             return Answer(stop)
-        bound = program.proven_bound(model, stop, x) if options.rel_gap == 0 or not model.costs.any() else None
+        bound = program.proven_bound(model, stop, x) if options.rel_gap == 0 else None
         return Answer(stop, x=x, bound=_tree_bound(run, model) if bound is None else bound, message=message)
 
 
@@ -63,14 +61,10 @@ def _words(name: str, value: Any) -> list[str]:
 def _check_options(options: SolveOptions, run: program.Run) -> None:
     if run.code == 0:
         return
-    wrong = next(
-        (name for name in options.native if re.search(rf"(?<![\w-])--{re.escape(name)}(?![\w-])", run.text)), None
-    )
-    if wrong is not None:
-        value = options.native[wrong]
-        raise InputError(
-            f"native.{wrong}", f"with the value {value!r} is no option of GLPK", "correct its name or value"
-        )
+    for name, value in options.native.items():
+        if re.search(rf"(?<![\w-])--{re.escape(name)}(?![\w-])", run.text):
+            what = f"with the value {value!r} is no option of GLPK"
+            raise InputError(f"native.{name}", what, "correct its name or value")
 
 
 def _read(path: Path, model: MatrixModel) -> tuple[str, Floats | None]:

@@ -39,9 +39,7 @@ class Driver:
             columns = _fill(program, model)
             _configure(program, options, session)
             if start is not None:
-                index, values = (
-                    (np.arange(model.columns), start.x) if start.x is not None else (start.index, start.values)
-                )
+                index, values = start.given()
                 columns[index].Start = values
             try:
                 program.optimize(_Callback(model, session, columns))
@@ -53,7 +51,7 @@ class Driver:
                 raise
             if program.Status in (GRB.UNBOUNDED, GRB.INF_OR_UNBD):
                 return unbounded_or_infeasible(self, model, options, session)
-            return _read(program, columns, model)
+            return _read(program, columns)
 
 
 def _fill(program: Any, model: MatrixModel) -> Any:
@@ -122,7 +120,7 @@ class _Callback:
                 self.session.found(point, source="offer")
 
 
-def _read(program: Any, columns: Any, model: MatrixModel) -> Answer:
+def _read(program: Any, columns: Any) -> Answer:
     stop, message = _STOPS.get(program.Status), ""
     if stop is None:
         limit = program.Status in _LIMITS
@@ -132,6 +130,4 @@ def _read(program: Any, columns: Any, model: MatrixModel) -> Answer:
         return Answer(stop)
     x: Floats | None = np.asarray(columns.X) if program.SolCount else None
     bound = finite(getattr(program, "ObjBound", None)) if program.IsMIP or stop == Stop.PROVEN else None
-    if not model.costs.any():
-        bound = model.offset
     return Answer(stop, x=x, bound=bound, nodes=int(program.NodeCount), message=message)

@@ -171,21 +171,16 @@ def _read(solver: Any, model: MatrixModel) -> Answer:
     message = ""
     if stop is None:
         stop, message = Stop.ERROR, f"HiGHS ended with the status {solver.modelStatusToString(status)!r}"
+    nodes = int(info.mip_node_count) if info.mip_node_count >= 0 else None
     x = None
     if stop != Stop.INFEASIBLE and info.primal_solution_status == FEASIBLE:
         x = np.array(solver.getSolution().col_value, dtype=np.float64)
-    return Answer(stop, x=x, bound=_bound(stop, model, info, x), nodes=_nodes(info), message=message)
+    return Answer(stop, x=x, bound=_bound(stop, model, info, x), nodes=nodes, message=message)
 
 
 def _bound(stop: Stop, model: MatrixModel, info: Any, x: Any) -> float | None:
     if stop == Stop.INFEASIBLE:
         return None
-    if not model.costs.any():
-        return model.offset
     if model.integer.any():
         return finite(info.mip_dual_bound)
     return model.objective(x) if stop == Stop.PROVEN and x is not None else None
-
-
-def _nodes(info: Any) -> int | None:
-    return int(info.mip_node_count) if info.mip_node_count >= 0 else None

@@ -124,9 +124,6 @@ class MatrixModel:
         index = np.fromiter((self.position[name] for name in values), np.int32, len(values))
         return index, np.fromiter(values.values(), np.float64, len(values))
 
-    def named(self, x: Floats) -> dict[str, float]:
-        return dict(zip(self.column_names, x.tolist(), strict=True))
-
     def fixed(self, index: Indices, values: Floats) -> MatrixModel:
         """The model with some columns held at the given values."""
         lower, upper = self.col_lower.copy(), self.col_upper.copy()

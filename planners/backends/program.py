@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,10 +28,16 @@ class Run:
     text: str
 
 
-def write_model(model: MatrixModel, folder: Path) -> None:
-    """Without names (columns are then x0, x1, ...) and without the constant, whose sign the formats disagree on."""
-    plain = replace(model, column_names=(), row_names=(), grids={}, offset=0.0)
-    write_here(plain, folder / MODEL)
+@contextlib.contextmanager
+def folder_with(model: MatrixModel) -> Iterator[Path]:
+    """The model in a temporary folder.
+
+    Without names (columns are then x0, x1, ...) and without the constant, whose sign the formats disagree on.
+    """
+    with tempfile.TemporaryDirectory(prefix="pipeplan-") as name:
+        plain = replace(model, column_names=(), row_names=(), grids={}, offset=0.0)
+        write_here(plain, Path(name) / MODEL)
+        yield Path(name)
 
 
 def run(command: Sequence[str], folder: Path, options: SolveOptions, session: Session, stop: signal.Signals) -> Run:
@@ -65,12 +71,6 @@ def _once(process: subprocess.Popen[bytes], stop: signal.Signals) -> Callable[[]
     return act
 
 
-def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="pipeplan-")
-
-
 def proven_bound(model: MatrixModel, stop: Stop, x: Floats | None) -> float | None:
-    """The bound that needs no report: the objective of a complete search, or a constant."""
-    if not model.costs.any():
-        return model.offset
+    """The bound that needs no report: the objective of a complete search."""
     return model.objective(x) if stop == Stop.PROVEN and x is not None else None

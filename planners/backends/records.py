@@ -1,9 +1,9 @@
-"""What travels between a solver process and whoever asked: options in, events and outcomes out."""
+"""What travels between a solver process and whoever asked: options in, events and an answer out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,25 +32,28 @@ Event = Progress | Incumbent
 
 
 @dataclass(frozen=True, slots=True)
-class RawOutcome:
+class Answer:
     """What a backend brought home, not yet judged by the referee. Objective and bound are of the minimised model.
 
-    `stop` says why it ended, `values` what there is: each can be without the other.
+    The worker fills in what its driver found; `stop` is PROVEN there where the search was complete. The parent
+    settles `stop` and adds names and units, and what only it knows.
     """
 
     stop: Stop
-    backend: str
-    version: str | None
-    seconds: float
-    values: Mapping[str, float] | None = None
+    x: Floats | None = None
+    """On the way from the worker; here as `values`."""
     objective: float | None = None
     bound: float | None = None
     """Valid for the true data, however the backend scaled them."""
     nodes: int | None = None
-    warm_start: WarmStart = WarmStart()
-    log_path: str | None = None
     message: str = ""
     size: Mapping[str, int] = field(default_factory=dict)
+    warm_start: WarmStart = WarmStart()
+    values: Mapping[str, float] | None = None
+    """The best solution, in the model's own names; None: there is none, whatever `stop` says."""
+    backend: str = ""
+    version: str | None = None
+    seconds: float = 0.0
 
 
 # ---- inside the layer ----------------------------------------------------------------------------------
@@ -72,58 +75,38 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a driver found. `stop` is PROVEN where its search was complete; bound and objective have the last word."""
-
-    stop: Stop
-    x: Floats | None = None
-    objective: float | None = None
-    bound: float | None = None
-    nodes: int | None = None
-    message: str = ""
-    size: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The worker's last word on a task."""
-
-    answer: Answer
-    warm_start: WarmStart
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the worker: `kind` is names, progress, incumbent, report or refused."""
+    """One message of the worker: `kind` is names, progress, incumbent, answer or refused."""
 
     number: int
     kind: str
     content: Any
 
 
-def settle(answer: Answer, options: SolveOptions) -> tuple[Stop, float | None]:
+def settle(answer: Answer, options: SolveOptions) -> Answer:
     """Why it ended, in the words of the result, and a bound that rounding has not pushed past the objective.
 
     `proven` where objective and bound meet, whatever gap was asked for; `gap` where the gap that was
     asked for is reached. A complete search whose bound does not meet (a grid) is `completed`.
     """
-    objective, bound = answer.objective, answer.bound
-    if objective is None or bound is None:
-        stop = Stop.ERROR if answer.stop == Stop.PROVEN and objective is None else answer.stop
-        return (Stop.COMPLETED if stop == Stop.PROVEN else stop), bound
+    stop, objective, bound = answer.stop, answer.objective, answer.bound
+    if objective is None:
+        return replace(answer, stop=Stop.ERROR) if stop == Stop.PROVEN else answer
+    if bound is None:
+        return replace(answer, stop=Stop.COMPLETED) if stop == Stop.PROVEN else answer
     difference = objective - bound
     tolerance = PROVEN_TOLERANCE * max(abs(objective), abs(bound))
-    if answer.stop == Stop.PROVEN:
+    if stop == Stop.PROVEN:
         tolerance = max(tolerance, ZERO)  # around 0 no relative tolerance helps
     if abs(difference) <= tolerance:
-        return Stop.PROVEN, min(bound, objective)
-    if difference < 0:
-        return Stop.ERROR, bound  # a bound above a solution: whoever judges will see the contradiction
+        return replace(answer, stop=Stop.PROVEN, bound=min(bound, objective))
+    if difference < 0:  # whoever judges will see the contradiction
+        wrong = f"its bound {bound!r} is above its own solution of value {objective!r}"
+        return replace(answer, stop=Stop.ERROR, message=answer.message or wrong)
     rounding = 1 + 1e-9
     if difference <= options.abs_gap * rounding or difference <= options.rel_gap * abs(objective) * rounding:
-        return Stop.GAP, bound
-    return (Stop.COMPLETED if answer.stop in (Stop.PROVEN, Stop.GAP) else answer.stop), bound
+        return replace(answer, stop=Stop.GAP)
+    return replace(answer, stop=Stop.COMPLETED) if stop in (Stop.PROVEN, Stop.GAP) else answer
 
 
 def finite(value: float | None) -> float | None:

@@ -7,7 +7,7 @@ outwards by what rounding can do: no feasible point is lost, and the rows are me
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -194,12 +194,8 @@ def _rounding_scale(terms: Sequence[Fraction], reach: Sequence[int], sides: Sequ
 def _error_range(errors: Sequence[Fraction], columns: Sequence[int], box: _Box) -> tuple[Fraction, Fraction]:
     """The least and the most that errors . x can be."""
     least = most = Fraction(0)
-    for error, j in _nonzero(errors, columns):
+    for error, j in zip(errors, columns, strict=True):
         at_lower, at_upper = error * box.lower[j], error * box.upper[j]
         least += min(at_lower, at_upper)
         most += max(at_lower, at_upper)
     return least, most
-
-
-def _nonzero(errors: Sequence[Fraction], columns: Sequence[int]) -> Iterator[tuple[Fraction, int]]:
-    return ((error, j) for error, j in zip(errors, columns, strict=True) if error)

@@ -41,7 +41,7 @@ LOG_NODES = re.compile(r"^[^|]*\|\s*(\d+)\s*\|")
 class Driver:
     def solve(self, model: MatrixModel, options: SolveOptions, start: Start | None, session: Session) -> Answer:
         program = mathopt.Model.from_model_proto(_proto(model))
-        run = _Run(model, program, list(program.variables()), session)
+        run = _Run(program, list(program.variables()), session)
         result = run.solve(options, start)
         if result is None or result.termination.reason in (_REASON.UNBOUNDED, _REASON.INFEASIBLE_OR_UNBOUNDED):
             return unbounded_or_infeasible(self, model, options, session)
@@ -51,10 +51,7 @@ class Driver:
 class _Run:
     """One run of SCIP and what it tells while it runs."""
 
-    def __init__(
-        self, model: MatrixModel, program: mathopt.Model, variables: Sequence[mathopt.Variable], session: Session
-    ) -> None:
-        self.model = model
+    def __init__(self, program: mathopt.Model, variables: Sequence[mathopt.Variable], session: Session) -> None:
         self.program = program
         self.variables = variables
         self.session = session
@@ -134,8 +131,6 @@ class _Run:
         if result.solutions and result.solutions[0].primal_solution is not None:
             x = self._point(result.solutions[0].primal_solution.variable_values)
         bound = None if stop == Stop.INFEASIBLE else finite(ending.objective_bounds.dual_bound)
-        if stop != Stop.INFEASIBLE and not self.model.costs.any():
-            bound = self.model.offset
         return Answer(stop, x=x, bound=bound, nodes=result.solve_stats.node_count, message=message)
 
 

@@ -31,7 +31,6 @@ class Session:
     send: Send
     deadline: float | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    best_x: Floats | None = None
     best_value: float | None = None
     best_bound: float | None = None
     nodes: int | None = None
@@ -106,7 +105,7 @@ class Session:
         with self._lock:
             if self.best_value is not None and value >= self.best_value:
                 return False
-            self.best_x, self.best_value = x, value
+            self.best_value = value
         self._tell("incumbent", (self.seconds, value, x, source))
         return True
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..options import SolveOptions
 from .model import Floats, Indices, MatrixModel
+from .records import Answer
 
 REACH = 2.0**10
 """How many of its units an amount may hold."""
@@ -40,6 +41,11 @@ class Units:
     def value(self, value: float | None) -> float | None:
         """An objective or a bound in the model's units."""
         return None if value is None else value * self.objective
+
+    def of_answer(self, answer: Answer) -> Answer:
+        start = replace(answer.warm_start, value=self.value(answer.warm_start.value))
+        objective, bound = self.value(answer.objective), self.value(answer.bound)
+        return replace(answer, objective=objective, bound=bound, warm_start=start)
 
     def options(self, options: SolveOptions) -> SolveOptions:
         return replace(options, abs_gap=options.abs_gap / self.objective) if options.abs_gap else options

@@ -23,7 +23,7 @@ from ...instances.errors import PipeplanError
 from ...instances.result import Stop, WarmStart
 from .model import MatrixModel
 from .process import die_with_parent
-from .records import Answer, Message, Report, Task
+from .records import Answer, Message, Task
 from .registry import backend_named
 from .session import Session
 from .warm import assess
@@ -76,34 +76,35 @@ def _end_group() -> None:
 def _work(driver: Any, session: Session) -> None:
     task = session.task
     try:
-        answer, warm = _solve(driver, session)
+        answer = _solve(driver, session)
     except PipeplanError as error:
         session.send(Message(task.number, "refused", error))
         return
     except MemoryError:
-        answer, warm = Answer(Stop.MEMORY, message="the solver ran out of memory"), WarmStart()
+        answer = Answer(Stop.MEMORY, message="the solver ran out of memory")
     except Exception as error:  # whatever a solver throws costs this task only
-        answer, warm = Answer(Stop.ERROR, message=f"{type(error).__name__}: {error}"), WarmStart()
-    session.send(Message(task.number, "report", Report(_best(answer, session), warm, session.seconds)))
+        answer = Answer(Stop.ERROR, message=f"{type(error).__name__}: {error}")
+    session.send(Message(task.number, "answer", _best(answer, session)))
 
 
-def _solve(driver: Any, session: Session) -> tuple[Answer, WarmStart]:
+def _solve(driver: Any, session: Session) -> Answer:
     task = session.task
     if isinstance(task.model, NativeModel):
         sys.path += [path for path in task.paths if path not in sys.path]
-        answer, warm = driver.solve_native(task.model, task.options, task.named_start, session)
-        return answer, warm
+        answer: Answer = driver.solve_native(task.model, task.options, task.named_start, session)
+        return answer
     trivial = _trivial(task.model)
     if trivial is not None and not session.out_of_time():
-        return trivial, WarmStart()
+        return trivial
     start, warm = None, WarmStart()
     if task.start is not None:
         start, warm = assess(driver, task.model, task.options, task.start, session)
     if session.stop.is_set():
-        return Answer(Stop.INTERRUPTED), warm
+        return Answer(Stop.INTERRUPTED, warm_start=warm)
     if session.out_of_time():
-        return Answer(Stop.TIME), warm
-    return driver.solve(task.model, task.options, start, session), warm
+        return Answer(Stop.TIME, warm_start=warm)
+    answer = driver.solve(task.model, task.options, start, session)
+    return replace(answer, warm_start=warm)
 
 
 def _trivial(model: MatrixModel) -> Answer | None:
@@ -127,11 +128,10 @@ def _best(answer: Answer, session: Session) -> Answer:
             answer = replace(answer, x=None, objective=None, message=message.removesuffix("; "))
         else:
             answer = replace(answer, x=x, objective=model.objective(x))
-    value = answer.objective
-    if session.best_value is not None and (value is None or session.best_value < value):
-        answer = replace(answer, x=session.best_x, objective=session.best_value)
     if answer.bound is None and answer.stop != Stop.UNBOUNDED:
         answer = replace(answer, bound=session.best_bound)
+    if isinstance(model, MatrixModel) and not model.costs.any() and answer.stop not in (Stop.INFEASIBLE, Stop.ERROR):
+        answer = replace(answer, bound=model.offset)  # whatever is found, it costs that
     return answer if answer.nodes is not None else replace(answer, nodes=session.nodes)
 
 

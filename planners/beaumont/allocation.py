@@ -14,6 +14,7 @@ from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.result import Stop
+from .contiguous import one_batch
 from .solver import Solver
 
 
@@ -41,7 +42,7 @@ def candidate(
         return Candidate()
     if outcome.stop == Stop.INFEASIBLE:
         return Candidate(exhausted=True)
-    return Candidate() if outcome.values is None else Candidate(_decode(chain, outcome.values))
+    return Candidate() if outcome.values is None else Candidate(decoded(outcome.values, chain.layers, chain.gpus))
 
 
 def period_bound(
@@ -89,12 +90,12 @@ def balanced(chain: IntegerChain, solver: Solver, threads: int, start: Sequence[
     bound = least if outcome.bound is None else max(least, round(outcome.bound))
     if outcome.values is None:
         return Balance(None, bound, False)
-    return Balance(_decode(chain, outcome.values), bound, outcome.stop == Stop.PROVEN)
+    return Balance(decoded(outcome.values, chain.layers, chain.gpus), bound, outcome.stop == Stop.PROVEN)
 
 
-def _decode(chain: IntegerChain, values: Mapping[str, float]) -> tuple[int, ...]:
-    gpus = range(chain.gpus)
-    return tuple(next(g for g in gpus if values[f"x{i}_{g}"] > 0.5) for i in range(chain.layers))
+def decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, ...]:
+    """The allocation that a solution stands for."""
+    return tuple(next(g for g in range(gpus) if values[f"x{i}_{g}"] > 0.5) for i in range(layers))
 
 
 # ---- without memory: Lemma 1 ----------------------------------------------------------------------------------
@@ -143,9 +144,4 @@ def packed_pattern(problem: ChainProblem, allocation: Sequence[int]) -> PatternP
         link = link_of(problem, allocation, task + 1) if task + 1 in problem.remote_edges else ()
         if link:
             transfers[task + 1] = place(link, as_written(problem.edge_times[task]))
-    return PatternPlan(
-        period=float(period),
-        allocation=tuple(allocation),
-        starts=(tuple(map(float, starts)),),
-        transfers=({edge: float(start) for edge, start in transfers.items()},),
-    )
+    return one_batch(period, allocation, starts, transfers)

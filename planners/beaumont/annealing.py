@@ -44,8 +44,8 @@ class Annealer:
         self.failed, self.steps = 0, STEPS
         return self._plan(state, ceiling)
 
-    def warm_up(self) -> None:
-        """Compile or load the loop."""
+    def load(self) -> None:
+        """Load the loop, or compile it."""
         compiled(anneal_kernel, "anneal")(self.tables, self._state([0] * self.chain.layers), 1, 0, HOT, COLD)
 
     def _plan(self, state: anneal_kernel.State, period: int) -> PatternPlan | None:

@@ -23,8 +23,9 @@ AUTO_FLUSH = 4
 class _Best:
     """Keeps and posts the best plan that the referee accepts."""
 
-    def __init__(self, request: Request, problem: ChainProblem) -> None:
-        self.request, self.problem = request, problem
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.problem: ChainProblem = request.problem
         self.plan: PatternPlan | None = None
         self.value: float | None = None
 
@@ -45,20 +46,14 @@ class _Best:
         return Outcome(stop, self.plan, self.value, messages=messages)
 
 
-def _chain(request: Request) -> ChainProblem:
-    assert isinstance(request.problem, ChainProblem)
-    return request.problem
-
-
 class PipeDreamEager:
     def plan(self, request: Request) -> Outcome:
         """The measured run of least period that fits, as the pattern that it fell into."""
-        problem = _chain(request)
-        points = list(pipedream_points(problem, request.out_of_time))
-        best = _Best(request, problem)
+        best = _Best(request)
+        points = list(pipedream_points(best.problem, request.out_of_time))
         messages: list[str] = []
         for point in sorted(points, key=lambda point: point.period):
-            if point.fits(problem.memory_bytes) and self._take(point, best, messages):
+            if point.fits(best.problem.memory_bytes) and self._take(point, best, messages):
                 break
         return best.outcome(f"{len(points)} runs were measured", *messages)
 
@@ -71,7 +66,7 @@ class PipeDreamEager:
 
 class Contiguous:
     def plan(self, request: Request) -> Outcome:
-        best = _Best(request, _chain(request))
+        best = _Best(request)
         best.offer(best_contiguous(best.problem))
         return best.outcome()
 
@@ -83,9 +78,8 @@ class Flushing:
     policy: str
 
     def plan(self, request: Request) -> Outcome:
-        problem = _chain(request)
-        best = _Best(request, problem)
-        for plan in self._plans(problem, request.options.get("batches_per_flush")):
+        best = _Best(request)
+        for plan in self._plans(best.problem, request.options.get("batches_per_flush")):
             if request.out_of_time():
                 break
             best.offer(plan)

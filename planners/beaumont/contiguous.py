@@ -8,7 +8,7 @@ contiguous stages can do with, so a dynamic program over stages and groups finds
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -238,11 +238,18 @@ def one_f_one_b(problem: ChainProblem, borders: Sequence[int], period: Amount) -
         if group not in begun:
             now = begun[group] = ended[group] + (group - 1) * least
         now = _run(problem, item, True, now, starts, transfers)
+    return one_batch(least, bounds_to_allocation(borders), starts, transfers)
+
+
+def one_batch(
+    period: Fraction, allocation: Sequence[int], starts: Sequence[Fraction], transfers: Mapping[int, Fraction]
+) -> PatternPlan:
+    """The pattern with one batch in a period, from exact times."""
     return PatternPlan(
-        period=float(least),
-        allocation=bounds_to_allocation(borders),
+        period=float(period),
+        allocation=tuple(allocation),
         starts=(tuple(map(float, starts)),),
-        transfers=({edge: float(start) for edge, start in sorted(transfers.items())},),
+        transfers=({edge: float(transfers[edge]) for edge in sorted(transfers)},),
     )
 
 

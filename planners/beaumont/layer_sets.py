@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.clock import now
 from ...instances.compiled import compiled
 from .annealing import array, tables
 
@@ -72,6 +73,10 @@ class Facts:
 
         return compiled(window_kernel, "refuted")
 
+    def load(self) -> None:
+        """Load the loop, or compile it."""
+        self.refuted((1,), 1, 1)
+
     def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
         """Is it proven, with so many nodes at most, that they fit no period up to this one?"""
         if len(sets) > REMEMBERED:
@@ -119,9 +124,9 @@ class Partitions:
         walk = self._take()
         if walk is None:
             return None
-        end, sets, ended = monotonic() + SLICE_S, None, True
+        end, sets, ended = now() + SLICE_S, None, True
         for sets in walk:
-            if sets is not None or monotonic() > end:
+            if sets is not None or now() > end:
                 ended = False
                 break
         allocation = None if ended or sets is None else allocation_of(self.chain, sets)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import monotonic
 
 from ...formulations.beaumont.integer_chain import IntegerChain
+from ...instances.clock import now
 from .layer_sets import MOST_LAYERS, Facts, Partitions, load_sets
-from .warm_up import ready
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
@@ -38,20 +37,14 @@ class Levels:
     def facts(self) -> Facts:
         return Facts(self.chain)
 
-    def ready(self) -> bool:
-        """Can the walks begin? Otherwise their code is being compiled or loaded."""
-        if not self.suited:
-            return False
-        return ready("walks", lambda: self.facts.refuted((1,), 1, 1))
-
     def walk(self, floor: int, ceiling: int) -> Partitions | None:
         """A walk with a period above `floor` and up to `ceiling`; None where there are too many sets."""
         self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
         current = self.current
         if current is not None and floor < current.period <= ceiling:
-            if monotonic() - self.since < self.patience_s:
+            if now() - self.since < self.patience_s:
                 return current
-            self.since, self.patience_s = monotonic(), 2 * self.patience_s
+            self.since, self.patience_s = now(), 2 * self.patience_s
             lower = self._between(floor, current.period)
             if lower == current.period:
                 return current
@@ -59,7 +52,7 @@ class Levels:
             return self._begin(lower) or current
         if self.waiting:
             self.waiting.sort(key=lambda walk: -walk.period)
-            self.since, self.current = monotonic(), self.waiting.pop()
+            self.since, self.current = now(), self.waiting.pop()
             return self.current
         self.patience_s = PATIENCE_S
         return self._begin(self._between(floor, ceiling))
@@ -73,6 +66,6 @@ class Levels:
         sets = load_sets(self.chain, period, MOST_SETS)
         if sets is None:
             return None
-        self.since = monotonic()
+        self.since = now()
         self.current = Partitions(self.chain, self.facts, period, sets)
         return self.current

@@ -25,6 +25,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
+from .contiguous import one_batch
 from .solver import Solver
 
 BUFFER_SLACK = 1
@@ -270,12 +271,7 @@ def _plan(
             transfers[activity.edge] = start - absolute[0]
     for edge in _cut_edges(problem, allocation):
         transfers.setdefault(edge, starts[edge - 1] + as_written(problem.durations[edge - 1]))
-    return PatternPlan(
-        period=float(table.period),
-        allocation=tuple(allocation),
-        starts=(tuple(map(float, starts)),),
-        transfers=({edge: float(transfers[edge]) for edge in sorted(transfers)},),
-    )
+    return one_batch(table.period, allocation, starts, transfers)
 
 
 def _cut_edges(problem: ChainProblem, allocation: Sequence[int]) -> list[int]:

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from time import monotonic
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from ...instances.clock import now
+from ...instances.compiled import repays_loading
 from .allocation import candidate, period_bound
 from .annealing import Annealer
 from .levels import Levels
 from .refutation import Refuter
 from .schedule import best_schedule, longest_period
 from .solver import Solver
-from .warm_up import ready
 
 FIRST_SHARE = 0.3
 """Where in the gap the level lies that is to be exhausted next."""
@@ -83,9 +84,9 @@ class Search:
         self.schedules = 0
         self.steps = count()
         self.rng = random.Random(self.solver.seed)
-        self.started = monotonic()
+        self.started = now()
         self.annealer: Annealer | None = None
-        self.annealing = False
+        self.annealing = self.walks_loaded = False
         self.failed_rounds = self.rest = self.rested = 0
         self.scheduled: set[tuple[int, ...]] = set()
         self.bounded = False
@@ -103,6 +104,7 @@ class Search:
 
     def run(self, workers: int) -> None:
         """Until nothing is left to do on this grid, or time is up."""
+        self._load_loops()
         threads = [threading.Thread(target=self._guarded, daemon=True) for _ in range(workers)]
         for thread in threads:
             thread.start()
@@ -110,11 +112,23 @@ class Search:
             for thread in threads:
                 while thread.is_alive():
                     thread.join(0.2)
+                    self._load_loops()
         except BaseException:
             self.solver.stopped.set()
             raise
         if self.failure is not None:
             raise self.failure
+
+    def _load_loops(self) -> None:
+        """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
+        elapsed = now() - self.started
+        if not self.walks_loaded and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
+            self.levels.facts.load()
+            self.walks_loaded = True
+        if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
+            annealer = Annealer(self.problem, self.chain, self.solver.seed)
+            annealer.load()
+            self.annealer = annealer
 
     def done(self) -> bool:
         """Is nothing left to do on this grid?"""
@@ -151,7 +165,7 @@ class Search:
 
     def _walk(self) -> bool:
         """Go on with the walk over partitions, where there is one."""
-        if self.plan is None or monotonic() - self.started < BRIEF_S or not self.levels.ready():
+        if self.plan is None or now() - self.started < BRIEF_S or not self.walks_loaded:
             return False
         with self.changed:
             walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
@@ -172,8 +186,14 @@ class Search:
             if known or self.refuter.longest_refuted.get(Known.whole(allocation), 0) >= level:
                 return
             self.busy.add(allocation)
-        try:
+        with self._busy_with(allocation):
             self._schedule(allocation, self.lower)
+
+    @contextmanager
+    def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:
+        """Those who wait for it hear of the end."""
+        try:
+            yield
         finally:
             with self.changed:
                 self.busy.discard(allocation)
@@ -189,12 +209,8 @@ class Search:
                 if found.allocation in self.busy:
                     return
                 self.busy.add(found.allocation)
-            try:
+            with self._busy_with(found.allocation):
                 self._examine(found.allocation, self.ceiling if improving else level)
-            finally:
-                with self.changed:
-                    self.busy.discard(found.allocation)
-                    self.changed.notify_all()
 
     def _bound(self) -> None:
         """What the relaxation alone refutes, roughly: a start for the levels."""
@@ -236,11 +252,8 @@ class Search:
             refuted = self.postponed.pop(allocation)
             self.busy.add(allocation)
             self.schedule_limit_s *= 2
-        try:
+        with self._busy_with(allocation):
             self._schedule(allocation, refuted)
-        finally:
-            with self.changed:
-                self.busy.discard(allocation)
 
     def _lift(self, level: int) -> None:
         if level > self.lower:
@@ -252,17 +265,12 @@ class Search:
 
     def _may_anneal(self) -> bool:
         """One worker at a time, on problems that are not over soon, and the more rarely the less it finds."""
-        chain = self.chain
-        if self.plan is None or chain.memory is None or chain.exclusive_buffers or self.annealing:
+        if self.plan is None or self.chain.exclusive_buffers or self.annealing:
             return False
-        if monotonic() - self.started < QUICK_S or not self._loop_ready():
+        if self.annealer is None:
             return False
         self.rested += 1
         return self.rested > self.rest
-
-    def _loop_ready(self) -> bool:
-        self.annealer = self.annealer or Annealer(self.problem, self.chain, self.solver.seed)
-        return ready("annealing", self.annealer.warm_up)
 
     def _anneal(self) -> None:
         """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""

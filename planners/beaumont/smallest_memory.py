@@ -11,18 +11,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from time import monotonic
 from typing import Any
 
 from ...formulations.beaumont import least_memory as model
 from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
+from ...instances.catalogue import packaged_names
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.layout import plain, task_name
 from ...instances.chain.referee.memory import Terms
-from ..options import SolveOptions
+from ...instances.clock import now
+from ...instances.errors import UsageError
+from ...instances.given import problem_of
+from ..options import SolveOptions, limits_of
+from .allocation import decoded
 from .memory_sweep import Answer, sweep
 from .solver import Solver
 
@@ -65,18 +69,49 @@ class SmallestMemory:
         }
 
 
-def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> SmallestMemory:
-    """The smallest memory in the problem's memory mode, whatever its own limit; anytime, with a proven lower value."""
+def smallest_memory(
+    problem: ChainProblem | str | os.PathLike[str], limits: SolveOptions | None = None
+) -> SmallestMemory:
+    """Find the smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
+
+    Parameters
+    ----------
+    problem : ChainProblem, str or PathLike
+        A chain, the path of a file, or the name of a packaged instance; its own limit of memory does not count.
+    limits : SolveOptions, optional
+        Where a limit ends the search, the best found so far is returned, with a proven lower value. None: no limits.
+
+    Returns
+    -------
+    SmallestMemory
+        In bytes, with a pattern that it holds, and what it is made of.
+
+    Raises
+    ------
+    InputError
+        An argument has another type.
+    UsageError
+        There is no such instance, or it is no chain.
+    """
+    problem, limits = _chain(problem), limits_of(limits)
     sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
     allocation = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
     lower = _without_search(sizes, gpus)
     if _need(sizes, allocation).total > lower:
-        found, bound = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
+        found, bound = _search(sizes, gpus, allocation, lower, limits)
         allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
     if _need(sizes, allocation).total - lower < unit_of(sizes):
         return memory_of(problem, allocation)
     return _report(problem, sizes, allocation, lower)
+
+
+def _chain(given: object) -> ChainProblem:
+    problem = problem_of(given)
+    if not isinstance(problem, ChainProblem):
+        known = ", ".join(packaged_names("chain"))
+        raise UsageError(f"The smallest memory of a {problem.kind} problem is unknown; give a chain, {known} say.")
+    return problem
 
 
 def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> SmallestMemory:
@@ -180,7 +215,7 @@ def _search(
     sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
 ) -> tuple[tuple[int, ...], Fraction]:
     """The best allocation, and what none needs less than: by sweeps, and where those have too many states by CP-SAT."""
-    solver = Solver(None if limits.time_limit_s is None else monotonic() + limits.time_limit_s, limits.seed)
+    solver = Solver(None if limits.time_limit_s is None else now() + limits.time_limit_s, limits.seed)
     data = model.payload(sizes, gpus, start)
     unit = unit_of(sizes)
     bracket = _Bracket(math.floor(lower / unit) - 1, _units(data, start), start)
@@ -220,7 +255,7 @@ def _ask_solver(sizes: Sizes, gpus: int, bracket: _Bracket, solver: Solver, thre
     if outcome.bound is not None:
         bracket.refuted = max(bracket.refuted, round(outcome.bound) - 1)
     if outcome.values is not None:
-        found = _decoded(outcome.values, len(sizes.weights), gpus)
+        found = decoded(outcome.values, len(sizes.weights), gpus)
         bracket.allocation = min(bracket.allocation, found, key=lambda at: _need(sizes, at).total)
 
 
@@ -236,10 +271,6 @@ def _units(data: Mapping[str, Any], allocation: Sequence[int]) -> int:
         moved=tuple(None if size is None else Fraction(size) for size in data["moved"]),
     )
     return int(_need(rounded, allocation).total)
-
-
-def _decoded(values: Mapping[str, float], layers: int, gpus: int) -> tuple[int, ...]:
-    return tuple(next(g for g in range(gpus) if values[f"x{i}_{g}"] > 0.5) for i in range(layers))
 
 
 def one_by_one(problem: ChainProblem, allocation: Sequence[int]) -> PatternPlan:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
 from ...formulations.contract import NativeModel
+from ...instances.clock import now
 from ...instances.result import Stop
-from ..backends import RawOutcome, submit
+from ..backends import Answer, submit
 from ..backends.registry import BACKENDS
 from ..options import SolveOptions
 
@@ -25,13 +25,13 @@ class Solver:
     """Shared by all threads of one planner run."""
 
     deadline: float | None = None
-    """On the monotonic clock; None: no limit."""
+    """On the clock of limits; None: no limit."""
     seed: int = 0
     stopped: threading.Event = field(default_factory=threading.Event)
     solved: int = 0
 
     def seconds_left(self) -> float | None:
-        return None if self.deadline is None else max(0.0, self.deadline - monotonic())
+        return None if self.deadline is None else max(0.0, self.deadline - now())
 
     def over(self) -> bool:
         left = self.seconds_left()
@@ -51,7 +51,7 @@ class Solver:
         limit_s: float | None = None,
         threads: int = 1,
         native: Mapping[str, Any] | None = None,
-    ) -> RawOutcome | None:
+    ) -> Answer | None:
         """The outcome, or None where there was no time for one."""
         if self.over():
             return None

@@ -200,21 +200,13 @@ def areas(part: Part, apart: Any) -> int:
 def settle(part: Part, apart: Any) -> bool:
     """All consequences; False: a contradiction."""
     while True:
-        first = windows(part, apart)
-        if first < 0:
-            return False
-        if first > 0:
-            continue
-        second = memory(part, apart)
-        if second < 0:
-            return False
-        if second > 0:
-            continue
-        third = areas(part, apart)
-        if third < 0:
-            return False
-        if third == 0:
-            return True
+        changed = windows(part, apart)
+        if changed == 0:
+            changed = memory(part, apart)
+        if changed == 0:
+            changed = areas(part, apart)
+        if changed <= 0:
+            return changed == 0
 
 
 def undecided(part: Part, apart: Any, chosen: Any) -> bool:

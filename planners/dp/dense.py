@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
@@ -207,9 +207,8 @@ def _solve(pairs: Pairs, loads: LoadsOf, tick: Callable[[], None]) -> tuple[floa
     lattice = pairs.lattice
     kinds = range(len(lattice.model.kinds))
     replicas = [replicas_of(lattice, kind) for kind in kinds]
-    table = {(kind, devices): loads(kind, devices) for kind in kinds for devices in replicas[kind]}
     counts = [kind.count for kind in lattice.model.kinds]
-    chain = Chain(lambda kind, devices: table[kind, devices], counts, replicas, lattice.count, tick=tick)
+    chain = Chain(cache(loads), counts, replicas, lattice.count, tick=tick)
     value = chain.value(lattice.count - 1)
     return (value, chain.stages(lattice.count - 1)) if math.isfinite(value) else None
 
@@ -225,8 +224,8 @@ def gpipe(
     """
     import numpy as np
 
-    forward = _cached(lambda kind, devices: pairs.load(kind, devices, 0))
-    backward = _cached(lambda kind, devices: pairs.load(kind, devices, 1))
+    forward = cache(lambda kind, devices: pairs.load(kind, devices, 0))
+    backward = cache(lambda kind, devices: pairs.load(kind, devices, 1))
 
     def under(value: LoadsOf, other: LoadsOf, limit: float) -> tuple[float, list[Stage]] | None:
         return _solve(pairs, lambda k, r: np.where(other(k, r) <= limit, value(k, r), np.inf), tick)
@@ -249,14 +248,3 @@ def gpipe(
         if limit <= 0 or answer[0] <= least[0]:
             break
     return best
-
-
-def _cached(loads: LoadsOf) -> LoadsOf:
-    table: dict[tuple[int, int], Any] = {}
-
-    def look_up(kind: int, devices: int) -> Any:
-        if (kind, devices) not in table:
-            table[kind, devices] = loads(kind, devices)
-        return table[kind, devices]
-
-    return look_up

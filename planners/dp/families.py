@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .lattice import WORD, Lattice, arranged, ideals_of_orders, words
+from ...instances.graph import adjacency
+from .lattice import WORD, Lattice, arranged, has, held, holding, ideals_of_orders, words
 from .model import Model
 
 
@@ -19,11 +20,12 @@ def beam(model: Model, orders: list[list[int]], wanted: int, tick: Callable[[], 
 
     chains = ideals_of_orders(model, orders)
     width = max(1, wanted // model.count)
-    pins_of = _pins_of(model)
+    nets_at = adjacency(model.count, ((g, e) for e, (pins, _, _) in enumerate(model.nets) for g in pins))
+    nets_of = [np.array(nets, dtype=np.int64) for nets in nets_at]
     state = _State.start(model)
     found = [chains.bits]
     for _ in range(model.count):
-        state = _grown(model, state, pins_of, width)
+        state = _grown(model, state, nets_of, width)
         found.append(state.bits)
         tick()
     return arranged(model, np.unique(np.concatenate(found), axis=0), complete=False)
@@ -43,16 +45,6 @@ class _State:
         return cls(np.zeros((1, words(model)), np.uint64), np.zeros((1, nets), np.uint32), np.zeros(1))
 
 
-def _pins_of(model: Model) -> list[Any]:
-    import numpy as np
-
-    lists: list[list[int]] = [[] for _ in range(model.count)]
-    for e, (pins, _, _) in enumerate(model.nets):
-        for g in pins:
-            lists[g].append(e)
-    return [np.array(row, dtype=np.int64) for row in lists]
-
-
 def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _State:
     """One group more, in all ways; the `width` smallest cuts stay."""
     import numpy as np
@@ -62,9 +54,10 @@ def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _Stat
     some, every = np.bitwise_or.reduce(state.bits), np.bitwise_and.reduce(state.bits)
     parents, groups, cuts = [], [], []
     for g in range(model.count):
-        if _has(every, g) or not all(_has(some, u) for u in model.predecessors[g]):
+        if has(every, g) or not all(has(some, u) for u in model.predecessors[g]):
             continue
-        rows = np.flatnonzero(_addable(state.bits, model, g))
+        rows = holding(state.bits, model.predecessors[g])
+        rows = rows[held(state.bits[rows], g) == 0]
         if len(rows):
             nets = nets_of[g]
             inside = state.inside[np.ix_(rows, nets)]
@@ -83,17 +76,3 @@ def _grown(model: Model, state: _State, nets_of: list[Any], width: int) -> _Stat
     for x, g in enumerate(group[chosen]):
         inside[x, nets_of[g]] += 1
     return _State(bits[first], inside, cut[chosen])
-
-
-def _has(bits: Any, g: int) -> bool:
-    return bool(int(bits[g // WORD]) >> (g % WORD) & 1)
-
-
-def _addable(bits: Any, model: Model, g: int) -> Any:
-    """Rows that hold all predecessors of g, and not g."""
-    import numpy as np
-
-    fits = (bits[:, g // WORD] >> np.uint64(g % WORD)) & np.uint64(1) == 0
-    for u in model.predecessors[g]:
-        fits &= (bits[:, u // WORD] >> np.uint64(u % WORD)) & np.uint64(1) == 1
-    return fits

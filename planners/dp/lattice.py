@@ -80,10 +80,7 @@ class Lattice:
 
     def groups_between(self, smaller: int, larger: int) -> list[int]:
         """The groups of the stage between two ideals."""
-        return [g for g in range(self.model.count) if self._has(larger, g) and not self._has(smaller, g)]
-
-    def _has(self, ideal: int, g: int) -> bool:
-        return bool(int(self.bits[ideal, g // WORD]) >> (g % WORD) & 1)
+        return [g for g in range(self.model.count) if has(self.bits[larger], g) and not has(self.bits[smaller], g)]
 
 
 def cheapest(lattice: Lattice, wanted: int, spans: int) -> Any:
@@ -132,7 +129,7 @@ def ideal_bits(
     for v, before in enumerate(predecessors):
         made_from[v] = count
         first = max((int(made_from[u]) for u in before), default=0)
-        found = first + _holding(store[first:count], before)
+        found = first + holding(store[first:count], before)
         if count + len(found) > limit:
             raise TooManyIdealsError(count)
         while count + len(found) > len(store):
@@ -145,7 +142,7 @@ def ideal_bits(
     return store[:count]
 
 
-def _holding(rows: Any, groups: Sequence[int]) -> Any:
+def holding(rows: Any, groups: Sequence[int]) -> Any:
     """Positions of the rows that hold all of these groups."""
     import numpy as np
 
@@ -154,6 +151,20 @@ def _holding(rows: Any, groups: Sequence[int]) -> Any:
         mask = np.uint64(sum(1 << g % WORD for g in groups if g // WORD == word))
         fits &= (rows[:, word] & mask) == mask
     return np.flatnonzero(fits)
+
+
+def closed_sets(needed: Sequence[int], most: int) -> list[int] | None:
+    """All sets, as bits, that hold with each member what it needs, smaller ones first; None: more than `most`."""
+    known, ordered = {0}, [0]
+    for held in ordered:
+        for v, others in enumerate(needed):
+            larger = held | 1 << v
+            if larger != held and not others & ~held and larger not in known:
+                known.add(larger)
+                ordered.append(larger)
+                if len(ordered) > most:
+                    return None
+    return ordered
 
 
 def ideals_of_orders(model: Model, orders: Sequence[Sequence[int]]) -> Lattice:
@@ -212,6 +223,11 @@ def _weight(mask: int, steps: Sequence[int]) -> int:
         total += steps[low.bit_length() - 1]
         mask ^= low
     return total
+
+
+def has(ideal: Any, g: int) -> bool:
+    """Does the row of bits hold g?"""
+    return bool(int(ideal[g // WORD]) >> (g % WORD) & 1)
 
 
 def held(bits: Any, g: int) -> Any:

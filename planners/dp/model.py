@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ...instances.amounts import WholeAmounts
+from ...instances.graph import adjacency
 from ...instances.placement.problem import PlacementProblem
 from ..placement.groups import Groups, Net, contract
 
@@ -65,10 +66,7 @@ class Model:
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        before: list[list[int]] = [[] for _ in range(self.count)]
-        for u, v in self.arcs:
-            before[v].append(u)
-        return tuple(map(tuple, before))
+        return adjacency(self.count, ((v, u) for u, v in self.arcs))
 
     @cached_property
     def descendants(self) -> tuple[int, ...]:
@@ -185,9 +183,7 @@ def _other_kind(problem: PlacementProblem, groups: Groups, t: int, memory: int |
 
 def _reduced(count: int, arcs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Arcs that no longer way replaces; `arcs` lead from lower to higher numbers."""
-    after: list[list[int]] = [[] for _ in range(count)]
-    for u, v in arcs:
-        after[u].append(v)
+    after = adjacency(count, arcs)
     below = [1 << v for v in range(count)]
     kept = []
     for u in range(count - 1, -1, -1):
@@ -223,10 +219,8 @@ class _Merging:
         self.members: list[tuple[int, ...] | None] = list(model.members)
         self.into = list(range(model.count))
         self.merged = False
-        self.before: list[set[int]] = [set(row) for row in model.predecessors]
-        self.after: list[set[int]] = [set() for _ in range(model.count)]
-        for u, v in model.arcs:
-            self.after[u].add(v)
+        self.before = list(map(set, model.predecessors))
+        self.after = list(map(set, adjacency(model.count, model.arcs)))
         self.nets: dict[tuple[tuple[int, ...], int], float] = {(pins, part): cost for pins, cost, part in model.nets}
         self.nets_of: list[set[tuple[tuple[int, ...], int]]] = [set() for _ in range(model.count)]
         for pins, part in self.nets:

@@ -17,12 +17,13 @@ import math
 import os
 from typing import Any
 
+from ...instances.compiled import repays_loading
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import evaluate
 from ...instances.placement.referee.verify import overfull
-from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
+from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
 from ..referee import BOUND_SLACK, rule, rules_of
@@ -151,8 +152,7 @@ class _Run:
         return Stop.COMPLETED if stop in (Stop.PROVEN, Stop.INFEASIBLE) else stop
 
     def _is_proven(self) -> bool:
-        gap = relative_gap(self.value, self.bound)
-        return gap is not None and gap <= PROVEN_TOLERANCE
+        return met(self.value, self.bound)
 
     def _answer(self, stop: Stop) -> Outcome:
         bound = None if stop == Stop.INFEASIBLE else self.bound
@@ -250,7 +250,7 @@ class _Run:
         if self.model.sync_bandwidth is not None:
             transitions *= max(kind.count for kind in self.model.kinds)
         entries = lattice.count**2 * (transitions + 10) + 4 * sum((row.end - row.start) ** 2 for row in lattice.rows)
-        return lattice.count <= SMALL_IDEALS and entries <= SMALL_WORK
+        return not repays_loading(lattice.count, SMALL_IDEALS + 1) and entries <= SMALL_WORK
 
     def _dense(self, lattice: Lattice) -> Stop:
         """Exact where all ideals are in the tables; for gpipe, large lattices keep those that cut little."""
@@ -292,38 +292,32 @@ class _Run:
 
     def _pruned(self, lattice: Lattice) -> Stop:
         """First the best plan of some ideals, then whether all of them allow a better one."""
-        from .search import best_plan
-
         for wanted in FAMILIES:
             if lattice.count >= 2 * wanted:
-                self._improve(lattice.part(cheapest(lattice, wanted, SPANS)))
+                known = worst_load(self.model) if self.value is None else self.value
+                self._search(lattice.part(cheapest(lattice, wanted, SPANS)), known)
         known = worst_load(self.model) if self.value is None else self._target(self.value)
-        progress = self._progress(lattice.complete)
-        answer = best_plan(lattice, self.bound or 0.0, known, progress, self._threads())
-        self._note(progress)
-        if answer is not None:
-            self._take(answer[0], nested(answer[1]), lattice)
-            if lattice.complete:
-                self._raise_bound(answer[0])
-        elif lattice.complete and self.value is not None:
-            self._raise_bound(known)
+        least = self._search(lattice, known, self._threads())
         if not lattice.complete:
             return self._restricted(lattice)
+        if least is not None or self.value is not None:
+            self._raise_bound(known if least is None else least)
         self._decided_all(lattice)
-        if answer is None and self.value is None:
+        if least is None and self.value is None:
             return Stop.INFEASIBLE
         return Stop.GAP if self.value is not None and known < self.value else Stop.PROVEN
 
-    def _improve(self, family: Lattice) -> None:
-        """A better plan from a few ideals, if there is one."""
+    def _search(self, lattice: Lattice, known: float, threads: int = 1) -> float | None:
+        """The best plan of these ideals that is better than what is known, if there is one: its value."""
         from .search import best_plan
 
-        known = worst_load(self.model) if self.value is None else self.value
-        progress = self._progress(False)
-        answer = best_plan(family, self.bound or 0.0, known, progress)
+        progress = self._progress(lattice.complete)
+        answer = best_plan(lattice, self.bound or 0.0, known, progress, threads)
         self._note(progress)
-        if answer is not None:
-            self._take(answer[0], nested(answer[1]), family)
+        if answer is None:
+            return None
+        self._take(answer[0], nested(answer[1]), lattice)
+        return answer[0]
 
     def _target(self, value: float) -> float:
         """Only plans below this are worth looking for: the user's gap."""

@@ -8,10 +8,10 @@ Limits start near the lower bound and grow, because a low limit prunes much; the
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...instances.clock import now
 from .dense import Stage
 from .lattice import Lattice
 from .limits import Limited, limited
@@ -88,7 +88,7 @@ def _forward(held: Limited, values: Any, limit: float, progress: Progress, threa
     first, size = 0, 64
     with ThreadPoolExecutor(threads) as pool:
         while first < count:
-            began = time.monotonic()
+            began = now()
             last = min(count, first + size)
             progress.pairs += process(held.tables, values, limit, first, last, first, last, 0, 1)
             if count - last < PARALLEL_FROM or threads == 1:
@@ -99,7 +99,7 @@ def _forward(held: Limited, values: Any, limit: float, progress: Progress, threa
                     for part in range(threads)
                 ]
                 progress.pairs += sum(part.result() for part in parts)
-            seconds = time.monotonic() - began
+            seconds = now() - began
             first, progress.done = last, last
             size = max(16, min(4 * size, int(size * CHUNK_SECONDS / max(seconds, 1e-3))))
             progress.hear(progress)
@@ -110,11 +110,11 @@ def _loop(held: Limited, values: Any, progress: Progress) -> Callable[..., int]:
     from ...instances.compiled import compiled
     from . import kernel
 
-    began = time.monotonic()
+    began = now()
     process = compiled(kernel, "process")
     process(held.tables, values, 0.0, 0, 0, 0, 0, 0, 1)  # nothing to do, but now it is loaded
     if not progress.warm_up_seconds:
-        progress.warm_up_seconds = time.monotonic() - began
+        progress.warm_up_seconds = now() - began
     return process
 
 

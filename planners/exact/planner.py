@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from ...formulations.contract import Formulation, Gradual, Plan, Stage
+from ...formulations.contract import Formulation, Gradual, Plan, Stage, side_by_side
 from ...formulations.registry import FORMULATIONS
 from ...instances.errors import TooLargeError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Request
-from ..options import SolveOptions
-from ..referee import rule, rules_of
+from ..referee import Ruling, rule, rules_of
 from ..registry import EXACT, PLANNERS
-from .attempt import Attempt, SolverGroup
-from .portfolio import share, stages
+from .attempt import COMPLETE, Attempt
 
 COARSE_GAP = 0.01
 """Proven first where a smaller gap is asked for: a good bound early, whatever comes later."""
@@ -49,16 +47,6 @@ class ExactPlanner:
 PLANNER = ExactPlanner()
 
 
-@dataclass
-class _State:
-    plan: Plan | None = None
-    value: float | None = None
-    claimed: float | None = None
-    bound: float | None = None
-    checks: tuple[str, ...] = ()
-    """What stands behind the bound."""
-
-
 class _Run:
     """One request, from the first bound to the last attempt."""
 
@@ -71,7 +59,11 @@ class _Run:
         self.options: Mapping[str, Any] = own
         self.formulation.check(request.problem, own)
         self.rules = rules_of(request.problem, own, self.formulation)
-        self.state = _State()
+        self.board = request.board
+        """Holds the incumbent, and bounds that nobody has confirmed yet."""
+        self.bound: float | None = None
+        self.checks: tuple[str, ...] = ()
+        """What stands behind the bound."""
         self.messages: list[str] = []
         self.refused: Plan | None = None
         """What the model calls a plan and the referee does not."""
@@ -93,31 +85,32 @@ class _Run:
         try:
             stop = self._solve()
         except TooLargeError as error:
-            if self.state.plan is None:
+            if self.board.plan is None:
                 raise
             self.messages.append(str(error))
             stop = Stop.MEMORY
         last = self.last
         return Outcome(
             stop=stop,
-            plan=self.state.plan or self.refused,
-            claimed=self.state.claimed if self.refused is None or last is None else last.refused_value,
-            bound=self.state.bound,
+            plan=self.board.plan or self.refused,
+            claimed=self.board.claimed if self.refused is None or last is None else last.refused_value,
+            bound=self.bound,
             warm_start=self.warm_start,
             backend={} if last is None else last.backend,
             model_size={} if last is None else last.size,
             seconds={"build": self.build_seconds},
             messages=tuple(dict.fromkeys([*self.messages, *self._refused_in_words()])),
-            checks=self.state.checks,
+            checks=self.checks,
         )
 
     # ---- incumbents and bounds ------------------------------------------------------------------------
 
-    def judge(self, plan: Plan) -> float | None:
-        ruling = rule(self.request.problem, plan, self.rules)
+    def judge(self, plan: Plan) -> Ruling:
+        """The referee's word, which is asked once of each incumbent."""
+        ruling = self.board.ruling_of(plan) or rule(self.request.problem, plan, self.rules)
         if ruling.value is None:
             self.refusals.append(ruling.violations[0])
-        return ruling.value
+        return ruling
 
     def _refused_in_words(self) -> list[str]:
         if self.refusals and self.refused is None:
@@ -128,39 +121,31 @@ class _Run:
             return [f"{plans} refused by the referee and cut off: {self.refusals[0]}"]
         return [f"the referee rejected a plan: {why}" for why in self.refusals]
 
-    def _take_plan(self, plan: Plan, value: float, claimed: float | None, source: str) -> None:
-        if self.state.value is None or value < self.state.value:
-            self.state.plan, self.state.value, self.state.claimed = plan, value, claimed
-            self.request.board.post(plan, value, source=source)
-
     def _take_bound(self, bound: float | None, *checks: str) -> None:
-        if bound is not None and (self.state.bound is None or bound > self.state.bound):
-            self.state.bound, self.state.checks = bound, checks
-            self.request.board.post(bound=bound)
+        if bound is not None and (self.bound is None or bound > self.bound):
+            self.bound, self.checks = bound, checks
+            self.board.post(bound=bound)
 
     def _take_warm_start(self) -> None:
         """The start becomes the first incumbent, hence the first cut-off."""
-        plan = self.request.warm_start
-        if plan is None:
+        if self.request.warm_start is None:
             return
-        value = self.judge(plan)
-        if value is None:
-            self.warm_start = WarmStart(StartOutcome.REJECTED)
-        else:
-            self.warm_start = WarmStart(StartOutcome.ACCEPTED, value=value)
-            self._take_plan(plan, value, value, "warm start")
+        ruling = self.judge(self.request.warm_start)
+        outcome = StartOutcome.REJECTED if ruling.value is None else StartOutcome.ACCEPTED
+        self.warm_start = WarmStart(outcome, value=ruling.value)
+        self.board.accept(ruling, source="warm start")
 
     # ---- the search -----------------------------------------------------------------------------------
 
     def _reached(self, gap: float) -> bool:
-        reached = relative_gap(self.state.value, self.state.bound)
+        reached = relative_gap(self.board.value, self.bound)
         return reached is not None and reached <= gap * (1 + 1e-6)
 
     def _target_gap(self) -> float:
         """The gap that ends the run; an absolute gap is turned into a relative one."""
         gap = max(self.request.limits.rel_gap, FINE_GAP)
-        if self.state.value and self.request.limits.abs_gap:
-            gap = max(gap, self.request.limits.abs_gap / abs(self.state.value))
+        if self.board.value and self.request.limits.abs_gap:
+            gap = max(gap, self.request.limits.abs_gap / abs(self.board.value))
         return gap
 
     def _solve(self) -> Stop:
@@ -170,13 +155,14 @@ class _Run:
                 return stop
             if self._reached(self._target_gap()):
                 break
-        return Stop.PROVEN if self._reached(PROVEN_TOLERANCE) else Stop.GAP
+        return Stop.GAP  # or proven: the judge says so where value and bound meet
 
     def _stages(self, gap: float) -> tuple[Stage, ...]:
-        reached = relative_gap(self.state.value, self.state.bound)
-        near = reached is not None and reached <= NEAR * gap
-        found = self.state.plan is not None
-        return stages(self.formulation, self.request.problem, self.options, self.solver, near, found)
+        """Of named solvers, joined by commas, one; of `auto`, what the formulation wants."""
+        if self.solver != "auto":
+            return side_by_side(*dict.fromkeys(name.strip() for name in self.solver.split(",")))
+        near, found = self._reached(NEAR * gap), self.board.plan is not None
+        return self.formulation.portfolio(self.request.problem, self.options, near=near, found=found)
 
     def _close(self, gap: float) -> Stop | None:
         """Stages until the gap is reached (None) or something else ends the run."""
@@ -185,7 +171,7 @@ class _Run:
         while not self._reached(gap):
             if self.request.out_of_time():
                 return Stop.TIME
-            before = (self.state.value, self.state.bound)
+            before = (self.board.value, self.bound)
             stage = turns[turn]
             if stage.kind in ("search", "restrict"):
                 self._help(stage, gap)
@@ -204,15 +190,15 @@ class _Run:
                 return Stop.UNBOUNDED
             if self._exclude(attempt):
                 continue
-            unchanged = (self.state.value, self.state.bound) == before
+            unchanged = (self.board.value, self.bound) == before
             if not attempt.dead and (unchanged or not attempt.settled or stage.kind == "improve"):
                 turn += 1  # it has had its time
-            if attempt.refused and self.state.plan is None and attempt.is_coarse:
+            if attempt.refused and self.board.plan is None and attempt.is_coarse:
                 self.messages.append(
                     "not proven: the model counts less finely than the referee, which refused its plans"
                 )
                 return Stop.COMPLETED
-            if attempt.refused and self.state.plan is None:
+            if attempt.refused and self.board.plan is None:
                 self.refused = attempt.refused[-1]
                 return Stop.ERROR
             if turn == len(turns):
@@ -223,10 +209,10 @@ class _Run:
         """A plan from another planner or an easier question; ends early where the gap is reached."""
         seconds, left = stage.seconds or 0.0, self.request.seconds_left()
         seconds = seconds if left is None else min(seconds, left / 4)
-        board = Board(bound=self.state.bound, started=self.request.board.started)
+        board = Board(bound=self.bound, started=self.board.started)
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
         if stage.kind == "search":
-            helper, start = PLANNERS[stage.planner], self.state.plan
+            helper, start = PLANNERS[stage.planner], self.board.plan
             known = {spec.name: self.options.get(spec.name, spec.default) for spec in helper.options}
         else:
             helper, start = PLANNERS[EXACT], self.request.warm_start  # our best plan need not be an answer there
@@ -235,8 +221,8 @@ class _Run:
         try:
             helper.load().plan(request)
         finally:  # an interrupt must not cost what was found so far
-            if board.plan is not None and (value := self.judge(board.plan)) is not None:
-                self._take_plan(board.plan, value, value, stage.kind)
+            if board.plan is not None:
+                self.board.accept(self.judge(board.plan), source=stage.kind)
 
     def _exclude(self, attempt: Attempt) -> bool:
         """Are there plans that the next attempt can cut off?"""
@@ -246,13 +232,12 @@ class _Run:
         return bool(attempt.refused) and len(self.refusals) < MOST_EXCLUDED and attempt.excludes_more(self.excluded)
 
     def _stuck(self, attempt: Attempt) -> Stop:
-        if attempt.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED):
-            self.messages.append(
-                f"not proven: {attempt.decided_by} ended its search, but its bound does not say so much"
-            )
+        if attempt.decider is not None and attempt.stop in COMPLETE:
+            name = attempt.decider.backend
+            self.messages.append(f"not proven: {name} ended its search, but its bound does not say so much")
             return Stop.COMPLETED
         self.messages.append("the solver stopped without closing the gap")
-        return Stop.MEMORY if attempt.stop == Stop.MEMORY else Stop.ERROR
+        return Stop.ERROR
 
     def _living(self, stage: Stage) -> tuple[Mapping[str, int], float | None]:
         """Threads of the backends of a stage that did not die, and their time; where all died, of what lives."""
@@ -265,59 +250,43 @@ class _Run:
 
     def _cutoff(self, gap: float) -> float | None:
         """What a plan has to be worth to count; less where the model would be too large for all of these."""
-        value = self.state.value
+        value = self.board.value
         cutoff = None if value is None else value - gap * (1 - 1e-9) * abs(value)
         if not isinstance(self.formulation, Gradual):
             return cutoff
-        request, bound = self.request, self.state.bound
+        request, bound = self.request, self.bound
         return self.formulation.next_cutoff(request.problem, self.options, bound, cutoff, request.out_of_time)
 
     def _attempt(
         self, improve: bool, threads_of: Mapping[str, int], seconds: float | None, gap: float, cutoff: float | None
     ) -> Attempt:
-        value = self.state.value
-        left = self.request.seconds_left()
-        seconds = seconds if left is None else left if seconds is None else min(left, seconds)
+        value = self.board.value
+        seconds = self.request.seconds_at_most(seconds)
         coarse = gap >= COARSE_GAP / 10
         # Close to the bound a float solver's model holds the best plan as well, so that it may start from there.
-        start = self.request.warm_start if coarse else self.state.plan or self.request.warm_start
+        start = self.request.warm_start if coarse else self.board.plan or self.request.warm_start
         enough = cutoff if coarse else None
         if improve and value is not None:
-            start, cutoff = self.state.plan, value
-            enough = None if self.state.bound is None else self.state.bound / (1 - gap)
-        group = self._group(self.request.limits, 1e-6 if coarse else 1e-9, forgiving=self.solver == "auto")
-        attempt = group.attempt(threads_of, cutoff, seconds, start, enough)
-        self.last = attempt
+            start, cutoff = self.board.plan, value
+            enough = None if self.bound is None else self.bound / (1 - gap)
+        forgiving = self.solver == "auto"
+        attempt = self._asking(self.request, cutoff, enough, precision=1e-6 if coarse else 1e-9, forgiving=forgiving)
+        self.last = attempt.run(threads_of, seconds, start)
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)
         self.given_up.update(attempt.dead)
-        self._take_plan_of(attempt)
         self._take_proof(attempt, gap)
         return attempt
 
-    def _group(self, limits: SolveOptions, precision: float, forgiving: bool = False) -> SolverGroup:
-        request = self.request
-        return SolverGroup(
-            request.problem,
-            self.formulation,
-            self.options,
-            limits,
-            request.board,
-            self.judge,
-            precision=precision,
-            forgiving=forgiving,
-            excluded=tuple(self.excluded),
-        )
-
-    def _take_plan_of(self, attempt: Attempt) -> None:
-        if attempt.plan is not None and attempt.value is not None:
-            self._take_plan(attempt.plan, attempt.value, attempt.claimed, "solver")
+    def _asking(self, request: Request, cutoff: float | None, enough: float | None, **how: Any) -> Attempt:
+        excluded = tuple(self.excluded)
+        return Attempt(request, self.formulation, self.options, self.judge, cutoff, enough, excluded=excluded, **how)
 
     # ---- what an attempt proves ------------------------------------------------------------------------
 
     def _take_proof(self, attempt: Attempt, gap: float) -> None:
         """At once from whole numbers; from a float solver after a second opinion, where it would end the search."""
-        decider = attempt.decided_by
+        decider = None if attempt.decider is None else attempt.decider.backend
         if attempt.refuted is None and attempt.stop not in (Stop.PROVEN, Stop.GAP):
             self._take_bound(attempt.bound, "the bound of a search that did not end")
         elif decider is None:
@@ -326,64 +295,67 @@ class _Run:
             below = attempt.bound if attempt.refuted is None else attempt.cutoff
             self._prove(below, evidence(decider, _answer(below)))
         elif attempt.refuted is not None:
-            self._ask_again(attempt, attempt.cutoff, attempt.cutoff)
+            self._ask_again(attempt, decider, attempt.cutoff, attempt.cutoff)
         elif attempt.bound is not None:
-            self._ask_again(attempt, self._wanted(attempt.bound, attempt.cutoff, gap), attempt.bound)
+            self._ask_again(attempt, decider, self._wanted(attempt.bound, attempt.cutoff, gap), attempt.bound)
 
     def _prove(self, below: float | None, *checks: str) -> None:
         """There is no plan of at most this value; None: there is none at all."""
         if below is None:
-            self.state.checks = checks
+            self.checks = checks
         else:
             self._take_bound(below, *checks)
 
     def _wanted(self, bound: float, cutoff: float | None, gap: float) -> float:
         """The bound that would close the gap; where there is no plan yet, the one that was told."""
-        value = self.state.value
+        value = self.board.value
         wanted = bound if value is None else value - max(gap, FINE_GAP) * (1 - 1e-9) * abs(value)
         return wanted if cutoff is None else min(wanted, cutoff)
 
-    def _ask_again(self, attempt: Attempt, question: float | None, told: float | None) -> None:
+    def _ask_again(self, attempt: Attempt, first: str, question: float | None, told: float | None) -> None:
         """Is there no plan of at most that value? Yes, no (the first solver is left out), or no answer in time.
 
         `told`: what the first solver said itself, which counts then.
         """
-        first = attempt.decided_by
-        assert first is not None
         second = self._second_opinion(first, question, attempt.seconds)
-        if second is not None and second.value is not None and (question is None or second.value <= question):
+        if second is not None and second.has_plan_of(question):
             self._leave_out(first, second.runners[0].name, attempt)
         elif second is not None and second.refuted is not None:
-            other = second.decided_by
-            theirs = second.refuted if other is None else evidence(other, _answer(question))
+            other = second.decider
+            theirs = second.refuted if other is None else evidence(other.backend, _answer(question))
             self._prove(question, evidence(first, _answer(question)), theirs)
         else:
             self._prove(told, evidence(first, _answer(told)), "no second opinion came in time")
 
     def _second_opinion(self, first: str, question: float | None, first_took_s: float) -> Attempt | None:
         """Of the first solver that takes this model; None where there is none, or no time."""
-        limits = replace(self.request.limits, native={}, log_path=None)
+        request = replace(self.request, limits=replace(self.request.limits, native={}, log_path=None))
         for other in second_opinions(first):
-            seconds, left = second_opinion_seconds(first_took_s), self.request.seconds_left()
-            seconds = seconds if left is None else min(seconds, left)
-            if other in self.given_up or seconds <= 0:
+            if other in self.given_up or self.request.out_of_time():
                 continue
-            threads = {other: limits.threads or os.cpu_count() or 1}
+            seconds = self.request.seconds_at_most(second_opinion_seconds(first_took_s))
+            threads = {other: request.limits.threads or os.cpu_count() or 1}
             try:
-                second = self._group(limits, 1e-9).attempt(threads, question, seconds, None, question)
+                return self._asking(request, question, question).run(threads, seconds, None)
             except (UsageError, TooLargeError):  # it does not take this model
                 continue
-            self._take_plan_of(second)
-            return second
         return None
 
     def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:
         self.given_up.add(first)
         self.contradicted = True
-        attempt.refuted, attempt.stop = None, None
+        attempt.refuted = None
+        attempt.answers.clear()
         attempt.dead.append(first)
-        self.request.board.bound = self.state.bound  # what the first one said on the way is not believed either
+        self.board.bound = self.bound  # what the first one said on the way is not believed either
         self.messages.append(f"{first} excluded a plan that {other} has found: {first} is left out")
+
+
+def share(names: tuple[str, ...], threads: int | None) -> dict[str, int]:
+    """At least one thread for each; HiGHS hardly uses more than one, so the last named gets the rest."""
+    shares = dict.fromkeys(names, 1)
+    shares[names[-1]] += max(0, (threads or os.cpu_count() or 1) - len(names))
+    return shares
 
 
 def _answer(below: float | None) -> str:

@@ -58,7 +58,7 @@ import numpy as np
 
 from ...instances.graph_pipeline.memory import GraphMemory, whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
-from .configurations import allowed_degrees
+from .configurations import allowed_degrees, synchronisation
 from .paths import Path, Shares, disjoint_paths
 
 Share = tuple[int, int]
@@ -150,13 +150,7 @@ class Argument:
     @cached_property
     def synchronisation(self) -> tuple[Any, Any]:
         """For each share: seconds per byte of weights, and latency."""
-        links = [self.problem.inner_link(d) for _, d in self.shares]
-        rates = [
-            0.0 if d == 1 or link.bandwidth is None else 2 * (d - 1) / d / link.bandwidth
-            for (_, d), link in zip(self.shares, links, strict=True)
-        ]
-        latencies = [0.0 if d == 1 else link.latency_s for (_, d), link in zip(self.shares, links, strict=True)]
-        return np.array(rates), np.array(latencies)
+        return synchronisation(self.problem, (d for _, d in self.shares))
 
     @property
     def possible(self) -> bool:

@@ -83,6 +83,16 @@ class Menu:
         return np.array([required_in_flight(own, (), self.mini_batch) for own in self.configurations])
 
 
+def synchronisation(problem: GraphPipelineProblem, degrees: Iterable[int]) -> tuple[Any, Any]:
+    """Of the replicas of a stage, for each number of devices: seconds per byte of weights, and latency."""
+    rates, latencies = [], []
+    for d in degrees:
+        link = problem.inner_link(d)
+        rates.append(0.0 if d == 1 or link.bandwidth is None else 2 * (d - 1) / d / link.bandwidth)
+        latencies.append(0.0 if d == 1 else link.latency_s)
+    return np.array(rates), np.array(latencies)
+
+
 DEGREES = ("divisors", "pow2", "none")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...instances.graph_pipeline.memory import whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from .configurations import Menu
+from .configurations import Menu, synchronisation
 
 Facts = tuple[tuple[float, float, float], tuple[int, int]]
 """Weights, boundary tensors and their bytes; and what memory holds of them: fixed, and for all samples in flight."""
@@ -103,7 +103,7 @@ class Costs:
         self._b = np.array([[float(c.b)] for c in menu.configurations])
         self._d = np.array([[float(d) for d in menu.degrees]])
         self._divides = self._b % self._d == 0
-        self._sync_rate, self._sync_latency = self._synchronisation()
+        self._sync_rate, self._sync_latency = synchronisation(problem, menu.degrees)
         self.work = self._work()
 
     def _work(self) -> Any:
@@ -120,15 +120,6 @@ class Costs:
                 rows.append([operator.forward(q) + operator.backward(q) for q in distinct.tolist()])
             kinds.append(curves[key])
         return np.array(rows)[kinds][:, inverse.reshape(-1)].reshape(len(kinds), *shares.shape)
-
-    def _synchronisation(self) -> tuple[Any, Any]:
-        """Seconds per byte of weights and latency for each degree."""
-        rates, latencies = [], []
-        for d in self.menu.degrees:
-            link = self.problem.inner_link(d)
-            rates.append(0.0 if d == 1 or link.bandwidth is None else 2 * (d - 1) / d / link.bandwidth)
-            latencies.append(0.0 if d == 1 else link.latency_s)
-        return np.array(rates), np.array(latencies)
 
     def price(self, work: Any, facts: Any, held: Any) -> Priced:
         """`work` is [..., configuration, degree]; `facts` [..., 3] and `held` [..., 2]: see `Facts`."""

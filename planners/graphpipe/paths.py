@@ -18,7 +18,7 @@ from . import kernel
 
 ROUNDING = 1e-12
 
-PLAIN_STEPS = 1_000
+COMPILED_FROM = 1_001
 """Below so many steps of the dynamic program, compiled loops are not worth their loading."""
 
 MOST_STEPS = 2_000_000
@@ -116,11 +116,10 @@ class Path:
 
     @cached_property
     def _loops(self) -> Any:
-        if self._steps * self._levels * self.problem.devices <= PLAIN_STEPS:
-            return kernel.least_on_path
-        from ...instances.compiled import compiled
+        from ...instances.compiled import compiled, repays_loading
 
-        return compiled(kernel, "least_on_path")
+        steps = self._steps * self._levels * self.problem.devices
+        return compiled(kernel, "least_on_path") if repays_loading(steps, COMPILED_FROM) else kernel.least_on_path
 
     @cached_property
     def _parts(self) -> tuple[Any, Any, Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...instances.compiled import repays_loading
 from ...instances.errors import InputError
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
@@ -29,7 +30,7 @@ MOST_SHALLOWER = 32
 ROUNDING = 1e-12
 """Relative: the bound of the work may have been rounded up by so much."""
 
-PLAIN_STEPS = 5_000
+COMPILED_FROM = 5_001
 """Below so many operators squared times devices and configurations, compiled loops are not worth their loading."""
 
 
@@ -66,8 +67,8 @@ class Search:
         self.tree = tree or decompose(len(problem.operators), problem.arcs)
         if depth(self.tree) > MOST_LEVELS:
             raise InputError("operators", f"nest more than {MOST_LEVELS} levels deep", "merge operators in series")
-        large = len(problem.operators) ** 2 * menu.devices * len(menu.configurations) > PLAIN_STEPS
-        self.loops = Kernel.machine_code() if large else Kernel()
+        steps = len(problem.operators) ** 2 * menu.devices * len(menu.configurations)
+        self.loops = Kernel.machine_code() if repays_loading(steps, COMPILED_FROM) else Kernel()
         tick()
         self.costs = Costs(problem, menu, inside)
         self._known_times: dict[tuple[int | None, int | None], Any] = {}

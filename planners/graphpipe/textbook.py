@@ -19,7 +19,7 @@ from ...instances.graph_pipeline.referee.costs import overfull
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from ..dp.lattice import MOST_IDEALS
+from ..dp.lattice import MOST_IDEALS, closed_sets
 from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs
@@ -39,18 +39,8 @@ def row_of_operators(problem: GraphPipelineProblem) -> list[int]:
 
 def downsets(problem: GraphPipelineProblem, most: int) -> list[int] | None:
     """All sets of operators closed under predecessors; None: there are more than `most`."""
-    needed = [sum(1 << u for u in set(us)) for us in problem.predecessors]
-    found, pending = {0}, [0]
-    while pending:
-        done = pending.pop()
-        for v, before in enumerate(needed):
-            grown = done | 1 << v
-            if grown != done and before & done == before and grown not in found:
-                found.add(grown)
-                pending.append(grown)
-        if len(found) > most:
-            return None
-    return sorted(found, key=lambda members: (members.bit_count(), members))
+    found = closed_sets([sum(1 << u for u in set(us)) for us in problem.predecessors], most)
+    return None if found is None else sorted(found, key=lambda members: (members.bit_count(), members))
 
 
 def count_downsets(problem: GraphPipelineProblem) -> int:
@@ -148,23 +138,19 @@ class TextbookPlanner:
     """Sequential stages over the prefixes of a row of operators, or over all downsets as far as these can be listed."""
 
     def plan(self, request: Request) -> Outcome:
-        problem, options = request.problem, request.options
+        problem, options, board = request.problem, request.options, request.board
         sizes = sizes_of(request)
         most = options.get(MOST_DOWNSETS.name)
         sets = row_of_operators(problem) if most is None else listed_downsets(problem, most)
-        best: tuple[float, StageGraphPlan] | None = None
         stop = Stop.COMPLETED
         try:
             for b in sizes:
-                found = self._best(request, sets, b, best and best[0])
-                if found is not None and (best is None or found[0] < best[0]):
-                    best = found
-                    request.board.post(found[1], found[0])
+                found = self._best(request, sets, b, board.value)
+                if found is not None and (board.value is None or found[0] < board.value):
+                    board.post(found[1], found[0])
         except OutOfTimeError:
             stop = Stop.TIME
-        size = {"downsets": len(sets)}
-        plan, value = (None, None) if best is None else (best[1], best[0])
-        return bounded(request, Outcome(stop, plan, value, model_size=size))
+        return bounded(request, Outcome(stop, board.plan, board.value, model_size={"downsets": len(sets)}))
 
     def _best(
         self, request: Request, sets: list[int], b: int, known: float | None

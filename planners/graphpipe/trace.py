@@ -10,16 +10,7 @@ import numpy as np
 
 from .combinations import Combinations, Entry, after_child, block_combinations, combinations_at, of_branches, of_row
 from .kernel import NEVER
-from .nodes import (
-    Absorption,
-    LeafNode,
-    ParallelNode,
-    PricedNode,
-    SeriesNode,
-    Vector,
-    drop_one,
-    series_children,
-)
+from .nodes import Absorption, LeafNode, ParallelNode, PricedNode, SeriesNode, Vector, drop_one, series_children
 from .tables import Tables
 
 Want = tuple[tuple[int, int], ...]
@@ -34,6 +25,32 @@ class Decision:
     configuration: int
     devices: int
     in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """A stage of a configuration that takes the end of a branch, from its child `cut` on, and goes on after it."""
+
+    node: SeriesNode
+    absorption: Absorption
+    entry: Entry
+    end: int
+    cut: int
+    own: int
+    held: int
+    below: Entry
+    """How the stage looks from above."""
+
+    @property
+    def parallel(self) -> ParallelNode:
+        found = self.node.children[self.absorption.position]
+        assert isinstance(found, ParallelNode)
+        return found
+
+    @property
+    def others(self) -> Vector:
+        """The branches that remain."""
+        return drop_one(self.parallel.total, self.absorption.kind)
 
 
 def suits(needs: Entry, want: Want) -> bool:
@@ -141,76 +158,45 @@ class Trace:
     ) -> Iterator[Decision] | None:
         _, needs = self.tables.rows(node, entry, end)
         starts = self.tables.absorbing_stages(absorption, needs, end)
-        for (cut, stage, held), start in starts.items():
-            below = self.tables.entry(stage, held)
+        for (cut, own, held), start in starts.items():
+            join = _Join(node, absorption, entry, end, cut, own, held, self.tables.entry(own, held))
             for used in np.flatnonzero(start[: devices + 1] == 0).tolist():
-                others = self._share(node, absorption, cut, below, want, devices - used)
+                others = self._share(join, want, devices - used)
                 if others is not None:
-                    chosen = cut, stage, held
-                    return self._absorbed(node, absorption, entry, end, chosen, want, used, others, devices)
+                    return self._absorbed(join, want, used, others, devices)
         return None
 
-    def _share(
-        self, node: SeriesNode, absorption: Absorption, cut: int, below: Entry, want: Want, devices: int
-    ) -> int | None:
+    def _share(self, join: _Join, want: Want, devices: int) -> int | None:
         """Devices of the other branches beside what is left of the absorbed one; None: there are none that will do."""
-        parallel = node.children[absorption.position]
-        assert isinstance(parallel, ParallelNode)
-        count = drop_one(parallel.total, absorption.kind)
-        branch = parallel.kinds[absorption.kind]
-        for others in range(devices + 1) if cut else (devices,):
-            if self._can_branches(parallel, below, count, want, others) and (
-                not cut or self._can_row(branch, below, cut, want, devices - others)
+        branch = join.parallel.kinds[join.absorption.kind]
+        for others in range(devices + 1) if join.cut else (devices,):
+            if self._can_branches(join.parallel, join.below, join.others, want, others) and (
+                not join.cut or self._can_row(branch, join.below, join.cut, want, devices - others)
             ):
                 return others
         return None
 
-    def _absorbed(
-        self,
-        node: SeriesNode,
-        absorption: Absorption,
-        entry: Entry,
-        end: int,
-        chosen: tuple[int, int, int],
-        want: Want,
-        used: int,
-        others: int,
-        devices: int,
-    ) -> Iterator[Decision]:
+    def _absorbed(self, join: _Join, want: Want, used: int, others: int, devices: int) -> Iterator[Decision]:
         """`used` devices for the absorbing stage and what follows, `others` for the other branches."""
-        cut, stage, held = chosen
-        parallel = node.children[absorption.position]
-        assert isinstance(parallel, ParallelNode)
-        pools = [list(group) for group in parallel.members]
-        branch = pools[absorption.kind].pop()
-        below = self.tables.entry(stage, held)
-        yield from self._absorbing_stage(node, absorption, entry, end, chosen, used, branch)
-        count = drop_one(parallel.total, absorption.kind)
-        yield from self._parallel(parallel, below, want, others, count, pools)
-        if cut:
+        pools = [list(group) for group in join.parallel.members]
+        branch = pools[join.absorption.kind].pop()
+        yield from self._absorbing_stage(join, used, branch)
+        yield from self._parallel(join.parallel, join.below, want, others, join.others, pools)
+        if join.cut:
             assert isinstance(branch, SeriesNode)
-            yield from self._row(branch, below, cut, 0, want, devices - used - others)
+            yield from self._row(branch, join.below, join.cut, 0, want, devices - used - others)
 
-    def _absorbing_stage(
-        self,
-        node: SeriesNode,
-        absorption: Absorption,
-        entry: Entry,
-        end: int,
-        chosen: tuple[int, int, int],
-        used: int,
-        branch: PricedNode,
-    ) -> Iterator[Decision]:
-        cut, stage, held = chosen
-        _, needs = self.tables.rows(node, entry, end)
-        caps = self.tables.caps(absorption)
-        first = absorption.position + 1
-        for run in range(end - first):
+    def _absorbing_stage(self, join: _Join, used: int, branch: PricedNode) -> Iterator[Decision]:
+        node, own, held = join.node, join.own, join.held
+        _, needs = self.tables.rows(node, join.entry, join.end)
+        caps = self.tables.caps(join.absorption)
+        first = join.absorption.position + 1
+        for run in range(join.end - first):
             for g, d in enumerate(self.degrees):
-                if d <= used and needs[first + run + 1, stage, used - d] == held <= caps[cut, run, stage, g]:
-                    parts = (*series_children(branch)[cut:], *node.children[first : first + run + 1])
-                    yield Decision(tuple(v for part in parts for v in part.operators), stage, d, held)
-                    yield from self._row(node, entry, end, first + run + 1, ((stage, held),), used - d)
+                if d <= used and needs[first + run + 1, own, used - d] == held <= caps[join.cut, run, own, g]:
+                    parts = (*series_children(branch)[join.cut :], *node.children[first : first + run + 1])
+                    yield Decision(tuple(v for part in parts for v in part.operators), own, d, held)
+                    yield from self._row(node, join.entry, join.end, first + run + 1, ((own, held),), used - d)
                     return
         raise AssertionError("a start comes from a stage")
 

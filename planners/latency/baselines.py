@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from ...formulations.contract import OptionSpec
-from ...instances.errors import UsageError
 from ...instances.kind import load_address
 from ...instances.placement.plan import PlacementPlan
-from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.result import Stop
-from ...instances.results import load_plan
 from ..contract import Board, Outcome, Request
 from ..dp.options import OPTIONS as DP_OPTIONS
+from ..placement.expert import Expert
 from ..placement.options import OPTIONS
 from .incumbent import Incumbent, world_of
 
@@ -28,25 +27,13 @@ class LatencyCpu:
         return incumbent.outcome(Stop.COMPLETED)
 
 
-class LatencyExpert:
-    def plan(self, request: Request) -> Outcome:
-        """The split as it stands: whether it obeys the rules is for the referee to say."""
-        path = request.options.get("split")
-        if path is None:
-            raise UsageError("The planner 'latency-expert' needs a split; name its file with --split FILE.")
-        plan = load_plan(path, request.problem)
-        try:
-            value = evaluate_latency(request.problem, plan).latency
-        except NotAnAssignmentError:
-            return Outcome(Stop.COMPLETED, plan)
-        return Outcome(Stop.COMPLETED, plan, value)
-
-
+@dataclass(frozen=True)
 class _Borrowed:
     """The plan that another planner makes for throughput."""
 
-    def __init__(self, lender: str, lent_from: str, its_options: tuple[OptionSpec, ...]) -> None:
-        self.lender, self.lent_from, self.its_options = lender, lent_from, its_options
+    lender: str
+    lent_from: str
+    its_options: tuple[OptionSpec, ...]
 
     def plan(self, request: Request) -> Outcome:
         own = {spec.name: spec.default for spec in self.its_options}
@@ -65,7 +52,7 @@ class _Borrowed:
 
 
 CPU = LatencyCpu()
-EXPERT = LatencyExpert()
+EXPERT = Expert("latency-expert", lambda request, plan: evaluate_latency(request.problem, plan).latency)
 DP = _Borrowed("dp", "pipeplan.planners.dp.planner:PLANNER", DP_OPTIONS)
 LINEAR_DP = _Borrowed("linear-dp", "pipeplan.planners.placement.linear_dp:PLANNER", OPTIONS["linear-dp"])
 PARTITION = _Borrowed("partition", "pipeplan.planners.placement.partition:PLANNER", OPTIONS["partition"])

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ...instances.placement.problem import PlacementProblem
-from ...instances.result import Stop
 from ..contract import Outcome, Request
+from ..placement.orders import in_turn
 from .incumbent import Incumbent, world_of
 from .world import UNPLACED, World
 
@@ -18,13 +18,8 @@ class LatencyGreedy:
         world = world_of(request)
         incumbent = Incumbent(request, world)
         incumbent.offer([0] * len(request.problem.nodes))
-        for order in class_orders(request.problem):
-            for place in (filled(world, order), listed(world, order)):
-                if place is not None:
-                    incumbent.offer(place)
-            if request.out_of_time():
-                return incumbent.outcome(Stop.TIME)
-        return incumbent.completed("no order of the nodes gave a plan that fits the memory")
+        places = (rule(world, order) for order in class_orders(request.problem) for rule in (filled, listed))
+        return incumbent.tried(places, "no order of the nodes gave a plan that fits the memory")
 
 
 PLANNER = LatencyGreedy()
@@ -48,19 +43,8 @@ def class_orders(problem: PlacementProblem) -> Iterator[list[int]]:
 def _depth_first(problem: PlacementProblem, preference: Sequence[int]) -> list[int]:
     """A topological order that follows one branch to its end; nodes that come late in `preference` go first."""
     rank = {v: r for r, v in enumerate(preference)}
-    missing = [len(before) for before in problem.predecessors]
-    stack = sorted((v for v in rank if not missing[v]), key=lambda v: rank[v])
-    order = []
-    while stack:
-        v = stack.pop()
-        order.append(v)
-        freed = []
-        for w in problem.successors[v]:
-            missing[w] -= 1
-            if not missing[w]:
-                freed.append(w)
-        stack.extend(sorted(freed, key=lambda w: rank[w]))
-    return order
+    after = [sorted(row, key=rank.__getitem__) for row in problem.successors]
+    return in_turn(after, list.pop, first=preference)
 
 
 def filled(world: World, order: Sequence[int]) -> list[int] | None:

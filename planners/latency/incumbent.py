@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from ...instances.errors import InputError
-from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from .. import search as incumbent
 from ..contract import Request
@@ -25,20 +23,7 @@ class Incumbent(incumbent.Incumbent):
     """Placements that break memory, support or colours, or wait in a circle, count for nothing."""
 
     def __init__(self, request: Request, world: World) -> None:
-        super().__init__(request)
-        self.world = world
-
-    def value_of(self, assignment: Sequence[int]) -> float:
-        return self.world.latency(assignment)
-
-    def fits(self, assignment: Sequence[int]) -> bool:
-        return self.world.fits(assignment)
-
-    def plan_of(self, assignment: Sequence[int]) -> PlacementPlan:
-        return self.world.plan(assignment)
-
-    def lower_bound(self) -> float | None:
-        return lower_bound(self.world.problem)
+        super().__init__(request, world.latency, world.fits, world.plan, lambda: lower_bound(world.problem))
 
 
 def lower_bound(problem: PlacementProblem) -> float | None:

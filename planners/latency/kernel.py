@@ -64,10 +64,6 @@ class Moves(NamedTuple):
 
 def evaluate(tables: Any, scratch: Any, place: Any) -> float:
     """The latency, or `NEVER`."""
-    return _latency(tables, scratch, place)
-
-
-def _latency(tables: Any, scratch: Any, place: Any) -> float:
     after_start, after = tables[0], tables[1]
     cpu_work, slots, pieces = tables[5], tables[13], tables[12]
     missing, ready, queue, load = scratch[:4]
@@ -172,7 +168,7 @@ def anneal(
     random, best = moves[0], moves[5]
     nodes = place.shape[0]
     _fill_memory(tables, moves, place)
-    value = _latency(tables, scratch, place)
+    value = evaluate(tables, scratch, place)
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot
     for _ in range(steps):
@@ -182,7 +178,7 @@ def anneal(
             continue
         new = NEVER
         if _fits(tables, moves, place, count):
-            new = _latency(tables, scratch, place)
+            new = evaluate(tables, scratch, place)
         if new <= value or (new < NEVER and _fraction(random) < math.exp((value - new) / temperature)):
             value = new
             if value < best_value:

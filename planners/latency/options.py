@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...formulations.contract import OptionSpec
+from ..placement.options import SPLIT
 
 OBJECTIVE = OptionSpec(
     "objective", "choice", "latency", "latency: from a sample's arrival to its last result.", ("latency",)
@@ -10,7 +11,6 @@ OBJECTIVE = OptionSpec(
 SUBGRAPHS_PER_DEVICE = OptionSpec(
     "subgraphs_per_device", "int", 1, "Latency: pieces that an accelerator may run one after the other."
 )
-SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
 CYCLES = OptionSpec("cycles", "int", 4, "Annealing cycles; the time limit may end them earlier.")
 STEPS = OptionSpec("steps", "int", 100_000, "Annealing steps of the first cycle; they grow by half every cycle.")
 

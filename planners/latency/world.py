@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...instances.compiled import compiled
+from ...instances.compiled import compiled, repays_loading
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import evaluate_latency
+from ..placement.kernel import ragged
 from . import kernel
 
 COMPILED_FROM = 24
@@ -36,9 +37,9 @@ class World:
             size <= self.capacity and all(problem.nodes[i].supported for i in members)
             for size, members in zip(self.sizes, self.classes, strict=True)
         )
-        self.compiled = len(problem.nodes) >= COMPILED_FROM
+        self.compiled = repays_loading(len(problem.nodes), COMPILED_FROM)
         self.tables = self._tables()
-        self.scratch = self._scratch()
+        self.scratch = self.paper()
         function = compiled(kernel, "evaluate") if self.compiled else kernel.evaluate
         self._evaluate: Callable[..., float] = function
 
@@ -48,10 +49,6 @@ class World:
 
         value = float(self._evaluate(self.tables, scratch or self.scratch, np.array(place, dtype=np.int64)))
         return math.inf if value >= kernel.NEVER else value
-
-    def paper(self) -> kernel.Scratch:
-        """Scratch paper for one thread."""
-        return self._scratch()
 
     def fits(self, place: Sequence[int]) -> bool:
         """Memory, support, colours and whether there are CPUs at all."""
@@ -119,22 +116,23 @@ class World:
             class_of[list(members)] = c
             allowed[list(members)] = self.allowed[c]
         return kernel.Tables(
-            *_ragged(self.problem.successors),
-            *_ragged(self.problem.predecessors),
+            *ragged(self.problem.successors),
+            *ragged(self.problem.predecessors),
             np.array([node.accelerator_time for node in nodes], dtype=np.float64),
             np.array([node.cpu_time for node in nodes], dtype=np.float64),
             np.array([node.transfer_time for node in nodes], dtype=np.float64),
             np.array(self.node_sizes, dtype=np.float64),
             allowed,
             class_of,
-            *_ragged(self.classes),
+            *ragged(self.classes),
             self.pieces,
             self.slots,
             int(self.problem.cpus > 0),
             self.capacity,
         )
 
-    def _scratch(self) -> kernel.Scratch:
+    def paper(self) -> kernel.Scratch:
+        """Scratch paper for one thread."""
         import numpy as np
 
         nodes, units = len(self.problem.nodes), len(self.problem.nodes) + self.slots
@@ -183,12 +181,3 @@ class Annealing:
         goal = value * (1 - 1e-12) if math.isfinite(value) else kernel.NEVER
         found = self._anneal(self.world.tables, self.scratch, self.moves, self.place, steps, hot, cold, goal)
         return [int(at) for at in self.moves.best] if found < goal else None
-
-
-def _ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
-    """Rows as (starts, entries)."""
-    import numpy as np
-
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    starts[1:] = np.cumsum([len(row) for row in rows])
-    return starts, np.array([entry for row in rows for entry in row], dtype=np.int64)

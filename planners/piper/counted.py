@@ -27,18 +27,13 @@ from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.stages import evaluate_stages
 from .hierarchy import downsets
 from .model import ROUNDING
+from .search import NEAR, STRICT
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
 MAX_TYPES = 3
 MAX_ENTRIES = 60_000_000
 """Numbers in the table of one decision."""
-
-STRICT = 1e-12
-"""Relative: a plan is the best where none is better by more than this."""
-
-NEAR = 1e-3
-"""Relative distance of value and bound from which on the value itself is put to the test."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import Configuration, StagingProblem
 from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
+from ..placement.orders import in_turn
 from .restriction import recomputes
 
 TRANSFORMER = "ParallelTransformerLayer"
@@ -24,19 +25,17 @@ class EqualPlanner:
     tensor_parallel: bool
 
     def plan(self, request: Request) -> Outcome:
-        problem, semantics = request.problem, request.options.get("semantics", "paper")
-        best: tuple[float, StagedPlan] | None = None
+        problem, board, semantics = request.problem, request.board, request.options.get("semantics", "paper")
         for plan in equal_plans(problem, semantics, self.tensor_parallel):
             if request.out_of_time():
                 break
             if not verify_stages(problem, plan, semantics):
                 value = evaluate_stages(problem, plan, semantics).time_per_micro_batch
-                if best is None or value < best[0]:
-                    best = (value, plan)
-                    request.board.post(plan, value)
-        if best is None:
-            return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, messages=("no equal stages fit",))
-        return Outcome(Stop.TIME if request.out_of_time() else Stop.COMPLETED, best[1], best[0])
+                if board.value is None or value < board.value:
+                    board.post(plan, value)
+        stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
+        messages = ("no equal stages fit",) if board.plan is None else ()
+        return Outcome(stop, board.plan, board.value, messages=messages)
 
 
 PLANNER = EqualPlanner(tensor_parallel=True)
@@ -128,14 +127,4 @@ def _reaching(problem: StagingProblem, targets: Sequence[int]) -> set[int]:
 
 def last_in_first_out(problem: StagingProblem) -> list[int]:
     """Kahn's topological order with a stack, sources and successors in the order of the input, the last one first."""
-    missing = [len(before) for before in problem.predecessors]
-    stack = [i for i, count in enumerate(missing) if not count]
-    order = []
-    while stack:
-        u = stack.pop()
-        order.append(u)
-        for v in problem.successors[u]:
-            missing[v] -= 1
-            if not missing[v]:
-                stack.append(v)
-    return order
+    return in_turn(problem.successors, list.pop)

@@ -17,10 +17,10 @@ from ...instances.staging.memory import StagingMemory, whole_memory
 from ...instances.staging.referee.stages import evaluate_stages, verify_stages
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
-from .counted import STRICT, Counted, Found
+from .counted import Counted, Found
 from .model import build
 from .options import ROUNDED_MEMORY
-from .search import Search
+from .search import STRICT, Search
 
 CHECKS = ("the dynamic program decided over all downsets, for each number of stages and of devices",)
 

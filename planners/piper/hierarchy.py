@@ -21,16 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ...instances.errors import InputError
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.memory import StagingMemory, whole_memory
-from ...instances.staging.problem import Configuration, StagingProblem
+from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import check_levels, upper_load
-from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
-from .choose import Choice, choose
+from ..dp.lattice import closed_sets
+from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
 MAX_ENTRIES = 40_000_000
@@ -73,21 +74,11 @@ def downsets(
     problem: StagingProblem, most: int = MAX_DOWNSETS, what: str = "for small graphs on several levels"
 ) -> list[int]:
     """Sets of layers, as bits, that hold all successors of their members; smaller ones first."""
-    after = [sum(1 << v for v in near) for near in problem.successors]
-    known, ordered = {0}, [0]
-    for held in ordered:
-        for v, needed in enumerate(after):
-            larger = held | 1 << v
-            if larger != held and not needed & ~held and larger not in known:
-                known.add(larger)
-                ordered.append(larger)
-                if len(ordered) > most:
-                    raise InputError(
-                        "layers",
-                        f"have more than {most} downsets",
-                        f"merge layers to blocks: this program is {what}",
-                    )
-    return ordered
+    found = closed_sets([sum(1 << v for v in set(near)) for near in problem.successors], most)
+    if found is None:
+        remedy = f"merge layers to blocks: this program is {what}"
+        raise InputError("layers", f"have more than {most} downsets", remedy)
+    return found
 
 
 class _Hierarchy:
@@ -102,13 +93,11 @@ class _Hierarchy:
             math.prod(level.devices for level in problem.levels[: i + 1]) for i in range(len(problem.levels))
         ]
         self.tables: list[list[Any]] = []
-        self.ways: dict[tuple[int, int, int], list[list[tuple[Configuration, float]]] | None] = {}
-        self.costs: dict[tuple[int, int, int, _Stage], Any] = {}
-        self.near: list[list[tuple[int, int]]] = [[] for _ in problem.layers]
-        """By layer its edges: number and other end."""
-        for number, (u, v) in enumerate(problem.arcs):
-            self.near[u].append((number, v))
-            self.near[v].append((number, u))
+        self.by_suffix = cache(self._by_suffix)
+        flat = problem.replace(levels=(), bandwidth=problem.levels[0].bandwidth)
+        unlimited = replace(memory, limits=(None,)) if variant == "basic" else memory
+        self.costs = StageCosts(flat, "paper", unlimited)
+        """Of stages on the innermost level."""
 
     def solve(self) -> LeveledOptimum | None:
         import numpy as np
@@ -153,7 +142,7 @@ class _Hierarchy:
             for i in self._below(j):
                 self.tick()
                 for stage in self._stages(level):
-                    self._relax(values, table[i], stage, self._by_suffix(level, j, i, stage))
+                    self._relax(values, table[i], stage, self.by_suffix(level, j, i, stage))
             table.append(values)
         return table
 
@@ -203,25 +192,23 @@ class _Hierarchy:
         """
         import numpy as np
 
-        key = (level, j, i, stage)
-        if key not in self.costs:
-            costs = np.full(self.most + 2, np.inf)
-            suffix = np.arange(stage.copies, self.most + 1)
-            if level == 0:
-                in_flight = self._in_flight(stage, suffix)
-                loads = self._loads(j, i, stage, int(in_flight[-1]), int(in_flight[0]))
-                costs[stage.copies : -1] = loads[in_flight - in_flight[0]]
-            else:
-                costs[stage.copies : -1] = self._upper(level, j, i, stage, suffix)
-            self.costs[key] = costs if np.isfinite(costs).any() else None
-        return self.costs[key]
+        costs = np.full(self.most + 2, np.inf)
+        suffix = np.arange(stage.copies, self.most + 1)
+        if level == 0:
+            in_flight = self._in_flight(stage, suffix)
+            loads = self._loads(self._shape(j, i, stage), stage.data_parallel, int(in_flight[-1]), int(in_flight[0]))
+            costs[stage.copies : -1] = loads[in_flight - in_flight[0]]
+        else:
+            costs[stage.copies : -1] = self._upper(level, j, i, stage, suffix)
+        return costs if np.isfinite(costs).any() else None
 
     def _upper(self, level: int, j: int, i: int, stage: _Stage, suffix: Any) -> Any:
         """The largest of the links' time and the inner time, for each sum of copies."""
         import numpy as np
 
         d, below = stage.data_parallel, stage.copies // stage.data_parallel
-        links = upper_load(self.problem, self._ids(j, i), d, self.problem.levels[level].bandwidth)
+        ids = self.costs.ids(self.sets[j] & ~self.sets[i])
+        links = upper_load(self.problem, ids, d, self.problem.levels[level].bandwidth)
         inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
         later = -(-suffix // d) - below
         return np.maximum(links, inner[later, below] / d)
@@ -232,60 +219,20 @@ class _Hierarchy:
             return -(-suffix // stage.data_parallel)
         return 0 * suffix + (0 if self.variant == "basic" else -(-self.problem.devices // stage.data_parallel))
 
-    def _loads(self, j: int, i: int, stage: _Stage, most: int, least: int) -> Any:
+    def _loads(self, shape: Shape, d: int, most: int, least: int) -> Any:
         """Of a stage of level 1, with least..most micro-batches in flight; memory grows with them."""
         import numpy as np
 
         loads = np.full(most - least + 1, np.inf)
         for in_flight in range(least, most + 1):
-            choice = self._choice(j, i, stage, in_flight)
-            if choice is None:
+            load = self.costs.load(shape, d, in_flight)
+            if load is None:
                 break
-            loads[in_flight - least] = choice.cost / stage.data_parallel
+            loads[in_flight - least] = load
         return loads
 
-    def _choice(self, j: int, i: int, stage: _Stage, in_flight: int) -> Choice | None:
-        """The cheapest configurations with so many micro-batches in flight; costs are those of d micro-batches."""
-        rows = self._ways(j, i, stage.tensor_parallel)
-        if rows is None:
-            return None
-        d = stage.data_parallel
-        sync = SYNC_TRIPS * (d - 1) / d / self.problem.levels[0].bandwidth
-        costs = [[time + sync * way.weight_bytes for way, time in row] for row in rows]
-        held = [self.memory.ways[v][stage.tensor_parallel] for v in self._positions(j, i)]
-        memories = [[each * in_flight + fixed for each, fixed in row] for row in held]
-        return choose(costs, memories, None if self.variant == "basic" else self.memory.limits[0])
-
-    def _ways(self, j: int, i: int, t: int) -> list[list[tuple[Configuration, float]]] | None:
-        """By layer the configurations of degree t, with time and border transfers; None: a layer has none."""
-        key = (j, i, t)
-        if key not in self.ways:
-            inside, layers = self.sets[j] & ~self.sets[i], self.problem.layers
-            rows = [
-                [(way, way.time + self._crossing(way, v, inside)) for way in layers[v].configurations.get(t, ())]
-                for v in self._positions(j, i)
-            ]
-            self.ways[key] = rows if all(rows) else None
-        return self.ways[key]
-
-    def _crossing(self, way: Configuration, v: int, inside: int) -> float:
-        """Time of the tensors between layer v and layers outside the stage."""
-        moved = 0.0
-        for number, u in self.near[v]:
-            if not inside >> u & 1:
-                edge = self.problem.edges[number]
-                comes = self.problem.arcs[number][1] == v
-                moved += edge.bytes + (
-                    way.gather_in.get(edge.source, 0.0) if comes else way.gather_out.get(edge.target, 0.0)
-                )
-        return TRIPS * moved / self.problem.levels[0].bandwidth
-
-    def _positions(self, j: int, i: int) -> list[int]:
-        inside = self.sets[j] & ~self.sets[i]
-        return [v for v in self.problem.topological_order if inside >> v & 1]
-
-    def _ids(self, j: int, i: int) -> list[int | str]:
-        return [self.problem.layers[v].id for v in self._positions(j, i)]
+    def _shape(self, j: int, i: int, stage: _Stage) -> Shape:
+        return Shape(self.sets[j] & ~self.sets[i], 0, stage.tensor_parallel)
 
     # ---- back --------------------------------------------------------------------------------------------
 
@@ -306,7 +253,7 @@ class _Hierarchy:
             for stage in self._stages(level):
                 if stage.devices > k or stage.copies > x:
                     continue
-                cost = self._by_suffix(level, j, i, stage)
+                cost = self.by_suffix(level, j, i, stage)
                 if cost is not None:
                     rest = table[i][end, k - stage.devices, later, x - stage.copies]
                     if max(rest, cost[min(later + x, len(cost) - 1)]) == value:
@@ -314,15 +261,12 @@ class _Hierarchy:
         raise AssertionError("every finite entry has been reached by a stage")
 
     def _stage(self, level: int, j: int, i: int, stage: _Stage, suffix: int) -> LeveledStage:
-        d, ids = stage.data_parallel, self._ids(j, i)
+        d, shape = stage.data_parallel, self._shape(j, i, stage)
+        ids = tuple(self.costs.ids(shape.inside))
         if level == 0:
-            choice = self._choice(j, i, stage, self._in_flight(stage, suffix))
-            rows = self._ways(j, i, stage.tensor_parallel)
-            assert choice is not None, "a stage of a plan has a load"
-            assert rows is not None, "a stage of a plan has ways"
-            names = {v: row[x][0].id for v, row, x in zip(ids, rows, choice.ways, strict=True)}
-            return LeveledStage(tuple(ids), d, stage.tensor_parallel, names)
+            names = self.costs.ways(shape, d, self._in_flight(stage, suffix))
+            return LeveledStage(ids, d, stage.tensor_parallel, names)
         below = stage.copies // d
         devices = self.problem.levels[level - 1].devices
         children = self._back(level - 1, j, i, devices, -(-suffix // d) - below, below)
-        return LeveledStage(tuple(ids), d, children=tuple(children))
+        return LeveledStage(ids, d, children=tuple(children))

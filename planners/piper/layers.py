@@ -42,26 +42,55 @@ def layers_of(model: PiperModel, rows: list[tuple[int, int]], sync: Any, most: i
 
     from . import kernel
 
-    options = model.options
     return kernel.Layers(
         bits=model.bits,
-        option_start=options.start[[tau for tau, _ in rows]],
-        time=options.time,
-        weight=options.weight,
-        per_batch=options.per_batch,
-        fixed=options.fixed,
-        gather_start=options.gather_start,
-        gather=options.gather,
-        edge_start=options.edge_start,
-        edge_layer=options.edge_layer,
-        edge_time=options.edge_bytes,
         memory=model.limit,
         sync=np.array([0.0 if n < 0 else sync[n] for _, n in rows]),
         only=np.array([n for _, n in rows], dtype=np.int64),
         most=most,
+        **_options(model, rows),
         **_prefixes(model, rows, sync),
         **_borders(model, rows),
     )
+
+
+def _options(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
+    """Options of all layers and degrees, one behind the other, and the edges of each layer."""
+    import numpy as np
+
+    problem = model.problem
+    near: list[list[tuple[int, float, str, NodeId]]] = [[] for _ in model.order]
+    for (u, v), edge in zip(_ends(model), problem.edges, strict=True):
+        time = TRIPS * edge.bytes / problem.bandwidth
+        near[v].append((u, time, "gather_in", edge.source))
+        near[u].append((v, time, "gather_out", edge.target))
+    starts: list[list[int]] = []
+    chosen: list[Configuration] = []
+    gathers: list[list[float]] = []
+    for row in model.ways:
+        begin = []
+        for v, options in enumerate(row):
+            begin.append(len(chosen))
+            chosen += options
+            gathers += [[getattr(way, side).get(end, 0.0) for _, _, side, end in near[v]] for way in options]
+        starts.append([*begin, len(chosen)])
+    amounts = [pair for row in model.bytes for pairs in row for pair in pairs]
+
+    def column(name: str) -> Any:
+        return np.array([getattr(way, name) for way in chosen], dtype=float)
+
+    return {
+        "option_start": np.array(starts, dtype=np.int64).reshape(-1, model.layers + 1)[[tau for tau, _ in rows]],
+        "time": column("time"),
+        "weight": column("weight_bytes"),
+        "per_batch": np.array([each for each, _ in amounts], dtype=float),
+        "fixed": np.array([fixed for _, fixed in amounts], dtype=float),
+        "gather_start": np.cumsum([0, *map(len, gathers)], dtype=np.int64),
+        "gather": TRIPS * np.array([value for row in gathers for value in row], dtype=float) / problem.bandwidth,
+        "edge_start": np.cumsum([0, *map(len, near)], dtype=np.int64),
+        "edge_layer": np.array([end for row in near for end, *_ in row], dtype=np.int64),
+        "edge_time": np.array([time for row in near for _, time, *_ in row], dtype=float),
+    }
 
 
 def worst_load(layers: Layers, worst_sync: float) -> float:
@@ -140,8 +169,7 @@ def _borders(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
     """What the stages on both sides of each downset pay for the edges that it cuts, and for each edge."""
     import numpy as np
 
-    problem, number = model.problem, {i: v for v, i in enumerate(model.order)}
-    ends = np.array([(number[u], number[v]) for u, v in problem.arcs], dtype=np.int64).reshape(-1, 2)
+    problem, ends = model.problem, np.array(_ends(model), dtype=np.int64).reshape(-1, 2)
     enter, leave = np.zeros((len(rows), model.downsets)), np.zeros((len(rows), model.downsets))
     passing = np.zeros((len(rows), len(ends)))
     for e, ((u, v), edge) in enumerate(zip(ends, problem.edges, strict=True)):
@@ -160,6 +188,12 @@ def _borders(model: PiperModel, rows: list[tuple[int, int]]) -> dict[str, Any]:
         "to_layer": ends[:, 1].copy(),
         "passing": passing,
     }
+
+
+def _ends(model: PiperModel) -> list[tuple[int, int]]:
+    """Of each edge, by number."""
+    number = {i: v for v, i in enumerate(model.order)}
+    return [(number[u], number[v]) for u, v in model.problem.arcs]
 
 
 def _first(ways: Sequence[Configuration], side: str, end: NodeId) -> float:

@@ -9,35 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...instances.staging.memory import Bytes, StagingMemory, whole_memory
 from ...instances.staging.problem import Configuration, StagingProblem
-from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
+from ...instances.staging.referee.stages import SYNC_TRIPS
 from ..dp.lattice import ideal_bits, sums
 
 ROUNDING = 1e-11
 """Relative: bounds on sums of work are relaxed by this."""
-
-
-class Options(NamedTuple):
-    """Options of all layers and degrees, one behind the other; an option costs `time` + transfers, see `stages`."""
-
-    start: Any
-    """int64[degrees, layers + 1]: where the options of a layer begin"""
-    time: Any
-    weight: Any
-    per_batch: Any
-    """in whole units of memory, as floats: their sums are exact"""
-    fixed: Any
-    gather_start: Any
-    """where the bytes of an option's edges begin, in the order of its layer's edges"""
-    gather: Any
-    edge_start: Any
-    """int64[layers + 1]"""
-    edge_layer: Any
-    """the layer at the other end"""
-    edge_bytes: Any
 
 
 @dataclass(frozen=True)
@@ -52,7 +32,6 @@ class PiperModel:
     bytes: tuple[tuple[tuple[Bytes, ...], ...], ...]
     """what each of the ways holds, in whole units"""
     memory: StagingMemory
-    options: Options
     bits: Any
     """uint64[downsets, words], by growing inclusion: 0 is empty, the last is everything"""
     rest_work: Any
@@ -127,7 +106,6 @@ def _model(
     import numpy as np
 
     order = tuple(reversed(problem.topological_order))
-    number = {i: v for v, i in enumerate(order)}
     degrees = problem.degrees
     memory = whole_memory(problem, min(problem.devices, problem.micro_batches))
     kept = [[_kept(problem, memory, i, t, allowed) for i in order] for t in degrees]
@@ -148,7 +126,6 @@ def _model(
         ways,
         held,
         memory,
-        _options(problem, order, number, ways, held),
         bits,
         _rest(bits, finite),
         np.array(
@@ -179,52 +156,3 @@ def _kept(
     ways = problem.layers[i].configurations.get(degree, ())
     pairs = zip(ways, memory.ways[i].get(degree, ()), strict=True)
     return [(way, amounts) for way, amounts in pairs if allowed(degree, way)]
-
-
-def _options(
-    problem: StagingProblem,
-    order: tuple[int, ...],
-    number: dict[int, int],
-    ways: tuple[tuple[tuple[Configuration, ...], ...], ...],
-    held: tuple[tuple[tuple[Bytes, ...], ...], ...],
-) -> Options:
-    import numpy as np
-
-    near: list[list[tuple[int, float, bool]]] = [[] for _ in order]
-    for (u, v), edge in zip(problem.arcs, problem.edges, strict=True):
-        near[number[v]].append((number[u], TRIPS * edge.bytes / problem.bandwidth, True))
-        near[number[u]].append((number[v], TRIPS * edge.bytes / problem.bandwidth, False))
-    starts: list[list[int]] = []
-    chosen: list[Configuration] = []
-    gathers: list[list[float]] = []
-    for row in ways:
-        begin = []
-        for v, options in enumerate(row):
-            begin.append(len(chosen))
-            for way in options:
-                chosen.append(way)
-                gathers.append([_gather(problem, order, way, end, incoming) for end, _, incoming in near[v]])
-        starts.append([*begin, len(chosen)])
-    lengths = [len(row) for row in gathers]
-    amounts = [pair for row in held for pairs in row for pair in pairs]
-
-    def column(name: str) -> Any:
-        return np.array([getattr(way, name) for way in chosen], dtype=float)
-
-    return Options(
-        start=np.array(starts, dtype=np.int64).reshape(len(ways), len(order) + 1),
-        time=column("time"),
-        weight=column("weight_bytes"),
-        per_batch=np.array([each for each, _ in amounts], dtype=float),
-        fixed=np.array([fixed for _, fixed in amounts], dtype=float),
-        gather_start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        gather=np.array([value for row in gathers for value in row], dtype=float),
-        edge_start=np.concatenate([[0], np.cumsum([len(row) for row in near])]).astype(np.int64),
-        edge_layer=np.array([end for row in near for end, _, _ in row], dtype=np.int64),
-        edge_bytes=np.array([time for row in near for _, time, _ in row], dtype=float),
-    )
-
-
-def _gather(problem: StagingProblem, order: tuple[int, ...], way: Configuration, end: int, incoming: bool) -> float:
-    side = way.gather_in if incoming else way.gather_out
-    return TRIPS * side.get(problem.layers[order[end]].id, 0.0) / problem.bandwidth

@@ -15,7 +15,6 @@ from ...instances.result import Stop
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
-from ..placement.groups import Groups
 from ..placement.pipedream import contract_to_path
 from ..search import OutOfTimeError, tick_of
 from .model import PiperModel, from_downsets
@@ -59,20 +58,7 @@ def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
 def path_of(problem: StagingProblem) -> list[list[int]]:
     """Blocks of layers (by position), one after the other."""
     work = tuple(min((way.time for way in layer.configurations.get(1, ())), default=0.0) for layer in problem.layers)
-    count = len(work)
-    groups = Groups(
-        members=tuple((i,) for i in range(count)),
-        times=(work,),
-        cpu_times=((0.0,) * count,),
-        sizes=(0.0,) * count,
-        supported=(True,) * count,
-        nets=(),
-        arcs=problem.arcs,
-        accelerators=problem.devices,
-        cpus=0,
-        memory=None,
-    )
-    return [block for block in contract_to_path(groups) if block]
+    return [block for block in contract_to_path(problem.arcs, work, work) if block]
 
 
 def _rests(blocks: list[list[int]]) -> list[list[list[int]]]:

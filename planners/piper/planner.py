@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...instances.errors import UsageError
-from ...instances.result import PROVEN_TOLERANCE, Stop, relative_gap
+from ...instances.result import Stop, met
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.referee.stages import verify_stages
 from ..contract import Outcome, Request
@@ -125,8 +125,7 @@ class _Run:
         checks = (f"the dynamic program decided over all {downsets} downsets, with {knapsacks} knapsacks",)
         if self.plan is None:
             return Outcome(stop, bound=self.bound, messages=self.messages, checks=checks)
-        gap = relative_gap(self.value, self.bound)
-        if gap is not None and gap <= PROVEN_TOLERANCE:
+        if met(self.value, self.bound):
             stop = Stop.PROVEN
         table = self.search.tables.table
         size = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from ...instances.staging.memory import Bytes, StagingMemory
@@ -39,10 +40,10 @@ class StageCosts:
         for number, (u, v) in enumerate(problem.arcs):
             self._near[u].append((number, v))
             self._near[v].append((number, u))
-        self._rows: dict[Shape, list[_Row] | None] = {}
-        self._floors: dict[Shape, float] = {}
-        self._loads: dict[tuple[Shape, int, int], float | None] = {}
-        self._choices: dict[tuple[Shape, int, int], Choice | None] = {}
+        self._of = cache(self._rows)
+        self._solved = cache(self._solve)
+        self.floor = cache(self._floor)
+        self.load = cache(self._load)
         weights = (
             {way.weight_bytes for way in ways} for layer in problem.layers for ways in layer.configurations.values()
         )
@@ -62,21 +63,13 @@ class StageCosts:
             return range(1, most + 1)
         return [d for d in range(1, most + 1) if not self.problem.micro_batches % d]
 
-    def floor(self, shape: Shape) -> float:
+    def _floor(self, shape: Shape) -> float:
         """No load on d replicas is below a d-th of this: the fastest configurations, and no weights."""
-        if shape not in self._floors:
-            rows = self._of(shape)
-            self._floors[shape] = math.inf if rows is None else sum(min(row.times) for row in rows)
-        return self._floors[shape]
-
-    def load(self, shape: Shape, d: int, in_flight: int) -> float | None:
-        """Time per micro-batch; None where nothing fits into the memory."""
-        key = (shape, d, in_flight)
-        if key not in self._loads:
-            self._loads[key] = self._load(shape, d, in_flight)
-        return self._loads[key]
+        rows = self._of(shape)
+        return math.inf if rows is None else sum(min(row.times) for row in rows)
 
     def _load(self, shape: Shape, d: int, in_flight: int) -> float | None:
+        """Time per micro-batch; None where nothing fits into the memory."""
         choice = self._choice(shape, d, in_flight)
         rows = self._of(shape)
         if choice is None or rows is None:
@@ -90,8 +83,12 @@ class StageCosts:
         choice, rows = self._choice(shape, d, in_flight), self._of(shape)
         assert choice is not None, "a stage of a plan has a load"
         assert rows is not None, "a stage of a plan has ways"
-        ids = [self.problem.layers[v].id for v in self._positions(shape.inside)]
-        return {v: row.ways[x].id for v, row, x in zip(ids, rows, choice.ways, strict=True)}
+        pairs = zip(self.ids(shape.inside), rows, choice.ways, strict=True)
+        return {v: row.ways[x].id for v, row, x in pairs}
+
+    def ids(self, inside: int) -> list[int | str]:
+        """Of the layers, in topological order."""
+        return [self.problem.layers[v].id for v in self._positions(inside)]
 
     def most_in_flight(self, shape: Shape, d: int, limit: float) -> int:
         """The most micro-batches in flight with which the load is within the limit; 0: there are none.
@@ -116,30 +113,27 @@ class StageCosts:
         return SYNC_TRIPS * (d - 1) / samples / self.problem.bandwidth
 
     def _choice(self, shape: Shape, d: int, in_flight: int) -> Choice | None:
-        key = (shape, 0 if self._uniform else d, in_flight)
-        if key not in self._choices:
-            rows = self._of(shape)
-            self._choices[key] = None if rows is None else self._best(rows, shape.kind, d, in_flight)
-        return self._choices[key]
+        return self._solved(shape, 1 if self._uniform else d, in_flight)
 
-    def _best(self, rows: list[_Row], kind: int, d: int, in_flight: int) -> Choice | None:
+    def _solve(self, shape: Shape, d: int, in_flight: int) -> Choice | None:
+        rows = self._of(shape)
+        if rows is None:
+            return None
         sync = self._sync(d)
         costs = [
             [time + sync * way.weight_bytes for way, time in zip(row.ways, row.times, strict=True)] for row in rows
         ]
         memories = [[each * in_flight + fixed for each, fixed in row.held] for row in rows]
-        return choose(costs, memories, self.memory.limits[kind])
+        return choose(costs, memories, self.memory.limits[shape.kind])
 
-    def _of(self, shape: Shape) -> list[_Row] | None:
-        if shape not in self._rows:
-            speed = self.problem.types[shape.kind].speed
-            rows = []
-            for v in self._positions(shape.inside):
-                ways = tuple(self.problem.layers[v].configurations.get(shape.tensor_parallel, ()))
-                times = tuple(way.time / speed + self._crossing(way, v, shape.inside) for way in ways)
-                rows.append(_Row(ways, times, self.memory.ways[v].get(shape.tensor_parallel, ())))
-            self._rows[shape] = rows if all(row.ways for row in rows) else None
-        return self._rows[shape]
+    def _rows(self, shape: Shape) -> list[_Row] | None:
+        speed = self.problem.types[shape.kind].speed
+        rows = []
+        for v in self._positions(shape.inside):
+            ways = tuple(self.problem.layers[v].configurations.get(shape.tensor_parallel, ()))
+            times = tuple(way.time / speed + self._crossing(way, v, shape.inside) for way in ways)
+            rows.append(_Row(ways, times, self.memory.ways[v].get(shape.tensor_parallel, ())))
+        return rows if all(row.ways for row in rows) else None
 
     def _crossing(self, way: Configuration, v: int, inside: int) -> float:
         """Time of the tensors between layer v and layers outside the stage."""

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...instances.compiled import compiled
+from ...instances.compiled import compiled, repays_loading
 from .layers import layers_of, option_rows
 from .model import PiperModel
 
 if TYPE_CHECKING:
     from .kernel import Cluster, Layers, Table
 
-PLAIN_UP_TO = 150
-"""Downsets times layers up to which the loops run as plain Python."""
+COMPILED_FROM = 151
+"""Downsets times layers; up to these the loops run as plain Python."""
 
 MAX_PAIRS = 200_000_000
 """Of nested downsets: 4 bytes each, 8 where some need a knapsack."""
@@ -61,7 +61,7 @@ def loop(model: PiperModel, name: str) -> Callable[..., Any]:
     from . import kernel
 
     plain: Callable[..., Any] = getattr(kernel, name)
-    return plain if model.downsets * model.layers <= PLAIN_UP_TO else compiled(kernel, name)
+    return compiled(kernel, name) if repays_loading(model.downsets * model.layers, COMPILED_FROM) else plain
 
 
 def _cluster_of(model: PiperModel, rows: list[tuple[int, int]]) -> Cluster:

@@ -82,7 +82,7 @@ def _planned(tables: Tables, step: Step, exact: bool) -> PlannedStage:
     assert answer == 1, "a choice within this budget was found before"
     ids = {}
     for v in np.flatnonzero(choice >= 0):
-        way = model.ways[tau][v][int(choice[v] - model.options.start[tau, v])]
+        way = model.ways[tau][v][int(choice[v] - tables.layers.option_start[step.tau, v])]
         ids[model.problem.layers[model.order[v]].id] = way.id
     return PlannedStage(tuple(ids), step.replicas, model.degrees[tau], ids)
 

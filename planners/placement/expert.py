@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from ...instances.errors import UsageError
+from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from ...instances.result import Stop
 from ...instances.results import load_plan
 from ..contract import Outcome, Request
+from .incumbent import objective_of
 
 
+@dataclass(frozen=True)
 class Expert:
+    name: str
+    value_of: Callable[[Request, PlacementPlan], float | None]
+
     def plan(self, request: Request) -> Outcome:
         """The split as it stands: whether it obeys the rules is for the referee to say."""
         path = request.options.get("split")
         if path is None:
-            raise UsageError("The planner 'expert' needs a split; name its file with --split FILE.")
-        plan = load_plan(path, request.problem)
+            raise UsageError(f"The planner {self.name!r} needs a split; name its file with --split FILE.")
+        plan: PlacementPlan = load_plan(path, request.problem)
         try:
-            value = evaluate(request.problem, plan).objective(request.options.get("objective", "max-load"))
+            value = self.value_of(request, plan)
         except NotAnAssignmentError:
             return Outcome(Stop.COMPLETED, plan)
         request.board.post(plan, value)
         return Outcome(Stop.COMPLETED, plan, value)
 
 
-PLANNER = Expert()
+PLANNER = Expert("expert", lambda request, plan: evaluate(request.problem, plan).objective(objective_of(request)))

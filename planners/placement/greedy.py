@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ...instances.result import Stop
+from ...instances.graph import adjacency
 from ..contract import Outcome, Request
-from .groups import FAR, Groups, capped, contract
-from .incumbent import Incumbent
+from .groups import FAR, Groups, capped
+from .incumbent import Incumbent, groups_of
 from .orders import depth_first
 
 BISECTIONS = 16
@@ -16,13 +16,8 @@ BISECTIONS = 16
 
 class Greedy:
     def plan(self, request: Request) -> Outcome:
-        chain = contract(request.problem, True, request.options.get("objective", "max-load"))
-        incumbent = Incumbent(request, chain)
-        for devices in _device_orders(chain):
-            _bisect(_Filling(capped(chain, FAR * incumbent.value), devices), incumbent)
-            if request.out_of_time():
-                return incumbent.outcome(Stop.TIME)
-        return incumbent.completed("filling devices in order found no plan that fits the memory")
+        incumbent = Incumbent(request, groups_of(request, contiguous=True))
+        return incumbent.tried(_filled(incumbent), "filling devices in order found no plan that fits the memory")
 
 
 PLANNER = Greedy()
@@ -36,26 +31,28 @@ def _device_orders(groups: Groups) -> Iterator[list[int]]:
         yield [*fast[:place], *slow, *fast[place:]]
 
 
-def _bisect(filling: _Filling, incumbent: Incumbent) -> None:
+def _filled(incumbent: Incumbent) -> Iterator[list[int] | None]:
+    for devices in _device_orders(incumbent.groups):
+        tame = capped(incumbent.groups, FAR * incumbent.value)
+        yield from _bisected(_Filling(tame, devices), incumbent)
+
+
+def _bisected(filling: _Filling, incumbent: Incumbent) -> Iterator[list[int] | None]:
     """The least target for which the devices suffice; a larger target is not always easier, so all plans count."""
     groups = incumbent.groups
     low = incumbent.bound or 0.0
     high = math.fsum(groups.work) + math.fsum(groups.cpu_work) + math.fsum(cost for _, cost, _ in groups.nets)
-    device_of = filling.fill(high)
-    if device_of is None:
-        return
-    incumbent.offer(device_of)
-    high = min(high, groups.value(device_of))
-    for _ in range(BISECTIONS):
-        if incumbent.request.out_of_time():
-            return
-        target = (low + high) / 2
+    target = high
+    for _ in range(1 + BISECTIONS):
         device_of = filling.fill(target)
-        if device_of is None:
-            low = target
-        else:
-            incumbent.offer(device_of)
+        yield device_of
+        if device_of is not None:
             high = min(target, groups.value(device_of))
+        elif target == high:
+            return
+        else:
+            low = target
+        target = (low + high) / 2
 
 
 class _Filling:
@@ -65,10 +62,7 @@ class _Filling:
         self.groups = groups
         self.devices = devices
         self.order = depth_first(groups, range(groups.count))
-        self.nets_of: list[list[int]] = [[] for _ in range(groups.count)]
-        for e, (pins, _, _) in enumerate(groups.nets):
-            for g in pins:
-                self.nets_of[g].append(e)
+        self.nets_of = adjacency(groups.count, ((g, e) for e, (pins, _, _) in enumerate(groups.nets) for g in pins))
 
     def fill(self, target: float) -> list[int] | None:
         """Every group's device, or None where the devices do not suffice."""

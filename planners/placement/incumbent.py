@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import partial
 
-from ...instances.placement.plan import PlacementPlan
 from .. import search as incumbent
 from ..contract import Request
 from ..search import SAFETY
-from .groups import Groups
+from .groups import Groups, contract
 
 
 class Incumbent(incumbent.Incumbent):
     """Assignments that break memory or support count for nothing."""
 
     def __init__(self, request: Request, groups: Groups) -> None:
-        super().__init__(request)
+        plan_of = partial(groups.plan, request.problem)
+        super().__init__(request, groups.value, groups.fits, plan_of, lambda: lower_bound(groups))
         self.groups = groups
 
-    def value_of(self, assignment: Sequence[int]) -> float:
-        return self.groups.value(assignment)
 
-    def fits(self, assignment: Sequence[int]) -> bool:
-        return self.groups.fits(assignment)
+def groups_of(request: Request, contiguous: bool | None = None) -> Groups:
+    """What the options ask for; `contiguous`: whatever they say of it."""
+    if contiguous is None:
+        contiguous = is_contiguous(request)
+    return contract(request.problem, contiguous, objective_of(request))
 
-    def plan_of(self, assignment: Sequence[int]) -> PlacementPlan:
-        return self.groups.plan(self.request.problem, assignment)
 
-    def lower_bound(self) -> float | None:
-        return lower_bound(self.groups)
+def is_contiguous(request: Request) -> bool:
+    return not request.options.get("non_contiguous", False)
+
+
+def objective_of(request: Request) -> str:
+    return str(request.options.get("objective", "max-load"))
 
 
 def lower_bound(groups: Groups) -> float | None:
@@ -39,11 +42,8 @@ def lower_bound(groups: Groups) -> float | None:
     plan >= sum over g of min(p_g, w c_g); the best weight is the ratio p_g / c_g of some group. Transfers only
     add to this.
     """
-    least = [
-        min(work if ok else math.inf, cpu if groups.cpus else math.inf)
-        for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)
-    ]
-    bound = max([_spread(groups, w) for w in _weights(groups)] + [max(least)]) * (1 - SAFETY)
+    spread = (math.fsum(_least_work(groups, w)) / (groups.accelerators + w * groups.cpus) for w in _weights(groups))
+    bound = max(*spread, *_least_work(groups, 1.0)) * (1 - SAFETY)
     return bound if math.isfinite(bound) else None
 
 
@@ -61,9 +61,9 @@ def _weights(groups: Groups) -> list[float]:
     return ratios[:: 1 + len(ratios) // 200] or [1.0]
 
 
-def _spread(groups: Groups, w: float) -> float:
-    shares = [
+def _least_work(groups: Groups, w: float) -> list[float]:
+    """Of each group on the kind of device that suits it better, CPU time weighted."""
+    return [
         min(work if ok else math.inf, w * cpu if groups.cpus else math.inf)
         for work, cpu, ok in zip(groups.work, groups.cpu_work, groups.supported, strict=True)
     ]
-    return math.fsum(shares) / (groups.accelerators + w * groups.cpus)

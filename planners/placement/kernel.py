@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...instances.compiled import compiled
+from ...instances.compiled import compiled, repays_loading
+from ...instances.graph import adjacency
 from . import annealing
 from .groups import Groups
 
@@ -20,7 +21,7 @@ class Kernel:
         import numpy as np
 
         self.groups = groups
-        self.compiled = groups.count >= COMPILED_FROM if compiled is None else compiled
+        self.compiled = repays_loading(groups.count, COMPILED_FROM) if compiled is None else compiled
         self.sweep: Callable[..., float] = compiled_sweep() if self.compiled else annealing.sweep
         self.tables = _tables(groups)
         self.random = np.array([seed | 1], dtype=np.uint64) if self.compiled else [seed | 1]
@@ -60,17 +61,8 @@ class Kernel:
 def _tables(groups: Groups) -> annealing.Tables:
     import numpy as np
 
-    nets_of: list[list[int]] = [[] for _ in range(groups.count)]
-    near: list[dict[int, None]] = [{} for _ in range(groups.count)]
-    for e, (pins, _, _) in enumerate(groups.nets):
-        for g in pins:
-            nets_of[g].append(e)
-            near[g].update(dict.fromkeys(h for h in pins if h != g))
-    before: list[list[int]] = [[] for _ in range(groups.count)]
-    after: list[list[int]] = [[] for _ in range(groups.count)]
-    for u, v in groups.arcs:
-        before[v].append(u)
-        after[u].append(v)
+    nets_of = adjacency(groups.count, ((g, e) for e, (pins, _, _) in enumerate(groups.nets) for g in pins))
+    near = [dict.fromkeys(h for e in nets for h in groups.nets[e][0] if h != g) for g, nets in enumerate(nets_of)]
     return annealing.Tables(
         np.array(groups.times),
         np.array(groups.cpu_times),
@@ -81,15 +73,15 @@ def _tables(groups: Groups) -> annealing.Tables:
         np.array([len(pins) for pins, _, _ in groups.nets], dtype=np.int32),
         np.array([cost for _, cost, _ in groups.nets], dtype=np.float64),
         np.array([part for _, _, part in groups.nets], dtype=np.int64),
-        *_ragged(nets_of),
-        *_ragged([list(row) for row in near]),
-        *_ragged(before),
-        *_ragged(after),
+        *ragged(nets_of),
+        *ragged([list(row) for row in near]),
+        *ragged(adjacency(groups.count, ((v, u) for u, v in groups.arcs))),
+        *ragged(adjacency(groups.count, groups.arcs)),
         np.zeros(groups.devices, dtype=np.int64),
     )
 
 
-def _ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+def ragged(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
     """Rows as (starts, entries)."""
     import numpy as np
 

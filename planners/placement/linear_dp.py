@@ -12,8 +12,8 @@ from typing import Any
 
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import FAR, Groups, capped, contract
-from .incumbent import Incumbent, lower_bound
+from .groups import FAR, Groups, capped
+from .incumbent import Incumbent, groups_of, lower_bound
 from .options import ORDERS
 from .orders import various_orders
 
@@ -30,20 +30,20 @@ WORK_ON_LIMITS = 10_000_000
 class LinearDp:
     def plan(self, request: Request) -> Outcome:
         """Contiguous plans, which are fine where contiguity is not asked for, too."""
-        groups = contract(request.problem, True, request.options.get("objective", "max-load"))
+        groups = groups_of(request, contiguous=True)
         incumbent = Incumbent(request, groups)
         if groups.count > MAX_GROUPS:
-            return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
-        for order in various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed):
-            cuts = best_cuts(groups, order)
-            if cuts is not None:
-                incumbent.offer(cuts)
-            if request.out_of_time():
-                return incumbent.outcome(Stop.TIME)
-        return incumbent.completed("no cut of the tried orders fits the memory")
+            return too_many(incumbent)
+        orders = various_orders(groups, request.options.get("orders", ORDERS.default), request.limits.seed)
+        cuts = (best_cuts(groups, order) for order in orders)
+        return incumbent.tried(cuts, "no cut of the tried orders fits the memory")
 
 
 PLANNER = LinearDp()
+
+
+def too_many(incumbent: Incumbent) -> Outcome:
+    return incumbent.outcome(Stop.MEMORY, f"{incumbent.groups.count} groups are too many, {MAX_GROUPS} the most")
 
 
 def best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | None = None) -> list[int] | None:

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from ...instances.placement.plan import PlacementPlan
 from ..contract import Outcome, Request
 from .coarsening import ladder
-from .groups import FAR, Groups, capped, contract
-from .incumbent import Incumbent
+from .groups import FAR, Groups, capped
+from .incumbent import Incumbent, groups_of, is_contiguous, objective_of
 from .kernel import Kernel
 from .linear_dp import PLANNER as LINEAR_DP
 from .neighbourhood import LargeNeighbourhoodSearch, Run
@@ -54,11 +54,9 @@ PLANNER = Lns()
 
 class _Search(LargeNeighbourhoodSearch):
     def __init__(self, request: Request) -> None:
-        options = request.options
-        self.contiguous = not options.get("non_contiguous", False)
-        self.groups = contract(request.problem, self.contiguous, options.get("objective", "max-load"))
-        super().__init__(request, Incumbent(request, self.groups), options.get("cycles", CYCLES.default))
-        self.steps: int = options.get("steps", STEPS.default)
+        self.contiguous, self.groups = is_contiguous(request), groups_of(request)
+        super().__init__(request, Incumbent(request, self.groups), request.options.get("cycles", CYCLES.default))
+        self.steps: int = request.options.get("steps", STEPS.default)
         self.linear: list[int] | None = None
 
     # ---- starts ---------------------------------------------------------------------------------------
@@ -71,8 +69,8 @@ class _Search(LargeNeighbourhoodSearch):
 
     def take_starts(self) -> None:
         """The linearised DP's plan is contiguous and so fits both variants."""
-        objective = self.request.options.get("objective", "max-load")
-        quick = Request(self.request.problem, {"objective": objective, "orders": 3}, self.request.limits)
+        options = {"objective": objective_of(self.request), "orders": 3}
+        quick = Request(self.request.problem, options, self.request.limits)
         plan = LINEAR_DP.plan(quick).plan
         self.linear = self.groups.device_of(self.request.problem, plan) if isinstance(plan, PlacementPlan) else None
         if self.linear is not None:

@@ -7,11 +7,11 @@ random places, and every device keeps its place in the chain.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
-from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import FAR, Groups, capped, contract
-from .incumbent import Incumbent
+from .groups import FAR, Groups, capped
+from .incumbent import Incumbent, groups_of, is_contiguous
 from .options import RESTARTS
 from .orders import random_order
 from .reassignment import Climb, Tables
@@ -19,25 +19,26 @@ from .reassignment import Climb, Tables
 
 class LocalSearch:
     def plan(self, request: Request) -> Outcome:
-        contiguous = not request.options.get("non_contiguous", False)
-        groups = contract(request.problem, contiguous, request.options.get("objective", "max-load"))
-        incumbent = Incumbent(request, groups)
-        rng = random.Random(request.limits.seed)
-        tables = Tables(groups)
-        for _ in range(request.options.get("restarts", RESTARTS.default)):
-            tame = capped(groups, FAR * incumbent.value)
-            tables = tables if tame is groups else Tables(tame)
-            device_of, stages = random_chain(groups, rng) if contiguous else (_random_devices(groups, rng), None)
-            climb = Climb(tables, device_of, stages)
-            while not request.out_of_time() and climb.step():
-                pass
-            incumbent.offer(climb.assignment)
-            if request.out_of_time():
-                return incumbent.outcome(Stop.TIME)
-        return incumbent.completed("no start could be mended to fit the memory")
+        incumbent = Incumbent(request, groups_of(request))
+        return incumbent.tried(_climbed(incumbent), "no start could be mended to fit the memory")
 
 
 PLANNER = LocalSearch()
+
+
+def _climbed(incumbent: Incumbent) -> Iterator[list[int]]:
+    request, groups = incumbent.request, incumbent.groups
+    rng = random.Random(request.limits.seed)
+    tables = Tables(groups)
+    for _ in range(request.options.get("restarts", RESTARTS.default)):
+        tame = capped(groups, FAR * incumbent.value)
+        tables = tables if tame is groups else Tables(tame)
+        contiguous = is_contiguous(request)
+        device_of, stages = random_chain(groups, rng) if contiguous else (_random_devices(groups, rng), None)
+        climb = Climb(tables, device_of, stages)
+        while not request.out_of_time() and climb.step():
+            pass
+        yield climb.assignment
 
 
 def _random_devices(groups: Groups, rng: random.Random) -> list[int]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ..contract import Outcome, Request
-from .groups import contract
-from .incumbent import Incumbent
+from .incumbent import Incumbent, groups_of
 
 
 class OneDevice:
     def plan(self, request: Request) -> Outcome:
         """The better of one accelerator and one CPU. One device alone is contiguous in every sense."""
-        groups = contract(request.problem, False, request.options.get("objective", "max-load"))
+        groups = groups_of(request, contiguous=False)
         incumbent = Incumbent(request, groups)
         for device in {0, groups.devices - 1}:
             incumbent.offer([device] * groups.count)

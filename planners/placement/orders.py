@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Protocol
+
+from ...instances.graph import adjacency
 
 
 class Ordered(Protocol):
@@ -31,61 +36,49 @@ def various_orders(groups: Ordered, count: int, seed: int) -> list[list[int]]:
 
 def in_input_order(groups: Ordered) -> list[int]:
     """The topological order that is nearest to the numbers of the groups."""
-    import heapq
-
-    after, missing = _degrees(groups, False)
-    ready = [g for g in range(groups.count) if not missing[g]]
-    order = []
-    while ready:
-        g = heapq.heappop(ready)
-        order.append(g)
-        for h in after[g]:
-            missing[h] -= 1
-            if not missing[h]:
-                heapq.heappush(ready, h)
-    return order
+    return in_turn(adjacency(groups.count, groups.arcs), heapq.heappop, heapq.heappush)
 
 
 def depth_first(groups: Ordered, priority: Sequence[int], backwards: bool = False) -> list[int]:
     """A topological order that follows one branch as long as it can; `backwards`: from the sinks up."""
-    after, missing = _degrees(groups, backwards)
-    ready = sorted((g for g in range(groups.count) if not missing[g]), key=lambda g: priority[g], reverse=not backwards)
-    order = []
-    while ready:
-        g = ready.pop()
-        order.append(g)
-        for h in sorted(after[g], key=lambda h: priority[h], reverse=not backwards):
-            missing[h] -= 1
-            if not missing[h]:
-                ready.append(h)
+
+    def ranked(some: Iterable[int]) -> list[int]:
+        return sorted(some, key=lambda g: priority[g], reverse=not backwards)
+
+    arcs = ((v, u) for u, v in groups.arcs) if backwards else groups.arcs
+    after = list(map(ranked, adjacency(groups.count, arcs)))
+    order = in_turn(after, list.pop, first=ranked(range(groups.count)))
     return order[::-1] if backwards else order
 
 
 def random_order(groups: Ordered, rng: random.Random) -> list[int]:
     """A topological order in which each next group is drawn from all that are ready."""
-    after, missing = _degrees(groups, False)
-    ready = [g for g in range(groups.count) if not missing[g]]
-    order = []
-    while ready:
+
+    def draw(ready: list[int]) -> int:
         place = rng.randrange(len(ready))
         ready[place], ready[-1] = ready[-1], ready[place]
-        g = ready.pop()
-        order.append(g)
-        for h in after[g]:
+        return ready.pop()
+
+    return in_turn(adjacency(groups.count, groups.arcs), draw)
+
+
+def in_turn(
+    after: Sequence[Sequence[int]],
+    take: Callable[[list[int]], int],
+    put: Callable[[list[int], int], object] = list.append,
+    first: Sequence[int] | None = None,
+) -> list[int]:
+    """A topological order: `take` chooses from what is ready, at the beginning as `first` says; `put` adds to it."""
+    missing = Counter(chain.from_iterable(after))
+    ready = [g for g in first or range(len(after)) if not missing[g]]
+    order = []
+    while ready:
+        order.append(take(ready))
+        for h in after[order[-1]]:
             missing[h] -= 1
             if not missing[h]:
-                ready.append(h)
+                put(ready, h)
     return order
-
-
-def _degrees(groups: Ordered, backwards: bool) -> tuple[list[list[int]], list[int]]:
-    after: list[list[int]] = [[] for _ in range(groups.count)]
-    missing = [0] * groups.count
-    for u, v in groups.arcs:
-        tail, head = (v, u) if backwards else (u, v)
-        after[tail].append(head)
-        missing[head] += 1
-    return after, missing
 
 
 def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:
@@ -96,16 +89,13 @@ def gathered_order(groups: Ordered, part_of: Sequence[int]) -> list[int]:
         size[part_of[g]] += 1
         middle[part_of[g]] += place
     rank = [middle[part] / max(1, size[part]) for part in range(len(size))]
-    after, missing = _degrees(groups, False)
-    ready = {g for g in range(groups.count) if not missing[g]}
-    order: list[int] = []
-    while ready:
-        here = part_of[order[-1]] if order else -1
+    here = -1
+
+    def nearest(ready: list[int]) -> int:
+        nonlocal here
         g = min(ready, key=lambda g: (part_of[g] != here, rank[part_of[g]], g))
         ready.remove(g)
-        order.append(g)
-        for h in after[g]:
-            missing[h] -= 1
-            if not missing[h]:
-                ready.add(h)
-    return order
+        here = part_of[g]
+        return g
+
+    return in_turn(adjacency(groups.count, groups.arcs), nearest)

@@ -13,11 +13,10 @@ from itertools import combinations, product
 from typing import Any
 
 from ...instances.errors import UsageError
-from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import Groups, contract
-from .incumbent import Incumbent
-from .linear_dp import MAX_GROUPS, best_cuts
+from .groups import Groups
+from .incumbent import Incumbent, groups_of, is_contiguous
+from .linear_dp import MAX_GROUPS, best_cuts, too_many
 from .orders import gathered_order
 from .reassignment import mend
 
@@ -36,18 +35,15 @@ WIDEST_CLIQUE = 24
 class Partition:
     def plan(self, request: Request) -> Outcome:
         metis = _metis()
-        contiguous = not request.options.get("non_contiguous", False)
-        groups = contract(request.problem, contiguous, request.options.get("objective", "max-load"))
+        groups, contiguous = groups_of(request), is_contiguous(request)
         incumbent = Incumbent(request, groups)
         if contiguous and groups.count > MAX_GROUPS:
-            return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
-        for parts in _partitions(metis, groups, request.limits.seed):
-            device_of = best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
-            if device_of is not None:
-                incumbent.offer(device_of)
-            if request.out_of_time():
-                return incumbent.outcome(Stop.TIME)
-        return incumbent.completed("no partition could be made to fit the memory")
+            return too_many(incumbent)
+        found = (
+            best_cuts(groups, gathered_order(groups, parts)) if contiguous else mend(groups, parts)
+            for parts in _partitions(metis, groups, request.limits.seed)
+        )
+        return incumbent.tried(found, "no partition could be made to fit the memory")
 
 
 PLANNER = Partition()

@@ -5,16 +5,15 @@ As published it ignores memory, so its plans may violate it; the referee says so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ...instances.result import Stop
 from ..contract import Outcome, Request
-from .groups import Groups, contract
-from .incumbent import Incumbent
-from .linear_dp import MAX_GROUPS, best_cuts
+from .incumbent import Incumbent, groups_of
+from .linear_dp import MAX_GROUPS, best_cuts, too_many
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -22,12 +21,13 @@ if TYPE_CHECKING:
 
 class PipeDream:
     def plan(self, request: Request) -> Outcome:
-        groups = contract(request.problem, True, request.options.get("objective", "max-load"))
+        groups = groups_of(request, contiguous=True)
         boundless = replace(groups, memory=None)
         incumbent = Incumbent(request, boundless)
         if groups.count > MAX_GROUPS:
-            return incumbent.outcome(Stop.MEMORY, f"{groups.count} groups are too many, {MAX_GROUPS} the most")
-        blocks = contract_to_path(groups)
+            return too_many(incumbent)
+        busy = [fast + slow for fast, slow in zip(groups.work, groups.cpu_work, strict=True)]
+        blocks = contract_to_path(groups.arcs, groups.work, busy)
         borders = [0, *accumulate(len(block) for block in blocks)]
         device_of = best_cuts(boundless, [g for block in blocks for g in block], borders)
         messages = []
@@ -43,21 +43,21 @@ class PipeDream:
 PLANNER = PipeDream()
 
 
-def contract_to_path(groups: Groups) -> list[list[int]]:
+def contract_to_path(arcs: Iterable[tuple[int, int]], work: Sequence[float], busy: Sequence[float]) -> list[list[int]]:
     """Blocks of groups, one after the other: articulation points of the graph, and all that branches between two.
 
-    Inputs and outputs without work (masks, states) are no stations of the path: they go with their first reader
-    or their last producer. Left in, one mask that every layer reads would make the whole network one block.
+    Inputs and outputs that keep no device `busy` (masks, states) are no stations of the path: they go with their first
+    reader or their last producer. Left in, one mask that every layer reads would make the whole network one block.
     """
     import networkx as nx
 
     graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(groups.count))
-    graph.add_edges_from(groups.arcs)
-    ends = [g for g in range(groups.count) if not (graph.in_degree(g) and graph.out_degree(g))]
-    idle = [g for g in ends if not (groups.work[g] or groups.cpu_work[g])]
+    graph.add_nodes_from(range(len(work)))
+    graph.add_edges_from(arcs)
+    ends = [g for g in graph if not (graph.in_degree(g) and graph.out_degree(g))]
+    idle = [g for g in ends if not busy[g]]
     core = graph.subgraph(set(graph) - set(idle))
-    blocks = [block for part in nx.weakly_connected_components(core) for block in _path(groups, core.subgraph(part))]
+    blocks = [block for part in nx.weakly_connected_components(core) for block in _path(work, core.subgraph(part))]
     return _with_idle(graph, idle, blocks or [[]])
 
 
@@ -71,7 +71,7 @@ def _with_idle(graph: nx.DiGraph[int], idle: Sequence[int], blocks: Sequence[Seq
     return members
 
 
-def _path(groups: Groups, graph: nx.DiGraph[int]) -> list[list[int]]:
+def _path(work: Sequence[float], graph: nx.DiGraph[int]) -> list[list[int]]:
     """The blocks of one connected part, along its heaviest path.
 
     Stations of the path stand at odd coordinates; what connects two of them stretches over all coordinates
@@ -79,7 +79,7 @@ def _path(groups: Groups, graph: nx.DiGraph[int]) -> list[list[int]]:
     """
     import networkx as nx
 
-    stations = _stations(groups, graph)
+    stations = _stations(work, graph)
     places = {g: (2 * number + 1, 2 * number + 1) for number, g in enumerate(stations)}
     sides = graph.to_undirected(as_view=True)
     for branch in nx.connected_components(sides.subgraph(set(graph) - set(stations))):
@@ -100,7 +100,7 @@ def _path(groups: Groups, graph: nx.DiGraph[int]) -> list[list[int]]:
     return [blocks[number] for number in sorted(blocks)]
 
 
-def _stations(groups: Groups, graph: nx.DiGraph[int]) -> list[int]:
+def _stations(work: Sequence[float], graph: nx.DiGraph[int]) -> list[int]:
     """Both ends of the heaviest path, and the articulation points on it."""
     import networkx as nx
 
@@ -109,7 +109,7 @@ def _stations(groups: Groups, graph: nx.DiGraph[int]) -> list[int]:
     for g in nx.topological_sort(graph):
         came[g] = max(graph.predecessors(g), key=lambda u: length[u], default=None)
         before = came[g]
-        length[g] = groups.work[g] + (0.0 if before is None else length[before])
+        length[g] = work[g] + (0.0 if before is None else length[before])
     path = [max(length, key=lambda g: length[g])]
     while (before := came[path[-1]]) is not None:
         path.append(before)

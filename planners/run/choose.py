@@ -50,11 +50,16 @@ class Method:
         """The plans of which its bounds speak; None where it has no bounds."""
         return self.entry.family(problem, self.options)
 
+    @property
+    def names(self) -> dict[str, Any]:
+        """By which it is asked for."""
+        if self.formulation is None:
+            return {"planner": self.planner.name}
+        return {"formulation": self.formulation.name, "solver": self.solver}
+
     def request_options(self) -> dict[str, Any]:
         """What the planner is told: its options, and for `exact` the formulation and the solver as well."""
-        if self.formulation is None:
-            return dict(self.options)
-        return {**self.options, "formulation": self.formulation.name, "solver": self.solver}
+        return {**self.options, **(self.names if self.formulation is not None else {})}
 
 
 def choose(

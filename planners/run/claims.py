@@ -14,9 +14,10 @@ from ...formulations.contract import Problem
 from ...instances.chain.allocation import stored_allocation, unknown_allocation
 from ...instances.errors import InputError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
-from ..referee import BOUND_SLACK, Ruling, rule, rules_of
+from ..referee import Ruling, is_above, rule, rules_of
 from ..registry import EXACT
 from .choose import Method, choose, declared_options
+from .judge import settle
 
 SAME = 1e-9
 """Relative: a stored value that differs by no more differs by rounding."""
@@ -46,29 +47,10 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
         nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
         return Recomputed(nothing, (other,))
     ruling = None if result.plan is None else rule(problem, result.plan, rules_of(problem, result.options))
-    value = None if ruling is None else ruling.value
-    bound = result.bound if value is None or not _above(result.bound, value) else None
-    true = _with_stop(replace(result, objective=value, bound=bound, verified=value is not None), ruling)
-    if true.bound is None and true.stop != Stop.INFEASIBLE:
-        true = true.unproven()
-    elif true.stop not in (Stop.PROVEN, Stop.INFEASIBLE):
-        true = replace(true, proof=None)
+    refuted = ruling is not None and result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED)
+    claim = replace(result, stop=Stop.PROVEN) if refuted else result  # a proof none the less: the figures decide
+    true = replace(settle(claim, ruling), messages=result.messages)
     return Recomputed(true, tuple(_differences(problem, result, ruling)))
-
-
-def _with_stop(result: Result, ruling: Ruling | None) -> Result:
-    """`result` has the referee's value and a bound that the plan does not refute."""
-    if ruling is None:
-        impossible = result.stop in (Stop.PROVEN, Stop.GAP)
-        return replace(result, found=Found.NOTHING, stop=Stop.ERROR if impossible else result.stop)
-    if ruling.value is None:
-        return replace(result, found=Found.REJECTED, stop=Stop.ERROR, bound=None, violations=ruling.violations)
-    closed = result.gap is not None and result.gap <= PROVEN_TOLERANCE and result.stop != Stop.ERROR
-    broken = result.stop in (Stop.PROVEN, Stop.INFEASIBLE, Stop.UNBOUNDED) or (
-        result.stop == Stop.GAP and result.bound is None
-    )
-    stop = Stop.PROVEN if closed else Stop.ERROR if broken else result.stop
-    return replace(result, found=Found.OPTIMAL if closed else Found.FEASIBLE, stop=stop, violations=())
 
 
 def _differences(problem: Problem, result: Result, ruling: Ruling | None) -> Iterator[str]:
@@ -95,7 +77,7 @@ def _value_differences(result: Result, value: float) -> Iterator[str]:
         yield f"the result says that nothing was verified, the referee accepts its plan at {value!r}"
     if result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED):
         yield f"the result says {result.stop}, the referee accepts its plan at {value!r}"
-    if _above(result.bound, value):
+    if is_above(result.bound, value):
         yield f"the result says bound {result.bound!r}, above its plan's value {value!r}"
         return
     gap = relative_gap(value, result.bound)
@@ -107,10 +89,6 @@ def _value_differences(result: Result, value: float) -> Iterator[str]:
             yield f"the result says {Stop.PROVEN}, yet {apart}"
     elif result.stop == Stop.GAP and gap is None:
         yield f"the result says that a gap was reached, yet there is no bound to its value {value!r}"
-
-
-def _above(bound: float | None, value: float) -> bool:
-    return bound is not None and bound > value + BOUND_SLACK * abs(value)
 
 
 def _or_none(value: float | None) -> str:

@@ -16,6 +16,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..referee import is_above
 from ..registry import cross_check_of, usual_objective
 from .choose import Method, lacks
 
@@ -55,14 +56,17 @@ def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, 
     question = {name: value for name, value in method.options.items() if name in known & ASKED}
     same_plans = rules.to_options().get("contiguity", "chain") == "chain"
     other = solve(problem, **names, options=question)
+    return {**names, **facts_of(other), "contradiction": contradiction(result, other, same_plans=same_plans)}
+
+
+def facts_of(result: Result) -> dict[str, Any]:
+    """What is told of the run of another method."""
     return {
-        **names,
-        "stop": str(other.stop),
-        "found": str(other.found),
-        "objective": other.objective,
-        "bound": other.bound,
-        "seconds": other.seconds.get("total"),
-        "contradiction": contradiction(result, other, same_plans=same_plans),
+        "stop": str(result.stop),
+        "found": str(result.found),
+        "objective": result.objective,
+        "bound": result.bound,
+        "seconds": result.seconds.get("total"),
     }
 
 
@@ -70,16 +74,16 @@ def contradiction(result: Result, other: Result, same_plans: bool) -> str | None
     """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too."""
     if result.stop == Stop.INFEASIBLE and other.objective is not None:
         return f"the method says infeasible, the cross-check has a plan of value {other.objective!r}"
-    if _above(result.bound, other.objective):
+    if _is_refuted(result.bound, other.objective):
         return f"the bound {result.bound!r} is above the cross-check's plan of value {other.objective!r}"
     if not same_plans:
         return None
     if other.stop == Stop.INFEASIBLE and result.objective is not None:
         return f"the cross-check says infeasible, the method has a plan of value {result.objective!r}"
-    if _above(other.bound, result.objective):
+    if _is_refuted(other.bound, result.objective):
         return f"the cross-check's bound {other.bound!r} is above the plan of value {result.objective!r}"
     return None
 
 
-def _above(bound: float | None, value: float | None) -> bool:
-    return bound is not None and value is not None and bound > value + PROVEN_TOLERANCE * abs(value)
+def _is_refuted(bound: float | None, value: float | None) -> bool:
+    return value is not None and is_above(bound, value, PROVEN_TOLERANCE)

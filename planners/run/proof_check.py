@@ -8,22 +8,24 @@ random numbers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from time import monotonic
 from typing import Any
 
 from ...formulations.contract import Problem
 from ...formulations.registry import Entry
+from ...instances.clock import now
 from ...instances.errors import PipeplanError
+from ...instances.given import problem_of, result_of
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
 from ..backends.registry import STANDARD
-from ..options import Progress, SolveOptions
+from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import PLANNERS, provers, usual_objective
 from .choose import Method, choose
 from .claims import check_same_problem, recompute, stored_method
-from .cross_check import contradiction
+from .cross_check import contradiction, facts_of
 from .solve import solve
 
 ENOUGH = PROVEN_TOLERANCE * (1 + 1e-3)
@@ -61,7 +63,7 @@ class ProofCheck:
 
 
 def verify_proof(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     result: Result,
     *,
     limits: SolveOptions | None = None,
@@ -69,20 +71,43 @@ def verify_proof(
 ) -> ProofCheck:
     """Prove a result's bound, or that there is no plan, anew; nothing that the result says is believed.
 
-    A result about another problem is refused. `limits` are for all that is tried together.
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    result : Result
+        What `pipeplan.solve` or `pipeplan.load_result` returned for this problem.
+    limits : SolveOptions, optional
+        For all that is tried together. None: no limits.
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news. None: nobody watches.
+
+    Returns
+    -------
+    ProofCheck
+        Whether the proof is confirmed, not confirmed or contradicted, with the reason in words and who proved it anew.
+
+    Raises
+    ------
+    InputError
+        The result is about another problem, or an argument has another type.
+    UsageError
+        The result names a method or an option that does not exist any more.
     """
+    problem, result, limits = problem_of(problem), result_of(result), limits_of(limits)
+    check_asked({}, None, on_progress)
     check_same_problem(problem, result)
     differences = recompute(problem, result).differences
     if differences:
         return ProofCheck(Answer.CONTRADICTED, "; ".join(differences))
     method = stored_method(problem, result)
     family = method.family(problem)
-    if family is None or (result.bound is None and result.stop != Stop.INFEASIBLE):
+    if family is None or not result.is_bounded:
         return ProofCheck(
             Answer.NOT_CONFIRMED, f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound"
         )
     claim = f"{family.scope}: none is {'there' if result.bound is None else f'below {result.bound!r}'}"
-    return replace(_proven_anew(problem, result, method, limits or SolveOptions(), on_progress), claim=claim)
+    return replace(_proven_anew(problem, result, method, limits, on_progress), claim=claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +117,12 @@ class _Ask:
     method: Method
     other: bool
     """Is it another method than the result's?"""
-    solver: str = "auto"
     seed: int = 0
 
     @property
-    def names(self) -> dict[str, Any]:
-        if self.method.formulation is None:
-            return {"planner": self.method.planner.name}
-        return {"formulation": self.method.formulation.name, "solver": self.solver}
-
-    @property
     def title(self) -> str:
-        return self.method.name + ("" if self.solver == "auto" else f" on {self.solver}")
+        solver = self.method.solver or "auto"
+        return self.method.name + ("" if solver == "auto" else f" on {solver}")
 
 
 def _proven_anew(
@@ -114,17 +133,17 @@ def _proven_anew(
     on_progress: Callable[[Progress], None] | None,
 ) -> ProofCheck:
     """By the first run that settles it."""
-    started, refused = monotonic(), list[str]()
+    started, refused = now(), list[str]()
     last: ProofCheck | None = None
     for ask in _asks(problem, result, method):
-        left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (monotonic() - started))
+        left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (now() - started))
         gap = result.gap if result.gap is not None and result.gap > PROVEN_TOLERANCE else 0.0
         own = replace(limits, time_limit_s=left, rel_gap=gap, seed=ask.seed)
         start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"
         try:
             found = solve(
                 problem,
-                **ask.names,
+                **ask.method.names,
                 options=ask.method.options,
                 limits=own,
                 warm_start=start,
@@ -140,13 +159,8 @@ def _proven_anew(
 
 
 def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
-    by = {**ask.names, "backend": found.backend.get("name"), "other_method": ask.other}
-    facts = {
-        "stop": str(found.stop),
-        "objective": found.objective,
-        "bound": found.bound,
-        "seconds": found.seconds.get("total"),
-    }
+    by = {**ask.method.names, "backend": found.backend.get("name"), "other_method": ask.other}
+    facts = facts_of(found)
     against = contradiction(result, found, same_plans=True)
     if against is not None:
         return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
@@ -177,8 +191,8 @@ def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
     used = result.backend.get("name")
     for solver in STANDARD:
         if solver != used:
-            yield _Ask(method, False, solver)
-    yield _Ask(method, False, str(used) if used else "auto", seed=1)
+            yield _Ask(replace(method, solver=solver), False)
+    yield _Ask(replace(method, solver=str(used) if used else "auto"), False, seed=1)
 
 
 def _common(method: Method, entry: Entry) -> dict[str, Any]:
@@ -189,9 +203,9 @@ def _common(method: Method, entry: Entry) -> dict[str, Any]:
 
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
     """None where it cannot plan such problems, or does not know such options."""
-    own = {"planner": name} if name in PLANNERS else {"formulation": name}
+    formulation, planner = (None, name) if name in PLANNERS else (name, None)
     try:
-        return choose(problem, own.get("formulation"), own.get("planner"), "auto", options)
+        return choose(problem, formulation, planner, "auto", options)
     except PipeplanError:
         return None
 

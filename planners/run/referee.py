@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+import os
+from typing import overload
 
 from ...formulations.contract import Plan, Problem
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import PatternEvaluation
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, show
+from ...instances.given import misfit, plan_of, problem_of
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation
-from ...instances.kinds import kind_of, plan_kind
+from ...instances.kinds import kind_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import PlacementEvaluation
@@ -24,38 +26,90 @@ from ...instances.staging.referee.stages import StagedEvaluation
 from ...instances.violation import Violation
 from ..referee import rules_of
 
+Instance = str | os.PathLike[str]
+"""The name of a packaged instance, or the path of a file."""
 
-def verify(problem: Problem, plan: Plan, contiguity: str = "none") -> tuple[Violation, ...]:
-    """Every broken rule; an empty tuple is a valid plan.
+Evaluation = PlacementEvaluation | PatternEvaluation | StagedEvaluation | LeveledEvaluation | StageGraphEvaluation
+"""By the kind of plan."""
 
-    `contiguity` is for placements: "none"; "device", the published notion, of each device alone; or "chain", which
-    asks that the devices can be put in an order in which no edge leads back.
+
+def verify(problem: Problem | str | os.PathLike[str], plan: Plan, contiguity: str = "none") -> tuple[Violation, ...]:
+    """Check a plan against every rule of its problem.
+
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    plan : Plan
+        A plan of the problem's kind, as in `result.plan` or from `pipeplan.load_plan`.
+    contiguity : str
+        What the nodes of a placement's devices must form: "none", anything; "device", the published notion, looks at
+        each device alone; "chain" asks that the devices can be put in an order in which no edge leads back.
+
+    Returns
+    -------
+    tuple of Violation
+        Every broken rule, in words; an empty tuple is a valid plan.
+
+    Raises
+    ------
+    InputError
+        An argument is no problem or no plan.
+    UsageError
+        The plan is one for another kind of problem, or contiguity says nothing about this kind or is unknown.
     """
-    if contiguity != "none" and "contiguity" not in kind_of(problem).choices:
+    problem = problem_of(problem)
+    known = kind_of(problem).choices.get("contiguity")
+    if contiguity != "none" and known is None:
         raise UsageError(f"contiguity says nothing about a {problem.kind} problem; drop it.")
-    _check_kinds(problem, plan)
+    if known is not None and contiguity not in known:
+        raise UsageError(f"There is no contiguity {show(contiguity)}; choose one of {', '.join(known)}.")
+    plan = _fitting(problem, plan)
     return rules_of(problem, {"contiguity": contiguity}).violations(problem, plan)
 
 
 @overload
-def evaluate(problem: PlacementProblem, plan: PlacementPlan) -> PlacementEvaluation: ...
+def evaluate(problem: PlacementProblem | Instance, plan: PlacementPlan) -> PlacementEvaluation: ...
 @overload
-def evaluate(problem: ChainProblem, plan: PatternPlan) -> PatternEvaluation: ...
+def evaluate(problem: ChainProblem | Instance, plan: PatternPlan) -> PatternEvaluation: ...
 @overload
-def evaluate(problem: StagingProblem, plan: StagedPlan) -> StagedEvaluation: ...
+def evaluate(problem: StagingProblem | Instance, plan: StagedPlan) -> StagedEvaluation: ...
 @overload
-def evaluate(problem: StagingProblem, plan: LeveledPlan) -> LeveledEvaluation: ...
+def evaluate(problem: StagingProblem | Instance, plan: LeveledPlan) -> LeveledEvaluation: ...
 @overload
-def evaluate(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphEvaluation: ...
-def evaluate(problem: Problem, plan: Plan) -> Any:
-    """Everything that follows from a plan's decisions alone; raises where it cannot be read as a plan."""
-    _check_kinds(problem, plan)
-    return rules_of(problem, {}).evaluation(problem, plan)
+def evaluate(problem: GraphPipelineProblem | Instance, plan: StageGraphPlan) -> StageGraphEvaluation: ...
+@overload
+def evaluate(problem: Problem | Instance, plan: Plan) -> Evaluation: ...
+def evaluate(problem: Problem | str | os.PathLike[str], plan: Plan) -> Evaluation:
+    """Compute everything that follows from a plan's decisions alone.
+
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    plan : Plan
+        A plan of the problem's kind, as in `result.plan` or from `pipeplan.load_plan`.
+
+    Returns
+    -------
+    PlacementEvaluation, PatternEvaluation, StagedEvaluation, LeveledEvaluation or StageGraphEvaluation
+        By the kind of plan: its value and what it is made of; times are in the problem's time unit, memory in bytes.
+
+    Raises
+    ------
+    InputError
+        An argument is no problem or no plan.
+    UsageError
+        The plan is one for another kind of problem.
+    """
+    problem = problem_of(problem)
+    evaluation: Evaluation = rules_of(problem, {}).evaluation(problem, _fitting(problem, plan))
+    return evaluation
 
 
-def _check_kinds(problem: Problem, plan: Plan) -> None:
+def _fitting(problem: Problem, given: Plan) -> Plan:
+    """The plan, if it is of the one type that these problems are judged by: with levels it is another than without."""
+    plan = plan_of(given)
     if not isinstance(plan, rules_of(problem, {}).plan_type):
-        fitting = plan_kind(problem)
-        raise UsageError(
-            f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
-        )
+        raise misfit(problem, plan)
+    return plan

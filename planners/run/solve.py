@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,25 +12,26 @@ from typing import Any
 from ...formulations.contract import Problem
 from ...formulations.family import Family
 from ...instances.errors import PipeplanError
+from ...instances.given import problem_of
 from ...instances.kind import Rules
 from ...instances.kinds import kind_of
 from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop
 from ..contract import Board, Outcome, Request
-from ..options import Progress, SolveOptions
-from ..referee import BOUND_SLACK, rules_of
+from ..options import Progress, SolveOptions, check_asked, limits_of
+from ..referee import is_above, rules_of
 from .choose import Method, check_native, choose
 from .cross_check import cross_check as check
 from .cross_check import other_method
-from .judge import Author, judge
+from .judge import judge
 from .remarks import remarks
-from .warm_start import AskedStart, Outsider, Start, prepare
+from .warm_start import AskedStart, Outsider, Start, prepare, start_of
 from .why_none import reasons
 
 _log = logging.getLogger("pipeplan")
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     *,
     formulation: str | None = None,
     planner: str | None = None,
@@ -40,65 +42,88 @@ def solve(
     on_progress: Callable[[Progress], None] | None = None,
     cross_check: bool = False,
 ) -> Result:
-    """Plan `problem` and report a plan that the referee has recomputed and accepted.
+    """Plan a problem, and report a plan that the referee has recomputed and accepted.
 
     A bound, and *optimal*, hold for the plans that the result names in `scope`. A warm start that is none of them
     is no part of any proof; where it is better than all of them it is the answer, and nothing is proven of it.
+    An interrupt keeps the best plan so far.
 
-    `formulation` alone means the exact planner with that model; with neither name given the best exact
-    method for the problem is taken and named in the result. `options` are those that the formulation or
-    planner declares (`plan formulations NAME` lists them). An interrupt keeps the best plan so far.
-    `cross_check` solves with a second exact method as well; proofs that contradict each other make the
-    result an error.
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    formulation : str, optional
+        The name of a model, which the exact planner is handed. None: see `planner`.
+    planner : str, optional
+        The name of another way to a plan. None: the exact planner with that formulation; with neither, the best exact
+        method for the problem, which the result names.
+    solver : str
+        "auto", or the names of installed solvers, joined by commas, that work on the model side by side.
+    options : Mapping, optional
+        Options that the formulation or planner declares, by name (`plan formulations NAME` lists them). None: its
+        defaults.
+    limits : SolveOptions, optional
+        Seconds, gaps, threads, memory and the random seed. None: no limits, and a proof is sought to the end.
+    warm_start : Plan or str
+        A plan to begin with; "auto" (the best of a few quick planners), "dp" (a dynamic program's) or "none".
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news. None: nobody watches.
+    cross_check : bool
+        Solve with a second exact method as well; proofs that contradict each other make the result an error.
+
+    Returns
+    -------
+    Result
+        Why the run stopped, the plan, its value and bound in the problem's time unit, seconds, and the proof. What is
+        absent is None; a problem without a plan, or a limit that was hit, is a result and no exception.
+
+    Raises
+    ------
+    InputError
+        An argument has another type, or a file cannot be read as a problem.
+    UsageError
+        There is no such instance, method, solver or option, or they do not go together; the message lists what does.
     """
-    limits = limits or SolveOptions()
+    problem, limits = problem_of(problem), limits_of(limits)
+    check_asked({"formulation": formulation, "planner": planner, "solver": solver}, options, on_progress)
+    warm_start = start_of(warm_start)
     method = choose(problem, formulation, planner, solver, options or {})
     check_native(solver, limits)
     if cross_check:
         other_method(problem, method)  # refused before any work is done
-    rules, author = _rules(problem, method), Author(method.name, method.family(problem))
-    board = Board(on_progress, method.name)
-    start, outcome = _run(problem, method, rules, warm_start, limits, board)
-    start.messages.extend(remarks(problem))
-    planned = board.seconds
+    rules, family = _rules(problem, method), method.family(problem)
+    request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
+    start = Start(request, rules, family, warm_start if isinstance(warm_start, str) else "plan")
+    outcome = _run(method, start, warm_start)
+    planned = request.board.seconds
     try:
-        verdict = judge(problem, rules, author, outcome, board, limits)
+        judged = judge(request, rules, method.name, family, outcome)
     except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
-        verdict = judge(problem, rules, author, outcome, board, limits)
-    why = () if verdict.plan is not None else reasons(problem, method, verdict.stop, limits, board)
-    result = Result(
+        judged = judge(request, rules, method.name, family, outcome)
+    why = () if judged.plan is not None else reasons(request, method, judged.stop)
+    result = replace(
+        judged,
         problem=describe(problem),
-        stop=verdict.stop,
-        found=verdict.found,
         formulation=method.formulation.name if method.formulation else None,
         planner=method.planner.name,
-        plan=verdict.plan,
-        objective=verdict.objective,
-        claimed=verdict.claimed,
-        bound=verdict.bound,
-        scope=None if verdict.family is None else verdict.family.scope,
-        wider=None if verdict.family is None else verdict.family.wider,
-        proof=verdict.proof,
-        verified=verdict.objective is not None,
-        violations=verdict.violations,
-        warm_start=start.report(outcome),
+        warm_start=start.report(outcome.warm_start),
         backend=outcome.backend,
-        options=_echo(problem, method, rules, limits, start),
-        seconds=_seconds(outcome, planned, board.seconds),
+        options=_echo(method, rules, start),
+        seconds=_seconds(outcome, planned, request.board),
         model_size=outcome.model_size,
-        messages=(*start.messages, *verdict.messages, *why),
-        history=tuple(board.history),
+        messages=(*start.messages, *remarks(problem), *judged.messages, *why),
+        history=tuple(request.board.history),
     )
     if cross_check:
         result = _cross_checked(problem, method, rules, result, limits)
-    return _with_outsider(result, start.outsider, author) if start.outsider is not None else result
+    return result if start.outsider is None else _with_outsider(result, start.outsider, method.name, family)
 
 
-def _with_outsider(result: Result, outsider: Outsider, author: Author) -> Result:
+def _with_outsider(result: Result, outsider: Outsider, method: str, family: Family | None) -> Result:
     """A start that the method could not have found is the answer where it is better; no bound speaks of it."""
-    if result.objective is not None and result.objective <= outsider.value + BOUND_SLACK * abs(outsider.value):
+    if result.objective is not None and not is_above(result.objective, outsider.value):
         return result
-    assert author.family is not None, "who plans everything has nothing outside"
+    assert family is not None, "who plans everything has nothing outside"
     settled = result.stop in (Stop.PROVEN, Stop.GAP, Stop.INFEASIBLE)
     return replace(
         result.unproven(),
@@ -109,7 +134,7 @@ def _with_outsider(result: Result, outsider: Outsider, author: Author) -> Result
         claimed=outsider.value,
         verified=True,
         violations=(),
-        messages=(*result.messages, _said_of(result, outsider, author.method, author.family)),
+        messages=(*result.messages, _said_of(result, outsider, method, family)),
     )
 
 
@@ -158,39 +183,39 @@ def _rules(problem: Problem, method: Method) -> Rules:
     return rules_of(problem, method.options, None if method.formulation is None else method.formulation.load())
 
 
-def _run(
-    problem: Problem, method: Method, rules: Rules, asked: AskedStart, limits: SolveOptions, board: Board
-) -> tuple[Start, Outcome]:
+def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
     """The method's answer; an interrupt or a failure costs the method, not the plans that it posted."""
-    start = Start()
     try:
-        start = prepare(problem, method, rules, asked, limits, board)
-        request = Request(problem, method.request_options(), limits, start.plan, board)
-        outcome = method.planner.load().plan(request)
+        prepare(start, method, asked)
+        outcome: Outcome = method.planner.load().plan(replace(start.request, warm_start=start.plan))
+        return outcome
     except KeyboardInterrupt:
-        outcome = Outcome(Stop.INTERRUPTED)
+        return Outcome(Stop.INTERRUPTED)
     except PipeplanError:
         raise  # what the user can mend is for the user
     except MemoryError:
-        outcome = Outcome(Stop.MEMORY, messages=(f"{method.title} ran out of memory",))
+        return Outcome(Stop.MEMORY, messages=(f"{method.title} ran out of memory",))
     except Exception as error:
         _log.debug("%s failed", method.title, exc_info=True)
-        outcome = Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
-    return start, outcome
+        return Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
 
 
-def _echo(problem: Problem, method: Method, rules: Rules, limits: SolveOptions, start: Start) -> dict[str, Any]:
+def _echo(method: Method, rules: Rules, start: Start) -> dict[str, Any]:
     """Everything that can change the answer, and the tolerance that `proven` means."""
     return {
         **method.request_options(),
         **{name: value for name, value in rules.to_options().items() if name not in method.options},
         "warm_start": start.asked,
-        **limits.to_json(),
+        **start.request.limits.to_json(),
         "proven_tolerance": PROVEN_TOLERANCE,
     }
 
 
-def _seconds(outcome: Outcome, planned: float, total: float) -> dict[str, float]:
-    """`build` and `solve` as the planner says them, or all of its time as `solve`; `total` with the referee."""
-    build = outcome.seconds.get("build", 0.0)
-    return {"build": build, "solve": max(0.0, planned - build), **outcome.seconds, "total": total}
+def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]:
+    """`build` and `solve` as the planner says them, or all of its time as `solve`; `total` with the referee.
+
+    `compile` is there where machine code had to be made, which is in no other figure and in no limit.
+    """
+    build, once = outcome.seconds.get("build", 0.0), board.compile_seconds
+    compiled = {"compile": once} if once else {}
+    return {"build": build, "solve": max(0.0, planned - build), **outcome.seconds, "total": board.seconds, **compiled}

@@ -7,21 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ...formulations.contract import Plan, Problem
+from ...formulations.contract import Plan
 from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, show
+from ...instances.given import plan_of
 from ...instances.kind import Rules
 from ...instances.result import StartOutcome, WarmStart
-from ..contract import Board, Outcome, Request
-from ..options import SolveOptions
-from ..referee import rule
+from ..contract import Board, Request
+from ..referee import Ruling, rule
 from ..registry import PLANNERS, all_methods, quick_planners
 from .choose import Method, lacks
 
 _log = logging.getLogger("pipeplan")
 
-AskedStart = Literal["auto", "dp", "none"] | Plan
+Word = Literal["auto", "dp", "none"]
+WORDS: tuple[Word, ...] = ("auto", "dp", "none")
+
+AskedStart = Word | Plan
 
 START_SHARE = 0.5
 """Of the time limit, for a start."""
@@ -35,7 +38,6 @@ class Outsider:
     """A plan that the referee accepts, but none of those that the method plans: kept apart from all its proofs."""
 
     plan: Plan
-    source: str
     value: float
     reason: Outside
 
@@ -44,61 +46,76 @@ class Outsider:
 class Start:
     """What is handed to the planner as a warm start, and what there is to say about it."""
 
-    asked: str = "none"
-    family: Family | None = None
+    request: Request
+    """The run's own."""
+    rules: Rules
+    family: Family | None
     """The plans that the method's proofs speak of."""
-    outsider: Outsider | None = None
-    """The best start that is none of them."""
+    asked: str
     plan: Plan | None = None
-    source: str | None = None
-    value: float | None = None
-    refused: bool = False
+    known: WarmStart = WarmStart()
+    """What we know of it; the planner's word is added in the end."""
+    outsider: Outsider | None = None
+    """The best start that is none of the family."""
     messages: list[str] = field(default_factory=list)
 
-    def report(self, outcome: Outcome) -> WarmStart:
+    def report(self, told: WarmStart) -> WarmStart:
         """What became of it: the planner's word, with what only we know filled in."""
-        if self.refused:
-            return WarmStart(StartOutcome.REJECTED, self.source)
-        told = outcome.warm_start
-        if self.plan is None and self.outsider is not None:
-            return WarmStart(StartOutcome.OUTSIDE, self.outsider.source, self.outsider.value)
+        known = self.known
+        if known.outcome in (StartOutcome.REJECTED, StartOutcome.OUTSIDE):
+            return known
         if self.plan is None or told.outcome == StartOutcome.NONE:
             return told
-        return WarmStart(told.outcome, told.source or self.source, self.value if told.value is None else told.value)
+        return WarmStart(told.outcome, told.source or known.source, known.value if told.value is None else told.value)
 
-    def take(self, plan: Plan, source: str, value: float, board: Board) -> None:
-        """A plan that the referee has accepted: a start, and an incumbent from now on, if the method plans such."""
+    def offer(self, plan: Plan, source: str) -> Ruling:
+        """A plan that the referee accepts is a start, and an incumbent from now on, if the method plans such."""
+        ruling = rule(self.request.problem, plan, self.rules)
+        if ruling.value is None:
+            return ruling
         reason = None if self.family is None else self.family.outside(plan)
         if reason is not None:
-            if self.outsider is None or value < self.outsider.value:
-                self.outsider = Outsider(plan, source, value, reason)
-            return
-        if self.value is None or value < self.value:
-            self.plan, self.source, self.value = plan, source, value
-        board.post(plan, value, source=source)
+            self._keep_outside(Outsider(plan, ruling.value, reason), source)
+            return ruling
+        if self.plan is None or self.known.value is None or ruling.value < self.known.value:
+            self.plan, self.known = plan, WarmStart(StartOutcome.ACCEPTED, source, ruling.value)
+        self.request.board.accept(ruling, source=source)
+        return ruling
+
+    def _keep_outside(self, outsider: Outsider, source: str) -> None:
+        if self.outsider is None or outsider.value < self.outsider.value:
+            self.outsider = outsider
+            if self.plan is None:
+                self.known = WarmStart(StartOutcome.OUTSIDE, source, outsider.value)
 
 
-def prepare(
-    problem: Problem, method: Method, rules: Rules, asked: AskedStart, limits: SolveOptions, board: Board
-) -> Start:
+def start_of(given: object) -> AskedStart:
+    """What the caller asks for: a word, or a plan, of which the referee says whether it is one for the problem."""
+    if not isinstance(given, str):
+        return plan_of(given, "warm_start")
+    for word in WORDS:
+        if given == word:
+            return word
+    raise UsageError(f"The warm start is {show(given)}; give a plan, or one of {', '.join(WORDS)}.")
+
+
+def prepare(start: Start, method: Method, asked: AskedStart) -> None:
     """The start for this method; a plan that the referee refuses is reported and not handed on.
 
     Nor is one that the method could not have found: below it there might be none of the method's plans, which says
     nothing about others.
     """
-    family = method.family(problem)
     if not isinstance(asked, str):
         _check_takes_start(method)
-        return _from_user(problem, rules, asked, Start("plan", family, source="user"), board)
-    start = Start(asked, family)
+        _take_from_user(start, asked)
+        return
     quick = quick_planners(method.entry, asked)
     if asked == DP:
         _check_takes_start(method)
         _check_other(method, quick)
     for entry in quick:
-        if lacks(entry, problem) is None:  # else its plan would be one for another problem
-            _try_quick(entry, problem, method.options, rules, limits, board, start)
-    return start
+        if lacks(entry, start.request.problem) is None:  # else its plan would be one for another problem
+            _try_quick(entry, start, method.options)
 
 
 def _check_takes_start(method: Method) -> None:
@@ -117,46 +134,32 @@ def _check_other(method: Method, quick: list[Entry]) -> None:
         raise UsageError(f"--warm-start {DP} is for {' and '.join(kinds)} problems; drop it.")
 
 
-def _from_user(problem: Problem, rules: Rules, plan: Plan, start: Start, board: Board) -> Start:
-    ruling = rule(problem, plan, rules)
+def _take_from_user(start: Start, plan: Plan) -> None:
+    ruling = start.offer(plan, "user")
     if ruling.value is None:
-        start.refused = True
+        start.known = WarmStart(StartOutcome.REJECTED, "user")
         start.messages.append(f"the warm start was not used: {ruling.violations[0]}")
-    else:
-        start.take(plan, "user", ruling.value, board)
-    return start
 
 
-def _try_quick(
-    entry: Entry,
-    problem: Problem,
-    options: Mapping[str, Any],
-    rules: Rules,
-    limits: SolveOptions,
-    board: Board,
-    start: Start,
-) -> None:
+def _try_quick(entry: Entry, start: Start, options: Mapping[str, Any]) -> None:
     """A planner that fails here costs us its start and nothing more."""
-    name = entry.name
+    name, run = entry.name, start.request
     known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options} | dict(entry.start_options)
+    limits = run.limits
     if limits.time_limit_s is not None:
         limits = replace(limits, time_limit_s=limits.time_limit_s * START_SHARE)
-    request = Request(problem, known, limits, board=Board(started=board.started))
+    request = Request(run.problem, known, limits, board=Board(started=run.board.started))
     if request.out_of_time():
         return
     try:
         plan = entry.load().plan(request).plan
     except KeyboardInterrupt:
-        _take(name, request.board.plan, problem, rules, board, start)
+        if request.board.plan is not None:
+            start.offer(request.board.plan, name)
         raise
     except Exception as error:
         _log.debug("%s failed", name, exc_info=True)
         start.messages.append(f"the quick planner {name} failed: {type(error).__name__}: {error}")
         return
-    _take(name, plan, problem, rules, board, start)
-
-
-def _take(name: str, plan: Plan | None, problem: Problem, rules: Rules, board: Board, start: Start) -> None:
-    ruling = None if plan is None else rule(problem, plan, rules)
-    if ruling is not None and ruling.value is not None:
-        start.take(ruling.plan, name, ruling.value, board)
+    if plan is not None:
+        start.offer(plan, name)

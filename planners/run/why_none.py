@@ -7,30 +7,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...formulations.contract import Problem
 from ...instances.kinds import kind_of
 from ...instances.result import Stop
-from ..contract import Board
-from ..options import SolveOptions
+from ..contract import Request
 from .choose import Method
 
 ENOUGH_S = 10.0
 """The search for reasons takes no longer, and not longer than the limit of the run."""
 
 
-def reasons(problem: Problem, method: Method, stop: Stop, limits: SolveOptions, board: Board) -> tuple[str, ...]:
+def reasons(request: Request, method: Method, stop: Stop) -> tuple[str, ...]:
     """Sentences for a run that ended without a plan because none exists, or none of the method's own kind."""
-    explain = kind_of(problem).get("why_none")
+    explain = kind_of(request.problem).get("why_none")
     if explain is None or stop not in (Stop.INFEASIBLE, Stop.COMPLETED):
         return ()
-    seconds = ENOUGH_S
-    if limits.time_limit_s is not None:
-        seconds = min(seconds, limits.time_limit_s - board.seconds)
-    if seconds <= 0:
+    seconds = request.seconds_at_most(ENOUGH_S)
+    if request.out_of_time():
         return ("there was no time left to find out what would be enough",)
-    limits = replace(limits, time_limit_s=seconds, native={}, log_path=None)
+    limits = replace(request.limits, time_limit_s=seconds, native={}, log_path=None)
     try:
-        sentences: tuple[str, ...] = explain(problem, method.options, limits, stop == Stop.INFEASIBLE)
+        sentences: tuple[str, ...] = explain(request.problem, method.options, limits, stop == Stop.INFEASIBLE)
         return sentences
     except KeyboardInterrupt:
         return ("interrupted: what would be enough was not found out",)

@@ -23,7 +23,6 @@ from pipeplan.instances.catalogue import (
 from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.kinds import KINDS
-from pipeplan.instances.staging.recipes import staging_variants
 
 RECIPES = {recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes}
 FOLDER = Path(catalogue.__file__).parent / "packaged"
@@ -34,7 +33,7 @@ def variants_of(name: str) -> tuple[str, ...]:
     problem = load_packaged(name)
     if problem.kind == "chain":
         return ("general",)
-    return staging_variants(problem) if problem.kind == "staging" else tuple(packaged_kinds()[problem.kind].variants)
+    return packaged_kinds()[problem.kind].variants_of(problem)
 
 
 def test_every_kind_has_packaged_instances() -> None:

@@ -24,6 +24,22 @@ def test_solve_and_show_draw_the_same_picture(plan: Plan, result: Path, tmp_path
     assert (tmp_path / "shown.svg").read_bytes() == (tmp_path / "solved.svg").read_bytes()
 
 
+@pytest.mark.parametrize("words", [("show", "golden-4", "RESULT"), ("solve", "golden-4")])
+def test_terminal_and_picture_show_one_view_of_a_plan(
+    plan: Plan, result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """A view costs an evaluation by the referee, and often a simulation."""
+    from pipeplan.show.views import chain
+
+    views, make = [], chain.view
+    monkeypatch.setattr(chain, "view", lambda *asked: views.append(make(*asked)) or views[-1])
+    named = [result if word == "RESULT" else word for word in words]
+    assert plan(*named, "--picture", tmp_path / "drawn.svg").code == 0
+    assert len(views) == 1
+    assert plan(*named, "--json").code == 0
+    assert len(views) == 1, "machines are told facts, no view"
+
+
 def test_a_pattern_shows_its_memory_over_the_period(plan: Plan, result: Path) -> None:
     said = plan("show", "golden-4", result).out
     assert "memory over the same period; a full block is the limit, 34 B" in said

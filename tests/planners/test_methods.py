@@ -13,7 +13,7 @@ from pipeplan.formulations.contract import Stage, side_by_side
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.exact import planner as exact
-from pipeplan.planners.exact.portfolio import share
+from pipeplan.planners.exact.planner import share
 from pipeplan.planners.registry import (
     EXACT,
     PLANNERS,

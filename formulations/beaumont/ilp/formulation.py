@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from ....instances.amounts import as_written
 from ....instances.chain.allocation import given_allocation
 from ....instances.chain.plan import PatternPlan
 from ....instances.chain.problem import ChainProblem
 from ....instances.errors import InputError, UsageError
-from ...contract import BuiltModel, Refuted, Stage, Values, side_by_side
+from ...contract import BuiltModel, CommonFormulation, Options, Refuted, Values, Wanted
 from .. import bounds
 from ..checks import check_chain
 from ..decimals import FINE, grid_below, most_periods
@@ -27,42 +25,29 @@ WIDEST = 10**8
 PRINTED_NOTE = "the printed program is not right: its bound and its proofs hold for itself, not for the problem"
 
 
-class BeaumontIlp:
+class BeaumontIlp(CommonFormulation):
     """Minimise the period of a 1F1B pattern: allocation, orders, times and memory in one program."""
 
-    def check(self, problem: ChainProblem, options: Mapping[str, Any]) -> None:
+    def check(self, problem: ChainProblem, options: Options) -> None:
         check_chain(problem, "ilp-beaumont")
         given_allocation(problem, options)
         _check_range(problem)
         if options["variant"] == "printed" and problem.exclusive_buffers:
             raise UsageError("The printed program knows no exclusive buffers; choose --variant corrected.")
 
-    def contiguity(self, options: Mapping[str, Any]) -> str:
-        return "none"
-
-    def portfolio(
-        self, problem: ChainProblem, options: Mapping[str, Any], *, near: bool, found: bool
-    ) -> tuple[Stage, ...]:
+    def solvers(self, problem: ChainProblem, options: Options) -> tuple[str, ...]:
         """With exclusive buffers no grid is good enough for an integer solver."""
         real = options["variant"] == "printed" or problem.exclusive_buffers
-        return side_by_side("highs") if real else side_by_side("highs", "cp-sat")
+        return ("highs",) if real else ("highs", "cp-sat")
 
-    def lower_bound(self, problem: ChainProblem, options: Mapping[str, Any]) -> float:
+    def lower_bound(self, problem: ChainProblem, options: Options) -> float:
         if options["variant"] == "printed":
             return 0.0
         return bounds.lower_bound_of(problem, given_allocation(problem, options))
 
-    def build(
-        self,
-        problem: ChainProblem,
-        options: Mapping[str, Any],
-        *,
-        native: bool,
-        cutoff: float | None = None,
-        precision: float = 1e-9,
-    ) -> BuiltModel | Refuted:
+    def model(self, problem: ChainProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         errata = PRINTED if options["variant"] == "printed" else CORRECTED
-        return build(problem, errata, cutoff, given_allocation(problem, options))
+        return build(problem, errata, wanted.cutoff, given_allocation(problem, options))
 
 
 FORMULATION = BeaumontIlp()
@@ -100,14 +85,11 @@ def build(
     if frame.contradictions:
         return Refuted(f"rows {', '.join(frame.contradictions)} cannot hold whatever the allocation is")
 
-    def decode(values: Values) -> PatternPlan:
-        plan = translate.decode(facts, values, as_it_is=bool(errata))
-        return plan if allocation is None else replace(plan, allocation=allocation)
-
     def encode(plan: PatternPlan) -> Values | None:
         return None if errata else translate.encode(facts, plan)
 
     grids, loss = _grids(frame, cutoff)
+    decode = partial(translate.decode, facts, given=allocation, as_it_is=bool(errata))
     no_goods = NoGoods("ilp", problem, decode, encode)
     return BuiltModel(
         frame.model,

@@ -2,64 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from ....instances.chain.plan import PatternPlan
 from ...contract import Values
 from ..draft import Activity, Draft, Folded, edge_is_cut, fold, is_activity, link_of, plan_of
-from ..instants import Relations, timeless_pairs
+from ..instants import timeless_pairs
+from ..orders import orders_of, relations_of, shifts_at
 from .facts import Facts
 
 
-def decode(facts: Facts, values: Values, *, as_it_is: bool = False) -> PatternPlan:
-    """Allocation, orders and positions are believed; shifts and times are computed anew from them.
+def decode(facts: Facts, values: Values, *, given: tuple[int, ...] | None, as_it_is: bool) -> PatternPlan:
+    """Allocation (unless it is given), orders and positions are believed; shifts and times are computed anew.
 
     `as_it_is`: the times of the model itself, so that the referee may see what a program with errata says.
     """
     problem = facts.problem
-    allocation = _allocation(facts, values)
+    allocation = given or _allocation(facts, values)
     period = Fraction(values["T"]) * facts.time_unit
     positions = {Activity(0, t): _time(values[f"tau[{t}]"], facts) for t in range(1, facts.tasks + 1)}
     for e in facts.edges:
         if is_activity(problem, e) and edge_is_cut(problem, allocation, e):
             positions[Activity(0, e, is_transfer=True)] = _time(values[f"tc[{e}]"], facts)
-    timeless = frozenset(t for t in range(1, facts.tasks + 1) if not as_it_is and not facts.durations[t])
-    orders = _orders(facts, allocation, {a: p for a, p in positions.items() if not _instant(a, timeless)}, values)
-    relations = _relations(facts, allocation, timeless, values)
+    timeless = frozenset(Activity(0, t) for t in _timeless(facts)) if not as_it_is else frozenset()
+
+    def holds(family: str, a: Activity, b: Activity) -> bool:
+        if family == "w" and b < a and not {a, b} <= timeless:
+            return not holds(family, b, a)
+        return values.get(f"{family}[{a.number},{b.number}]", 0.0) > 0.5
+
+    orders = orders_of(problem, allocation, positions, timeless, holds)
+    relations = relations_of(problem, allocation, positions, timeless, holds)
     draft = Draft(problem, allocation, period, 1, positions, orders, relations)
     return plan_of(draft, tighten=not as_it_is)
 
 
-def _instant(activity: Activity, timeless: frozenset[int]) -> bool:
-    return activity.number in timeless and not activity.is_transfer
-
-
-def _relations(
-    facts: Facts, allocation: Sequence[int], timeless: frozenset[int], values: Values
-) -> Relations[Activity]:
-    """Where the tasks are that take no time."""
-    gpus: dict[int, list[int]] = {}
-    for t in range(1, facts.tasks + 1):
-        gpus.setdefault(allocation[facts.layer(t) - 1], []).append(t)
-    pairs = list(timeless_pairs(gpus.values(), timeless))
-
-    def holds(family: str, t: int, u: int) -> bool:
-        return values.get(f"{family}[{t},{u}]", 0.0) > 0.5
-
-    def before(t: int, u: int) -> bool:
-        return holds("w", t, u) if t < u or {t, u} <= timeless else not holds("w", u, t)
-
-    def listed(chosen: Iterable[tuple[int, int]]) -> frozenset[tuple[Activity, Activity]]:
-        return frozenset((Activity(0, t), Activity(0, u)) for t, u in chosen)
-
-    return Relations(
-        frozenset(Activity(0, t) for t in timeless),
-        listed((t, u) for x, z in pairs for t, u in ((x, z), (z, x)) if before(t, u)),
-        listed(pair for pair in pairs if holds("ended", *pair)),
-        listed(pair for pair in pairs if holds("far", *pair)),
-        tuple((Activity(0, x), Activity(0, z)) for x, z in pairs),
-    )
+def _timeless(facts: Facts) -> frozenset[int]:
+    return frozenset(t for t in range(1, facts.tasks + 1) if not facts.durations[t])
 
 
 def _time(value: float, facts: Facts) -> Fraction:
@@ -73,33 +53,6 @@ def _allocation(facts: Facts, values: Values) -> tuple[int, ...]:
         partner = next((i for i in range(1, j) if values.get(f"Z[{i},{j}]", 0.0) > 0.5), None)
         gpu_of.append(max(gpu_of, default=-1) + 1 if partner is None else gpu_of[partner - 1])
     return tuple(gpu_of)
-
-
-def _orders(
-    facts: Facts, allocation: Sequence[int], positions: dict[Activity, Fraction], values: Values
-) -> list[list[Activity]]:
-    """The users of each resource, sorted by how many others come before them."""
-    users: dict[tuple[int, ...], list[Activity]] = {}
-    for activity in positions:
-        number = activity.number
-        if not activity.is_transfer:
-            resource: tuple[int, ...] = (allocation[facts.layer(number) - 1],)
-        elif facts.transfers[number]:
-            resource = link_of(facts.problem, allocation, number)
-        else:
-            continue  # a transfer without a duration is in nobody's way
-        users.setdefault(resource, []).append(activity)
-    return [_sorted(group, positions, values) for group in users.values()]
-
-
-def _sorted(group: list[Activity], positions: dict[Activity, Fraction], values: Values) -> list[Activity]:
-    before = dict.fromkeys(group, 0)
-    for n, a in enumerate(sorted(group)):
-        for b in sorted(group)[n + 1 :]:
-            name = "wc" if a.is_transfer else "w"
-            first = values.get(f"{name}[{a.number},{b.number}]", 0.0) > 0.5
-            before[b if first else a] += 1
-    return sorted(group, key=lambda activity: (before[activity], positions[activity]))
 
 
 # ---- a plan as a start -------------------------------------------------------------------------------------
@@ -171,7 +124,7 @@ class _Writer:
     def _instants(self) -> None:
         """Of tasks that take no time."""
         facts, relations = self.facts, self.relations
-        timeless = frozenset(t for t in range(1, facts.tasks + 1) if not facts.durations[t])
+        timeless = _timeless(facts)
         for x, z in timeless_pairs([range(1, facts.tasks + 1)], timeless):
             pair = Activity(0, x), Activity(0, z)
             if x in timeless:
@@ -206,25 +159,19 @@ class _Writer:
         self.values[f"wc[{e},{f}]"] = float(first)
 
     def _shifts(self) -> bool:
-        facts, laps = self.facts, self.folded.laps
+        facts = self.facts
         for e in range(1, facts.tasks):
-            sent, read = laps[Activity(0, e)], laps[Activity(0, e + 1)]
-            staged = e in facts.staged
-            moved = laps.get(Activity(0, e, is_transfer=True), sent) if staged else sent
-            if not (0 <= moved - sent <= 2 and 0 <= read - moved <= 2):
+            shifts = shifts_at(facts.problem, self.folded, 0, e)
+            if shifts is None:
                 return False
             pair = Activity(0, e), Activity(0, e + 1)
             local = self._gpu(facts.layer(e)) == self._gpu(facts.layer(e + 1))
-            if local and self.relations.concern(*pair) and read - sent != self.relations.shift(*pair):
+            if local and self.relations.concern(*pair) and sum(shifts.values()) != self.relations.shift(*pair):
                 return False
-            if staged:
-                self._shift("v", e, moved - sent)
-            self._shift("u", e, read - moved)
+            for name, number in shifts.items():
+                self.values[f"{name}[{e}]"] = float(number >= 1)
+                self.values[f"{name}2[{e}]"] = float(number >= 2)
         return True
-
-    def _shift(self, name: str, e: int, number: int) -> None:
-        self.values[f"{name}[{e}]"] = float(number >= 1)
-        self.values[f"{name}2[{e}]"] = float(number >= 2)
 
     def _memory(self) -> None:
         facts = self.facts

@@ -116,7 +116,7 @@ def evaluate_pattern(problem: ChainProblem, plan: PatternPlan) -> PatternEvaluat
     """Everything about a pattern, valid or not; raises `NotAPatternError` where it cannot be laid out."""
     layout = lay_out(problem, plan)
     devices = tuple(_gpu_use(layout, gpu) for gpu in sorted(set(plan.allocation)))
-    links = tuple(_link_use(layout, link) for link in used_links(layout))
+    links = tuple(_link_use(layout, link) for link in layout.links)
     period, batches = Fraction(layout.period, layout.ticks_per_unit), len(plan.starts)
     spans = _batch_spans(layout, range(problem.tasks))
     busiest = max([(use.busy, f"gpu{use.gpu}") for use in devices] + [(use.busy, _name(use)) for use in links])
@@ -140,20 +140,18 @@ def memory_profiles(problem: ChainProblem, plan: PatternPlan) -> tuple[Profile, 
     return tuple(memory_profile(layout, gpu) for gpu in sorted(set(plan.allocation)))
 
 
-def used_links(layout: Layout) -> list[tuple[int, int]]:
-    return sorted({layout.link(edge) for edge in layout.cut_edges})
-
-
 def overruns(layout: Layout) -> tuple[Overrun, ...]:
     """The slots that are claimed while they are still needed."""
-    found = []
-    for edge in layout.cut_edges:
-        for side, spans in layout.slot_spans(edge).items():
-            excess = max((overlap.ticks for overlap in layout.overlaps(spans)), default=0)
-            if excess:
-                gpu = layout.gpu(edge - 1 if side == "sender" else edge)
-                found.append(Overrun(edge, edge_name(layout.problem, edge), side, gpu, layout.time(excess)))
-    return tuple(found)
+    return tuple(
+        Overrun(
+            edge,
+            edge_name(layout.problem, edge),
+            side,
+            layout.gpu(edge - 1 if side == "sender" else edge),
+            layout.time(excess),
+        )
+        for edge, side, excess in layout.overruns()
+    )
 
 
 def _gpu_use(layout: Layout, gpu: int) -> GpuUse:

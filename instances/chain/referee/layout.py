@@ -105,6 +105,11 @@ class Layout:
         ends = (self.gpu(edge - 1), self.gpu(edge))
         return ends if self.problem.duplex == "full" else (min(ends), max(ends))
 
+    @property
+    def links(self) -> list[tuple[int, int]]:
+        """Those that are used, by number."""
+        return sorted({self.link(edge) for edge in self.cut_edges})
+
     # ---- times -----------------------------------------------------------------------------------------
 
     def end(self, row: int, task: int) -> int:
@@ -142,6 +147,14 @@ class Layout:
             "sender": [Span(self.end(row, edge - 1), self.arrival(row, edge), name, row) for row in rows],
             "receiver": [Span(self.transfers[row][edge], self.starts[row][edge], name, row) for row in rows],
         }
+
+    def overruns(self) -> Iterator[tuple[int, str, int]]:
+        """Slots that are claimed while they are still needed: edge, side, and for how many ticks."""
+        for edge in self.cut_edges:
+            for side, spans in self.slot_spans(edge).items():
+                excess = max((overlap.ticks for overlap in self.overlaps(spans)), default=0)
+                if excess:
+                    yield edge, side, excess
 
     def overlaps(self, spans: Iterable[Span]) -> Iterator[Overlap]:
         """Neighbours in the period that overlap; there are some wherever any two spans do."""

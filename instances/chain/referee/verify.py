@@ -94,7 +94,7 @@ def _early(layout: Layout, rule: str, what: str, row: int, start: int, other: st
 def _exclusive(layout: Layout) -> Iterator[Violation]:
     for gpu in sorted(set(layout.allocation)):
         yield from _overlaps(layout, "exclusive-gpu", f"On GPU {gpu}", layout.gpu_spans(gpu))
-    for link in sorted({layout.link(edge) for edge in layout.cut_edges}):
+    for link in layout.links:
         arrow = "->" if layout.problem.duplex == "full" else "and"
         where = f"On the link of GPUs {link[0]} {arrow} {link[1]}"
         yield from _overlaps(layout, "exclusive-link", where, layout.link_spans(link))
@@ -142,15 +142,12 @@ def _memory(layout: Layout) -> Iterator[Violation]:
 
 
 def _slots(layout: Layout) -> Iterator[Violation]:
-    for edge in layout.cut_edges:
-        for side, spans in layout.slot_spans(edge).items():
-            excess = max((overlap.ticks for overlap in layout.overlaps(spans)), default=0)
-            if excess:
-                yield Violation(
-                    "buffer-overrun",
-                    f"The {side}'s slot of edge {edge} ({edge_name(layout.problem, edge)}) is needed for "
-                    f"{layout.time(excess):.6g} longer than until the next batch claims it.",
-                )
+    for edge, side, excess in layout.overruns():
+        yield Violation(
+            "buffer-overrun",
+            f"The {side}'s slot of edge {edge} ({edge_name(layout.problem, edge)}) is needed for "
+            f"{layout.time(excess):.6g} longer than until the next batch claims it.",
+        )
 
 
 def _of(layout: Layout, row: int) -> str:

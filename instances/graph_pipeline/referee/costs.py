@@ -48,7 +48,7 @@ def stage_costs(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Gr
 
 def _cost(problem: GraphPipelineProblem, stage: GraphStage, required: int) -> GraphStageCost:
     b, d = stage.micro_batch, stage.devices
-    members = [problem.operators[problem.index_of[node_id]] for node_id in stage.nodes]
+    members = [problem.operators[problem.index[node_id]] for node_id in stage.nodes]
     forward, backward = passes_of(problem, stage)
     weights = math.fsum(operator.weight_bytes for operator in members)
     link = problem.boundary_link
@@ -70,7 +70,7 @@ def _cost(problem: GraphPipelineProblem, stage: GraphStage, required: int) -> Gr
 
 def passes_of(problem: GraphPipelineProblem, stage: GraphStage) -> tuple[float, float]:
     """Forward and backward time of one micro-batch."""
-    members = [problem.operators[problem.index_of[node_id]] for node_id in stage.nodes]
+    members = [problem.operators[problem.index[node_id]] for node_id in stage.nodes]
     samples = stage.micro_batch / stage.devices
     forward = math.fsum(operator.forward(samples) for operator in members)
     return forward, math.fsum(operator.backward(samples) for operator in members)
@@ -78,7 +78,7 @@ def passes_of(problem: GraphPipelineProblem, stage: GraphStage) -> tuple[float, 
 
 def held_bytes(problem: GraphPipelineProblem, stage: GraphStage) -> Fraction:
     """What a device of the stage holds, exactly."""
-    members = [problem.operators[problem.index_of[node_id]] for node_id in stage.nodes]
+    members = [problem.operators[problem.index[node_id]] for node_id in stage.nodes]
     weights = exact_sum(operator.weight_bytes for operator in members)
     stashes = exact_sum(operator.stash_bytes for operator in members)
     fixed = as_written(problem.weight_copies) * weights + as_written(problem.workspace_bytes)
@@ -96,7 +96,7 @@ def overfull(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[tu
 
 def _boundary(problem: GraphPipelineProblem, stage: GraphStage) -> Iterable[float]:
     """Bytes per sample of every tensor that crosses the boundary: each producer once in, once out."""
-    inside = {problem.index_of[node_id] for node_id in stage.nodes}
+    inside = {problem.index[node_id] for node_id in stage.nodes}
     entering = {u for v in inside for u in problem.predecessors[v] if u not in inside}
     leaving = {u for u in inside if any(v not in inside for v in problem.successors[u])}
     return [problem.operators[u].output_bytes for u in sorted(entering | leaving)]

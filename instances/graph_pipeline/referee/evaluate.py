@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...amounts import as_written, in_digits
 from ...errors import PipeplanError, show
-from ...graph import adjacency, find_cycle, topological_order
+from ...graph import adjacency, find_cycle, heights_of, topological_order
 from ...simulation.engine import DeadlockError
 from ...simulation.iteration import iteration_time
 from ...violation import Violation
@@ -103,7 +103,7 @@ def _successors(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[tu
 
 
 def _depth(problem: GraphPipelineProblem, plan: StageGraphPlan) -> int | None:
-    heights = stage_heights(_successors(problem, plan))
+    heights = heights_of(_successors(problem, plan))
     return None if heights is None else max(heights)
 
 
@@ -111,19 +111,8 @@ def stage_levels(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[i
     """Stages on the longest path to each stage, itself not counted; None where there is a circle."""
     successors = _successors(problem, plan)
     before = adjacency(len(successors), ((y, x) for x, after in enumerate(successors) for y in after))
-    heights = stage_heights(before)
+    heights = heights_of(before)
     return None if heights is None else tuple(height - 1 for height in heights)
-
-
-def stage_heights(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """Stages on the longest path from each stage on, itself included; None where there is a circle."""
-    order = topological_order(successors)
-    if order is None:
-        return None
-    heights = [1] * len(successors)
-    for x in reversed(order):
-        heights[x] = 1 + max((heights[y] for y in successors[x]), default=0)
-    return tuple(heights)
 
 
 # ---- rules ---------------------------------------------------------------------------------------------
@@ -152,7 +141,7 @@ def _unreadable(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator
     """What makes costs impossible to say: operators missing, repeated or unknown, numbers below 1."""
     counts = Counter(node_id for stage in plan.stages for node_id in stage.nodes)
     for node_id, count in counts.items():
-        if node_id not in problem.index_of:
+        if node_id not in problem.index:
             yield Violation("assignment", f"The plan names the unknown operator {show(node_id)}.")
         elif count > 1:
             yield Violation("assignment", f"Operator {show(node_id)} is listed {count} times, not once.")
@@ -179,7 +168,7 @@ def _numbers(stage: GraphStage) -> dict[str, int]:
 def _convexity(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
     """No path may leave a stage and come back."""
     for number, stage in enumerate(plan.stages):
-        inside = {problem.index_of[node_id] for node_id in stage.nodes if node_id in problem.index_of}
+        inside = {problem.index[node_id] for node_id in stage.nodes if node_id in problem.index}
         left_by: dict[int, tuple[int, int]] = {}
         for v in problem.topological_order:
             near = problem.predecessors[v]

@@ -191,19 +191,12 @@ def _device_load(
     pays = device.type != "cpu"
     work = {i: time_of(problem, device, i) for i in held}
     times = _times(problem, 1, work, crossing.received[d] if pays else (), crossing.sent[d] if pays else ())
-    forward, backward = times.side(problem, False), times.side(problem, True)
     return DeviceLoad(
         name=device.name,
         type=device.type,
         compute=math.fsum(work.values()),
-        transfer_in=math.fsum(times.received.values()),
-        transfer_out=math.fsum(times.sent.values()),
-        forward_load=share.of(math.fsum(forward), with_sync=False),
-        backward_load=share.of(math.fsum(backward)),
-        load=share.of(math.fsum(forward + backward)),
         size_bytes=math.fsum(problem.nodes[i].size_bytes for i in held),
-        divisor=share.divisor,
-        sync=share.sync,
+        **_loads(problem, times, share),
     )
 
 
@@ -212,15 +205,18 @@ def _group_load(
 ) -> GroupLoad:
     group = plan.groups[unit - len(plan.devices)]
     times = _times(problem, group.level, {}, crossing.received[unit], crossing.sent[unit])
+    return GroupLoad(name=group.name, level=group.level, **_loads(problem, times, share))
+
+
+def _loads(problem: PlacementProblem, times: _Times, share: _Share) -> dict[str, Any]:
+    """What devices and groups have in common."""
     forward, backward = times.side(problem, False), times.side(problem, True)
-    return GroupLoad(
-        name=group.name,
-        level=group.level,
-        transfer_in=math.fsum(times.received.values()),
-        transfer_out=math.fsum(times.sent.values()),
-        forward_load=share.of(math.fsum(forward), with_sync=False),
-        backward_load=share.of(math.fsum(backward)),
-        load=share.of(math.fsum(forward + backward)),
-        divisor=share.divisor,
-        sync=share.sync,
-    )
+    return {
+        "transfer_in": math.fsum(times.received.values()),
+        "transfer_out": math.fsum(times.sent.values()),
+        "forward_load": share.of(math.fsum(forward), with_sync=False),
+        "backward_load": share.of(math.fsum(backward)),
+        "load": share.of(math.fsum(forward + backward)),
+        "divisor": share.divisor,
+        "sync": share.sync,
+    }

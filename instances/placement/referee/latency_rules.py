@@ -12,15 +12,13 @@ from ..plan import PlacementPlan
 from ..problem import PlacementProblem
 from .assignment import NotAnAssignmentError
 from .latency import evaluate_latency
-from .verify import RULES, verify
-
-LATENCY_RULES = (*RULES, "latency")
+from .verify import verify
 
 
 def verify_latency(
     problem: PlacementProblem, plan: PlacementPlan, subgraphs_per_device: int | None = None
 ) -> tuple[Violation, ...]:
-    """Every broken rule of `LATENCY_RULES`; an empty tuple is a valid plan for latency.
+    """Every broken rule of `RULES`, and `latency`; an empty tuple is a valid plan for latency.
 
     All CPUs are one pool, so nodes of one colour may be on several of them. `subgraphs_per_device`: how many pieces
     an accelerator may hold (None: any number); where the plan states none, the fewest that can be run are counted.

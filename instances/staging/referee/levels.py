@@ -31,19 +31,16 @@ from ...violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
-from .stages import SYNC_TRIPS, TRIPS, NotAStagingError, binding, chosen, held_bytes, too_many_bytes, ways_of
+from .stages import SYNC_TRIPS, TRIPS, NotAStagingError, Share, chosen, held_bytes, share_of, too_many_bytes, ways_of
 
 VARIANTS = ("basic", "crude", "precise")
 LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class LeafCost:
+class LeafCost(Share):
     """A stage of level 1: its own load per micro-batch that reaches its group, and the memory of one device."""
 
-    compute: float
-    transfers: float
-    synchronisation: float
     load: float
     """The sum of the three."""
     memory_bytes: float
@@ -153,32 +150,18 @@ def _cost(problem: StagingProblem, stage: LeveledStage, level: int, leaves: Iter
 
 
 def _leaf(problem: StagingProblem, leaf: LeveledStage, copies: int, suffix: int, variant: str) -> LeafCost:
-    ways = ways_of(problem, _planned(leaf))
-    d, bandwidth = leaf.data_parallel, problem.levels[0].bandwidth
-    moved = []
-    for edge in problem.edges:
-        if edge.target in ways and edge.source not in ways:
-            moved.append(edge.bytes + ways[edge.target].gather_in.get(edge.source, 0.0))
-        elif edge.source in ways and edge.target not in ways:
-            moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
-    weights = math.fsum(way.weight_bytes for way in ways.values())
-    compute = math.fsum(way.time for way in ways.values()) / d
-    transfers = TRIPS * math.fsum(moved) / d / bandwidth
-    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / d / bandwidth
+    d = leaf.data_parallel
+    share, ways = share_of(problem, _planned(leaf), 1.0, d, problem.levels[0].bandwidth)
     in_flight = -(-problem.devices // d) if variant == "crude" else -(-suffix // copies)
     memory = float(held_bytes(ways.values(), in_flight))
     return LeafCost(
-        compute=compute,
-        transfers=transfers,
-        synchronisation=synchronisation,
-        load=math.fsum((compute, transfers, synchronisation)),
+        **asdict(share),
+        load=share.total,
         memory_bytes=memory,
         suffix_sum=suffix,
         copies=copies,
         in_flight=in_flight,
-        binds=binding(
-            compute, transfers, synchronisation, memory, None if variant == "basic" else problem.memory_bytes
-        ),
+        binds=share.binding(memory, None if variant == "basic" else problem.memory_bytes),
     )
 
 

@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 from ...amounts import as_written, in_digits
+from ...checks import NodeId
 from ...errors import PipeplanError, show
-from ...placement.problem import NodeId
 from ...violation import Violation
 from ..plan import PlannedStage, StagedPlan
 from ..problem import Configuration, DeviceType, StagingProblem
@@ -38,14 +38,31 @@ class NotAStagingError(PipeplanError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class StageCost:
-    """One stage: time per micro-batch in the problem's time unit, memory of one device in bytes."""
+class Share:
+    """Of a load per micro-batch, what one of d copies takes, in the problem's time unit."""
 
     compute: float
     transfers: float
     """Activations and gradients between stages, with the redistribution among tensor-parallel devices."""
     synchronisation: float
+
+    @property
+    def total(self) -> float:
+        return math.fsum((self.compute, self.transfers, self.synchronisation))
+
+    def binding(self, memory: float, limit: float | None) -> tuple[str, ...]:
+        """The largest part, and `memory` where it is nearly full."""
+        parts = {"computation": self.compute, "transfers": self.transfers, "synchronisation": self.synchronisation}
+        largest = max(parts, key=lambda name: parts[name])
+        return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost(Share):
+    """One stage: its shares, and memory of one device in bytes."""
+
     load: float
+    """The sum of the three."""
     memory_bytes: float
     suffix_sum: int
     """Data-parallel degrees of this and all later stages: micro-batches that have started and not come back."""
@@ -138,7 +155,10 @@ def too_many_bytes(where: str, held: Fraction, in_flight: int, limit: float) -> 
     )
 
 
-def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: str) -> StageCost:
+def share_of(
+    problem: StagingProblem, stage: PlannedStage, speed: float, samples: int, bandwidth: float
+) -> tuple[Share, dict[NodeId, Configuration]]:
+    """What a stage takes whose weights are synchronised once for so many micro-batches, and its configurations."""
     d = stage.data_parallel
     ways = ways_of(problem, stage)
     moved = []
@@ -148,34 +168,31 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
         elif edge.source in ways and edge.target not in ways:
             moved.append(edge.bytes + ways[edge.source].gather_out.get(edge.target, 0.0))
     weights = math.fsum(way.weight_bytes for way in ways.values())
-    samples = d if semantics == "paper" else problem.micro_batches
+    share = Share(
+        compute=math.fsum(way.time for way in ways.values()) / speed / d,
+        transfers=TRIPS * math.fsum(moved) / d / bandwidth,
+        synchronisation=SYNC_TRIPS * (d - 1) / d * weights / samples / bandwidth,
+    )
+    return share, ways
+
+
+def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: str) -> StageCost:
+    d = stage.data_parallel
     kind = type_of(problem, stage)
     assert kind is not None, "plans with other types are refused before"
-    compute = math.fsum(way.time for way in ways.values()) / kind.speed / d
-    transfers = TRIPS * math.fsum(moved) / d / problem.bandwidth
-    synchronisation = SYNC_TRIPS * (d - 1) / d * weights / samples / problem.bandwidth
+    samples = d if semantics == "paper" else problem.micro_batches
+    share, ways = share_of(problem, stage, kind.speed, samples, problem.bandwidth)
     in_flight = -(-suffix // d)
     memory = float(held_bytes(ways.values(), in_flight))
     return StageCost(
-        compute=compute,
-        transfers=transfers,
-        synchronisation=synchronisation,
-        load=math.fsum((compute, transfers, synchronisation)),
+        **asdict(share),
+        load=share.total,
         memory_bytes=memory,
         suffix_sum=suffix,
         in_flight=in_flight,
         devices=d * stage.tensor_parallel,
-        binds=binding(compute, transfers, synchronisation, memory, kind.memory_bytes),
+        binds=share.binding(memory, kind.memory_bytes),
     )
-
-
-def binding(
-    compute: float, transfers: float, synchronisation: float, memory: float, limit: float | None
-) -> tuple[str, ...]:
-    """The largest part of a load, and `memory` where it is nearly full."""
-    parts = {"computation": compute, "transfers": transfers, "synchronisation": synchronisation}
-    largest = max(parts, key=lambda name: parts[name])
-    return (largest, "memory") if limit is not None and memory > FULL * limit else (largest,)
 
 
 # ---- rules ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
 from ...studies.compare.comparison import Comparison
-from ...studies.compare.table import faults, plain_rows, profile, ratios, summary
+from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
 from ...studies.compare.write import TOLD_OTHERWISE, case_cells, state, told_otherwise
 from .charts import Line, bars, line_chart
 from .markup import tag
@@ -71,7 +71,9 @@ def _ratios(frame: pandas.DataFrame) -> list[Element]:
     for case, row in zip(found.index, found.itertuples(index=False, name=None), strict=True):
         cells = zip(found.columns, row, strict=True)
         rows = [
-            (str(name), (("above the best", 100 * (float(ratio) - 1)),)) for name, ratio in cells if _is_there(ratio)
+            (str(name), (("above the best", 100 * (float(ratio) - 1)),))
+            for name, ratio in cells
+            if absent_as_none(ratio) is not None
         ]
         label = ", ".join(filter(None, map(str, case)))
         if rows:
@@ -86,12 +88,6 @@ def _seconds(frame: pandas.DataFrame) -> Element:
         if row["median_total_s"] is not None
     ]
     return bars(rows, "Median seconds of each method", "s")
-
-
-def _is_there(value: object) -> bool:
-    from ...studies.compare.table import absent_as_none
-
-    return absent_as_none(value) is not None
 
 
 def _cell(value: object) -> str:

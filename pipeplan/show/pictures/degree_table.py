@@ -6,8 +6,10 @@ import os
 from typing import Any
 
 from ...planners.piper.degree_table import DegreeTable
+from ..words import measured
 from . import canvas
 
+TIME = "time per micro-batch"
 CURVES = 8
 """At most so many sums of degrees get a curve."""
 
@@ -22,7 +24,7 @@ def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
         _colours(figure, left, np.log10(values), table)
         for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
             right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
-        right.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"time per micro-batch {_unit(table)}".rstrip())
+        right.set(xscale="log", yscale="log", xlabel="devices", ylabel=measured(TIME, table.time_unit))
         right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
         right.grid(True, which="both", linewidth=0.3)
         figure.suptitle(canvas.legible(table.name or ""))
@@ -35,14 +37,10 @@ def _colours(figure: Any, axes: Any, logarithms: Any, table: DegreeTable) -> Non
         logarithms.T, origin="lower", aspect="auto", extent=(0.5, k + 0.5, 0.5, s + 0.5), cmap="viridis"
     )
     axes.set(xlabel="devices", ylabel="sum of data-parallel degrees, at most")
-    figure.colorbar(image, ax=axes, label=f"log10 of the time per micro-batch {_unit(table)}".rstrip())
+    figure.colorbar(image, ax=axes, label=measured(f"log10 of the {TIME}", table.time_unit))
 
 
 def curves(most: int) -> list[int]:
     """1, 2, 4, .. and the largest: the last `CURVES` of them."""
     powers = [1 << e for e in range(most.bit_length()) if 1 << e < most]
     return [*powers, most][-CURVES:]
-
-
-def _unit(table: DegreeTable) -> str:
-    return f"({table.time_unit})" if table.time_unit else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..view import PlanView, Row
-from ..words import byte_scale
+from ..words import byte_scale, measured
 from .canvas import COLOURS, canvas, legible, write_picture
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _draw_loads(axes: Axes, view: PlanView, rows: Sequence[Row]) -> None:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     for row, text in zip(rows, axes.get_yticklabels(), strict=True):
         text.set_fontweight("bold" if row.slowest else "normal")
-    axes.set_xlabel(f"load ({view.unit})" if view.unit else "load")
+    axes.set_xlabel(measured("load", view.unit))
 
 
 def _draw_memory(axes: Axes, rows: Sequence[Row]) -> None:

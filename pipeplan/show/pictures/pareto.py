@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
-from ..words import byte_scale
+from ..words import byte_scale, measured
 from .canvas import COLOURS, canvas, write_picture
 
 if TYPE_CHECKING:
@@ -78,6 +78,5 @@ def _draw_frame(axes: Axes, pareto: Pareto) -> None:
         axes.axhline(
             frame.unlimited_period, color="#222222", linewidth=0.8, linestyle="--", label=f"{word} without a limit"
         )
-    unit = "" if problem.time_unit is None else f" ({problem.time_unit})"
-    axes.set_ylabel(f"period per batch{unit}")
+    axes.set_ylabel(measured("period per batch", problem.time_unit))
     axes.set_title(f"{problem.name}, {problem.gpus} GPUs (filled: proven; whisker: down to the bound)", fontsize=9)

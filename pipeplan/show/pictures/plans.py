@@ -8,7 +8,7 @@ from ...instances.errors import UsageError
 from ...instances.kind import Rules
 from ...instances.kinds import KINDS, Plan, Problem
 from ...planners.referee import rules_of
-from ..view import view_of
+from ..view import PlanView, view_of
 from .canvas import format_of
 from .load_bars import draw_bars
 from .schedule import draw_schedule
@@ -25,7 +25,11 @@ def check_picture(kind: str, path: str | os.PathLike[str]) -> None:
 def draw_plan(problem: Problem, plan: Plan, path: str | os.PathLike[str], rules: Rules | None = None) -> None:
     """Write the picture of a plan, SVG or PNG by the file's ending."""
     check_picture(problem.kind, path)
-    view = view_of(problem, plan, rules or rules_of(problem, {}))
+    draw_view(view_of(problem, plan, rules or rules_of(problem, {})), path)
+
+
+def draw_view(view: PlanView, path: str | os.PathLike[str]) -> None:
+    """The same of what is to be shown of a plan."""
     if view.flow is not None:
         draw_stage_graph(view, view.flow, path)
     elif view.timelines:

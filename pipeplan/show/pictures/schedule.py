@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..view import Bar, Curve, PlanView, Timeline
-from ..words import byte_scale
+from ..words import byte_scale, measured
 from .canvas import COLOURS, canvas, legible, write_picture
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], unit: str | Non
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_xlim(timeline.start, timeline.end or 1.0)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel((f"time ({unit})" if unit else "time") + (f": {timeline.summary}" if timeline.summary else ""))
+    axes.set_xlabel(measured("time", unit) + (f": {timeline.summary}" if timeline.summary else ""))
 
 
 def _colour(bar: Bar, shaded: bool) -> tuple[float, ...]:

@@ -11,9 +11,9 @@ from ...instances.result import Result
 from ...planners.referee import rules_of
 from ..console import out, styled
 from ..run import run_facts
-from ..view import module_of, view_of
+from ..view import About, PlanView, module_of
 from ..words import amount, several
-from . import plan as drawing
+from .plan import draw
 
 if TYPE_CHECKING:
     from ...planners.run.proof_check import ProofCheck
@@ -21,37 +21,28 @@ if TYPE_CHECKING:
 MAX_LINES_SHOWN = 64
 
 
-def draw_instance(problem: Problem, more: Mapping[str, Any]) -> None:
-    """What the instance is, and whatever else is known about it."""
-    _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **more})
-
-
-def draw_decomposition(lines: Sequence[str]) -> None:
-    """Its first lines."""
+def draw_instance(problem: Problem, about: About) -> None:
+    """What the instance is, and the first lines of what else is known about it."""
+    _block("instance", {"name": problem.name, **module_of(problem).facts(problem), **about.facts})
     console = out()
-    if lines:
-        console.print(styled("decomposition", "bold"))
-    for line in lines[:MAX_LINES_SHOWN]:
+    if about.lines:
+        console.print(styled(about.heading, "bold"))
+    for line in about.lines[:MAX_LINES_SHOWN]:
         console.print(styled(f"  {line}"), soft_wrap=True)
-    if len(lines) > MAX_LINES_SHOWN:
-        console.print(styled(f"  ... and {several(len(lines) - MAX_LINES_SHOWN, 'more line')}; --json has all of them"))
+    left = len(about.lines) - MAX_LINES_SHOWN
+    if left > 0:
+        console.print(styled(f"  ... and {several(left, 'more line')}; --json has all of them"))
 
 
-def draw_result(problem: Problem, result: Result) -> None:
+def draw_result(problem: Problem, result: Result, view: PlanView | None) -> None:
     """Instance, model, run, plan; the last line is the referee's."""
-    draw_instance(problem, {})
+    draw_instance(problem, About({}))
     if result.model_size:
         _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
     _block("run", run_facts(result, problem.time_unit))
-    rules = rules_of(problem, result.options)
-    if result.plan is not None and result.verified:
-        draw_plan(problem, result.plan, rules)
-    say_verdict(problem, result.plan, result.violations, rules)
-
-
-def draw_plan(problem: Problem, plan: Plan, rules: Rules, unrolled: bool = False) -> None:
-    """As one evaluation by the referee says; `unrolled`: patterns from the first batch on as well."""
-    drawing.draw(view_of(problem, plan, rules), unrolled)
+    if view is not None:
+        draw(view)
+    say_verdict(problem, result.plan, result.violations, rules_of(problem, result.options))
 
 
 def _block(title: str, facts: Mapping[str, Any]) -> None:

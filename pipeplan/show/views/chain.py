@@ -11,10 +11,12 @@ from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memor
 from ...instances.chain.referee.memory import TERMS
 from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from ...instances.kind import Rules
-from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
+from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, limit, several, size
 
 BATCH_COLOURS = 6
+ENOUGH_S = 20.0
+"""For the smallest memory."""
 STEADY_PERIODS = 2
 """So many periods are shown after the pipeline has filled."""
 MOST_PERIODS = 12
@@ -32,6 +34,17 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
         "cluster": f"{problem.gpus} GPUs with memory {limit(problem.memory_bytes)}; {speed}",
         "memory": f"mode {problem.memory_mode}, weights x {problem.weight_copies:g}",
     }
+
+
+def about(problem: ChainProblem) -> About:
+    """The smallest memory for which there is any plan, as far as it is found in a while."""
+    from ...planners.beaumont.smallest_memory import smallest_memory
+    from ...planners.beaumont.too_little_memory import binding, said
+    from ...planners.options import SolveOptions
+
+    needed = smallest_memory(problem, SolveOptions(time_limit_s=ENOUGH_S))
+    facts = {"smallest": f"{said(needed)} per GPU, one batch at a time", "binding": binding(needed)}
+    return About({"smallest_memory": needed.to_json()}, facts)
 
 
 def value_name(rules: Rules) -> str:

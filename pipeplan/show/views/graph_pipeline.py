@@ -11,7 +11,7 @@ from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, s
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.kind import Rules
 from ...instances.simulate import simulate
-from ..view import MOST_TOLD, Curve, Flow, Graph, PlanView, Row, Table, Timeline
+from ..view import MOST_TOLD, About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, limit, names, several, size
 from .simulated import memory_of, timeline_of
 
@@ -39,11 +39,12 @@ def _link(problem: GraphPipelineProblem, link: Link) -> str:
     return f"{size(link.bandwidth)}/{problem.time_unit or 'time unit'}, {latency}"
 
 
-def decomposition(problem: GraphPipelineProblem) -> list[str]:
+def about(problem: GraphPipelineProblem) -> About:
     """The series-parallel tree whose parts become stages: one line for each node, indented by its depth."""
     place = {operator.id: v for v, operator in enumerate(problem.operators)}
     tree = decompose(len(place), [(place[u], place[v]) for u, v in problem.edges])
-    return to_text(tree, list(place)).splitlines()
+    lines = to_text(tree, list(place)).splitlines()
+    return About({"decomposition": lines}, heading="decomposition", lines=lines)
 
 
 def value_name(rules: Rules) -> str:

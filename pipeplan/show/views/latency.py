@@ -10,7 +10,9 @@ from ...instances.errors import UsageError
 from ...instances.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
+from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
+from ...instances.placement.rules import LatencyRules
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, several, size
 
@@ -37,6 +39,14 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
         timelines=(schedule(problem, plan, evaluation),),
         graph=graph_of(problem, plan),
     )
+
+
+def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
+    """Of any split, whatever it is judged by."""
+    try:
+        return LatencyRules().evaluation(problem, plan)
+    except NotAnAssignmentError as error:
+        return LatencyEvaluation(None, {}, (), str(error))
 
 
 def limit_of(problem: PlacementProblem, device: Device) -> float | None:

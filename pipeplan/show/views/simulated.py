@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...instances.errors import PipeplanError
-from ...instances.kinds import Plan, Problem
+from ...instances.kinds import Plan, Problem, kind_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.simulate import simulate
 from ...instances.simulation.timeline import Simulation, StageRun, Task
-from ...instances.staging.problem import StagingProblem
 from ..view import Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount
 
@@ -53,8 +52,8 @@ def _row(stage: StageRun, iteration: float) -> Row:
 def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, ...], tuple[Curve, ...]]:
     """Of a plan that fixes no times: as many micro-batches as show its steady state, if it can be run."""
     stages = len(plan.devices if isinstance(plan, PlacementPlan) else getattr(plan, "stages", ()))
-    most = problem.micro_batches if isinstance(problem, StagingProblem) else MOST_MICRO_BATCHES
-    count = min(2 * stages + 2, most, MOST_MICRO_BATCHES)
+    batch = kind_of(problem).batch
+    count = min(2 * stages + 2, MOST_MICRO_BATCHES if batch is None else getattr(problem, batch), MOST_MICRO_BATCHES)
     try:
         found = simulate(problem, plan, micro_batches=count)
     except PipeplanError:

@@ -37,14 +37,8 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
     run = job["run"]
     try:
-        result = solve(
-            problem_from_text(job["problem"]),
-            formulation=run["formulation"],
-            planner=run["planner"],
-            solver=run["solver"],
-            options=run["options"],
-            limits=SolveOptions(**run["limits"]),
-        )
+        method = {name: run[name] for name in ("formulation", "planner", "solver", "options")}
+        result = solve(problem_from_text(job["problem"]), **method, limits=SolveOptions(**run["limits"]))
     except PipeplanError as error:
         return {"refused": str(error), "versions": versions()}
     return {"result": result.to_json(), "versions": versions()}

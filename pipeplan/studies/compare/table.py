@@ -49,10 +49,7 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
     seconds, backend = result.get("seconds", {}), result.get("backend", {})
     verified = bool(result.get("verified"))
     return {
-        **{
-            name: getattr(run, name)
-            for name in ("instance", "setting", "kind", "method", "problem_hash", "seed", "key")
-        },
+        **{name: getattr(run, name) for name in RUN_COLUMNS},
         "formulation": result.get("formulation") or run.formulation,
         "planner": result.get("planner") or run.planner,
         "solver": run.solver,

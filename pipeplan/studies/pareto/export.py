@@ -8,22 +8,7 @@ import os
 from collections.abc import Mapping
 
 from ...instances.json_file import write_text_atomically
-from .records import Pareto, Point
-
-COLUMNS = (
-    "method",
-    "memory_bytes",
-    "period",
-    "peak_bytes",
-    "bound",
-    "gap",
-    "certified",
-    "stop",
-    "found",
-    "source",
-    "batches_per_period",
-    "seconds",
-)
+from .records import COLUMNS, Pareto, Point
 
 
 def write_csv(pareto: Pareto, path: str | os.PathLike[str]) -> None:

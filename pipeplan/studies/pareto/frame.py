@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import monotonic
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import integer_chain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from ...instances.clock import now
 from ...instances.errors import UsageError
 from ...instances.result import Stop
 from ...planners.beaumont.contiguous import best_contiguous
@@ -92,7 +92,7 @@ def _compact(
     rivals = [best, *single(candidates), *([] if offered is None else [offered])]
     best = min((r for r in rivals if r.period <= best.period * (1 + SAME)), key=lambda rival: rival.peak_bytes)
     limit = COMPACT_S if limits.time_limit_s is None else min(COMPACT_S, limits.time_limit_s)
-    solver = Solver(monotonic() + limit, limits.seed)
+    solver = Solver(now() + limit, limits.seed)
     low, question = least.memory_bytes, QUESTION_SHARE * limit
     closeness = RESOLUTION * (best.peak_bytes - low)
     while best.peak_bytes - low > closeness and not solver.over():

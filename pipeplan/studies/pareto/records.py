@@ -81,6 +81,23 @@ class Candidate:
     """The method that found it."""
 
 
+COLUMNS = (
+    "method",
+    "memory_bytes",
+    "period",
+    "peak_bytes",
+    "bound",
+    "gap",
+    "certified",
+    "stop",
+    "found",
+    "source",
+    "batches_per_period",
+    "seconds",
+)
+"""What a table shows of a point."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One method at one memory limit. Period and peak are the referee's; absent is None."""
@@ -125,21 +142,8 @@ class Point:
         return None if self.plan is None else self.plan.batches_per_period
 
     def facts(self) -> dict[str, Any]:
-        """What a table shows: everything except the plan."""
-        return {
-            "method": self.method,
-            "memory_bytes": self.memory_bytes,
-            "period": self.period,
-            "peak_bytes": self.peak_bytes,
-            "bound": self.bound,
-            "gap": self.gap,
-            "certified": self.certified,
-            "stop": str(self.stop),
-            "found": str(self.found),
-            "source": self.source,
-            "batches_per_period": self.batches_per_period,
-            "seconds": round(self.seconds, 3),
-        }
+        """Everything except the plan."""
+        return {**{name: getattr(self, name) for name in COLUMNS}, "seconds": round(self.seconds, 3)}
 
     def to_json(self) -> dict[str, Any]:
         plan = None if self.plan is None else self.plan.to_json()

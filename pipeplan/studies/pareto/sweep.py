@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from time import monotonic
 
 from ...formulations.registry import FORMULATIONS
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
+from ...instances.clock import now
 from ...instances.errors import InputError, UsageError
 from ...instances.result import Result, Stop
 from ...planners.beaumont import exact
@@ -98,7 +98,7 @@ class _Sweep:
         self.candidates: tuple[Candidate, ...] = ()
         """PipeDream's plans."""
         self.interrupted = False
-        self.begun = monotonic()
+        self.begun = now()
 
     def prepare(self) -> None:
         """PipeDream's runs and the levels, from the journal where they are there."""
@@ -129,10 +129,10 @@ class _Sweep:
                     self.journal.append({"record": POINT, **point.to_json()})
 
     def _point(self, method: str, memory: float, frame: Frame) -> Point:
-        begun = monotonic()
+        begun = now()
         if method == PIPEDREAM:
             best = best_within(self.candidates, memory)
-            return Point(method, memory, Stop.COMPLETED).with_plan(best, monotonic() - begun)
+            return Point(method, memory, Stop.COMPLETED).with_plan(best, now() - begun)
         if frame.smallest_proven and memory < frame.smallest_bytes:
             return Point(method, memory, Stop.INFEASIBLE)
         problem = self.problem.replace(memory_bytes=memory)
@@ -140,10 +140,10 @@ class _Sweep:
         bound = self._bound(method, memory, frame) if method in EXACT_METHODS else None
         if start is not None and bound is not None and met(start.period, bound):
             point = Point(method, memory, Stop.PROVEN, bound=min(bound, start.period))
-            return point.with_plan(start, monotonic() - begun)
+            return point.with_plan(start, now() - begun)
         result = self._solve(problem, method, start)
         point = _judged(problem, method, result, start)
-        return replace(point, seconds=monotonic() - begun)
+        return replace(point, seconds=now() - begun)
 
     def _solve(self, problem: ChainProblem, method: str, start: Candidate | None) -> Result:
         is_model = method in FORMULATIONS
@@ -176,7 +176,7 @@ class _Sweep:
 
         def tell(record: Progress) -> None:
             assert watch is not None
-            watch(replace(record, seconds=monotonic() - self.begun, source=f"{what}{count}"))
+            watch(replace(record, seconds=now() - self.begun, source=f"{what}{count}"))
 
         return tell
 

@@ -4,31 +4,21 @@
 computes all others. `options` and `knapsack` look into one stage. `decisions` and `values` are the program itself.
 """
 
-from .arrays import TIME, TIME_REST, WEIGHT, WEIGHT_REST, Cluster, Layers, Table
-from .decisions import EXACT, GREEDY, RELAXED, decide, decide_sums
-from .knapsack import exact_knapsack
-from .pairs import nested_pairs, number_rows
-from .quick import stage_at
-from .table import tabulate
-from .values import fill_values
-
-__all__ = [
-    "EXACT",
-    "GREEDY",
-    "RELAXED",
-    "TIME",
-    "TIME_REST",
-    "WEIGHT",
-    "WEIGHT_REST",
-    "Cluster",
-    "Layers",
-    "Table",
-    "decide",
-    "decide_sums",
-    "exact_knapsack",
-    "fill_values",
-    "nested_pairs",
-    "number_rows",
-    "stage_at",
-    "tabulate",
-]
+from .arrays import TIME as TIME
+from .arrays import TIME_REST as TIME_REST
+from .arrays import WEIGHT as WEIGHT
+from .arrays import WEIGHT_REST as WEIGHT_REST
+from .arrays import Cluster as Cluster
+from .arrays import Layers as Layers
+from .arrays import Table as Table
+from .decisions import EXACT as EXACT
+from .decisions import GREEDY as GREEDY
+from .decisions import RELAXED as RELAXED
+from .decisions import decide as decide
+from .decisions import decide_sums as decide_sums
+from .knapsack import exact_knapsack as exact_knapsack
+from .pairs import nested_pairs as nested_pairs
+from .pairs import number_rows as number_rows
+from .quick import stage_at as stage_at
+from .table import tabulate as tabulate
+from .values import fill_values as fill_values

@@ -14,19 +14,24 @@ from typing import Any, NamedTuple
 
 
 class Layers(NamedTuple):
-    """Layers, options and edges: see `model.Options`."""
+    """Layers, their options one behind the other, and their edges."""
 
     bits: Any
     """uint64[downsets, words]"""
     option_start: Any
+    """int64[degrees, layers + 1]: where the options of a layer begin; an option costs `time` + transfers"""
     time: Any
     weight: Any
     per_batch: Any
+    """in whole units of memory, as floats: their sums are exact"""
     fixed: Any
     gather_start: Any
+    """where the bytes of an option's edges begin, in the order of its layer's edges"""
     gather: Any
     edge_start: Any
+    """int64[layers + 1]"""
     edge_layer: Any
+    """the layer at the other end"""
     edge_time: Any
     memory: float
     sync: Any

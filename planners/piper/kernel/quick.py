@@ -10,18 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import (
-    FIXED,
-    MISSING,
-    PER_BATCH,
-    SEVERAL,
-    TIME,
-    TIME_REST,
-    WEIGHT,
-    WEIGHT_REST,
-    Layers,
-    Table,
-)
+from .arrays import FIXED, MISSING, PER_BATCH, SEVERAL, TIME, TIME_REST, WEIGHT, WEIGHT_REST, Layers, Table
 
 
 def stage_at(x: Layers, t: Table, p: int, i: int, j: int, tau: int) -> tuple[float, float, int, int, int]:

@@ -84,7 +84,7 @@ def test_what_is_called_impossible_has_no_plan(seed: int) -> None:
 def test_compiled_loops_say_what_plain_ones_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_staging(seed, layers=(5, 6))
     plain = near_stages(problem)
-    monkeypatch.setattr(near, "PLAIN_UP_TO", 0)
+    monkeypatch.setattr(near, "COMPILED_FROM", 0)
     machine = near_stages(problem)
     assert plain.plain
     assert not machine.plain

@@ -13,7 +13,7 @@ from pipeplan.formulations.piper import FORMULATION
 from pipeplan.instances.result import Stop
 from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages, verify_stages
-from pipeplan.planners.backends import RawOutcome, compile_pyomo, solve
+from pipeplan.planners.backends import Answer, compile_pyomo, solve
 from pipeplan.planners.options import SolveOptions
 
 LIMITS = SolveOptions(threads=1)
@@ -33,7 +33,7 @@ def built(problem: StagingProblem, cutoff: float | None = None, **chosen: str) -
     return FORMULATION.build(problem, own, native=False, cutoff=cutoff)
 
 
-def solved(model: BuiltModel, solver: str, start: Any = None) -> RawOutcome:
+def solved(model: BuiltModel, solver: str, start: Any = None) -> Answer:
     matrix = compile_pyomo(model.model, grids=model.grids, grid_loss=model.grid_loss)
     return solve(solver, matrix, LIMITS, start=start)
 

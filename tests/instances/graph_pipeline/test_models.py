@@ -32,7 +32,7 @@ def kept(problem: GraphPipelineProblem, prefix: str = "") -> float:
 
 
 def named(problem: GraphPipelineProblem, name: str) -> Any:
-    return problem.operators[problem.index_of[name]]
+    return problem.operators[problem.index[name]]
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def test_mmt_has_four_branches_of_eight_layers() -> None:
     assert len(problem.operators) == 4 * 8 * 3 + 1
     assert parameters(problem) == 402_653_184
     assert kept(problem) == 448 + 4
-    assert len(problem.predecessors[problem.index_of["concat"]]) == 4
+    assert len(problem.predecessors[problem.index["concat"]]) == 4
 
 
 def test_dlrm_has_seven_branches_and_seven_tables() -> None:

@@ -9,14 +9,13 @@ from dataclasses import replace
 import pytest
 
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_info
-from pipeplan.instances.graph import topological_order
+from pipeplan.instances.graph import heights_of, topological_order
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.costs import forced_edges, required_in_flight
 from pipeplan.instances.graph_pipeline.referee.evaluate import (
     StageGraphEvaluation,
     evaluate_stage_graph,
-    stage_heights,
     verify_stage_graph,
 )
 
@@ -58,7 +57,7 @@ def with_samples(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterato
     if topological_order(successors) is None:
         return
     plan = StageGraphPlan(plan.stages, edges)
-    for _ in range(max(stage_heights(successors) or ())):
+    for _ in range(max(heights_of(successors) or ())):
         needed = required_in_flight(problem, plan)
         stages = (replace(stage, in_flight=i) for stage, i in zip(plan.stages, needed, strict=True))
         plan = StageGraphPlan(tuple(stages), edges)

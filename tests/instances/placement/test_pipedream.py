@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,16 @@ from malformed import PROFILE
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.files import load
-from pipeplan.instances.placement.pipedream import ProfileCluster, lower_profile, parse_profile, read_pipedream
+from pipeplan.instances.placement.pipedream import ProfileCluster, lower_profile, parse_profile
 from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.instances.placement.published import read_published
 
-CLUSTER = ProfileCluster(accelerators=2, memory_bytes=None, bandwidth=1000.0, cpus=1, cpu_slowdown=10.0)
+CLUSTER: dict[str, Any] = {
+    "devices": 2,
+    "cpus": 1,
+    "memory_bytes": math.inf,
+    "bandwidth": 1000.0,
+    "cpu_slowdown": 10.0,
+}
 
 PUBLISHED_CLUSTER: dict[str, Any] = {
     "devices": 6,
@@ -38,7 +44,7 @@ def nodes_of(problem: PlacementProblem) -> dict[Any, Node]:
 
 
 def test_inference_has_the_forward_nodes_only(profile_file: Path) -> None:
-    problem = read_pipedream(profile_file, CLUSTER, training=False)
+    problem = load(profile_file, **CLUSTER, training=False)
     assert (problem.name, problem.time_unit, problem.has_backward) == ("small", "ms", False)
     assert problem.edges == (("n1", "n2"), ("n2", "n3"))
     node = nodes_of(problem)["n2"]
@@ -47,7 +53,7 @@ def test_inference_has_the_forward_nodes_only(profile_file: Path) -> None:
 
 
 def test_training_adds_a_backward_node_of_the_same_colour(profile_file: Path) -> None:
-    problem = read_pipedream(profile_file, CLUSTER)
+    problem = load(profile_file, **CLUSTER)
     nodes = nodes_of(problem)
     assert problem.edges[2:] == (("n1/backward", "n2/backward"), ("n2/backward", "n3/backward"))
     assert nodes["n2"].color == nodes["n2/backward"].color == "n2"
@@ -57,7 +63,7 @@ def test_training_adds_a_backward_node_of_the_same_colour(profile_file: Path) ->
 
 
 def test_several_outputs_are_summed_and_unread_ones_not_transferred(profile_file: Path) -> None:
-    node = nodes_of(read_pipedream(profile_file, CLUSTER))["n3"]
+    node = nodes_of(load(profile_file, **CLUSTER))["n3"]
     assert node.size_bytes == 8.0 + 4.0 + 16.0
     assert node.transfer_time == 0.0
 
@@ -141,7 +147,7 @@ def test_every_published_profile_is_read(workloads: Path, training: bool) -> Non
 
 @pytest.mark.workloads
 def test_the_lowering_gives_the_published_layer_graph(workloads: Path) -> None:
-    published = read_published(workloads / "tarnawski" / "throughput" / "layer" / "resnet50_inference.json")
+    published = load(workloads / "tarnawski" / "throughput" / "layer" / "resnet50_inference.json")
     ours = load(workloads / "pipedream" / "resnet50.graph.txt", **PUBLISHED_CLUSTER, training=False)
     assert ours.edges == tuple((f"node{u}", f"node{v}") for u, v in published.edges)
     assert (ours.accelerators, ours.cpus, ours.memory_bytes) == (6, 1, published.memory_bytes)
@@ -156,4 +162,4 @@ def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     path = tmp_path / "a.graph.txt"
     path.write_text(PROFILE + "\n\n\tn9 -- n1\n")
     with pytest.raises(InputError, match=r"a\.graph\.txt: line 8 names the unknown node 'n9'"):
-        read_pipedream(path, CLUSTER)
+        load(path, **CLUSTER)

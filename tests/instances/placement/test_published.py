@@ -12,14 +12,14 @@ from malformed import EXPERT, PUBLISHED
 from random_problems import placement_problems
 
 from pipeplan.instances.errors import InputError
+from pipeplan.instances.files import load
 from pipeplan.instances.json_file import write_json
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.published import (
     placement_from_published,
     placement_to_published,
-    read_expert_plan,
-    read_published,
 )
+from pipeplan.instances.results import load_plan
 
 
 def test_the_file_s_names_become_ours() -> None:
@@ -77,17 +77,17 @@ def test_every_published_file_survives_a_round_trip(workloads: Path, tmp_path: P
     files = published_files(workloads)
     assert len(files) >= 12
     for path in files:
-        problem = read_published(path)
+        problem = load(path)
         written = tmp_path / path.name
         write_json(written, placement_to_published(problem))
-        assert read_published(written) == problem, path
+        assert load(written) == problem, path
 
 
 @pytest.mark.workloads
 def test_published_numbers_are_taken_as_they_stand(workloads: Path) -> None:
     for path in published_files(workloads):
         raw: dict[str, Any] = json.loads(path.read_text())
-        problem = read_published(path)
+        problem = load(path)
         assert problem.name == path.stem
         assert [(n.id, n.accelerator_time, n.cpu_time) for n in problem.nodes] == [
             (n["id"], n["fpgaLatency"], n["cpuLatency"]) for n in raw["nodes"]
@@ -105,7 +105,7 @@ def test_published_numbers_are_taken_as_they_stand(workloads: Path) -> None:
 def test_an_expert_split_becomes_a_plan(tmp_path: Path) -> None:
     path = tmp_path / "expert.json"
     path.write_text(json.dumps({**EXPERT, "maxLoad": -1}))
-    plan = read_expert_plan(path, placement_from_published(PUBLISHED))
+    plan = load_plan(path, placement_from_published(PUBLISHED))
     assert [(d.name, d.type, d.nodes) for d in plan.devices] == [
         ("acc0", "accelerator", (1, 2)),
         ("acc1", "accelerator", (3, 4)),
@@ -117,16 +117,16 @@ def test_an_expert_split_of_another_problem_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "expert.json"
     path.write_text(json.dumps({"fpgas": [{"nodes": [1, 77]}], "cpus": []}))
     with pytest.raises(InputError, match=r"expert.json: fpgas\[0\].nodes\[1\] names the unknown node 77; give a split"):
-        read_expert_plan(path, placement_from_published(PUBLISHED))
-    assert read_expert_plan(path).devices[0].nodes == (1, 77)
+        load_plan(path, placement_from_published(PUBLISHED))
+    assert load_plan(path).devices[0].nodes == (1, 77)
 
 
 @pytest.mark.workloads
 def test_published_expert_splits_place_every_node_once(workloads: Path) -> None:
     for path in sorted((workloads / "tarnawski" / "experts").glob("*.json")):
         name = path.name.replace("_expert", "")
-        problem = read_published(workloads / "tarnawski" / "throughput" / "layer" / name)
-        plan = read_expert_plan(path, problem)
+        problem = load(workloads / "tarnawski" / "throughput" / "layer" / name)
+        plan = load_plan(path, problem)
         placed = [node for device in plan.devices for node in device.nodes]
         assert sorted(placed, key=str) == sorted((node.id for node in problem.nodes), key=str)
 
@@ -135,4 +135,4 @@ def test_errors_name_the_file_and_its_own_fields(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps({**PUBLISHED, "maxFPGAs": 0}))
     with pytest.raises(InputError, match=r"a\.json: maxFPGAs is 0 and there is no CPU"):
-        read_published(path)
+        load(path)

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pipeplan.instances.files import load
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
-from pipeplan.instances.placement.published import read_expert_plan, read_published
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.stages import stage_order
 from pipeplan.instances.placement.referee.verify import verify
+from pipeplan.instances.results import load_plan
 
 pytestmark = pytest.mark.workloads
 
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.workloads
 @pytest.mark.parametrize(("name", "value"), [("bert24", 20.08), ("gnmt", 46.21)])
 def test_expert_splits_have_the_papers_value(workloads: Path, name: str, value: float) -> None:
     """Table 1 of the paper, column Expert, printed with two digits."""
-    problem = read_published(workloads / f"tarnawski/throughput/layer/{name}_inference.json")
-    plan = read_expert_plan(workloads / f"tarnawski/experts/{name}_inference_expert.json", problem)
+    problem = load(workloads / f"tarnawski/throughput/layer/{name}_inference.json")
+    plan = load_plan(workloads / f"tarnawski/experts/{name}_inference_expert.json", problem)
     assert round(evaluate(problem, plan).max_load, 2) == value
     assert verify(problem, plan, "chain") == ()
     assert stage_order(problem, plan) == ("acc0", "acc1", "acc2", "acc3", "acc4", "acc5", "cpu0")
@@ -30,7 +31,7 @@ def test_expert_splits_have_the_papers_value(workloads: Path, name: str, value: 
 @pytest.mark.parametrize(("name", "value"), [("bert24", 924.1), ("bert_l-3", 1099.9)])
 def test_the_longest_path_over_cpus(workloads: Path, name: str, value: float) -> None:
     """Everything on the CPUs, as an independent study evaluated it, printed with one digit."""
-    problem = read_published(workloads / f"tarnawski/latency/{name}_inference.json")
+    problem = load(workloads / f"tarnawski/latency/{name}_inference.json")
     plan = PlacementPlan((Device("cpu0", "cpu", tuple(node.id for node in problem.nodes)),))
     assert round(evaluate_latency(problem, plan).latency or 0, 1) == value
 
@@ -43,7 +44,7 @@ def test_a_greedy_split_has_the_latency_of_the_published_greedy_program(
 
     (The third published value, BERT-3's 416.204, depends on the topological order of its program.)
     """
-    problem = read_published(workloads / f"tarnawski/latency/{name}_inference.json")
+    problem = load(workloads / f"tarnawski/latency/{name}_inference.json")
     plan = filled_in_order(problem)
     assert verify(problem, plan, "chain") == ()
     assert evaluate_latency(problem, plan).latency == pytest.approx(value, abs=1e-3)
@@ -65,7 +66,7 @@ def filled_in_order(problem: PlacementProblem) -> PlacementPlan:
 
 
 def test_everything_on_one_accelerator_takes_its_work(workloads: Path) -> None:
-    problem = read_published(workloads / "tarnawski/throughput/operator/bert_l-3_training.json")
+    problem = load(workloads / "tarnawski/throughput/operator/bert_l-3_training.json")
     plan = PlacementPlan((Device("acc0", "accelerator", tuple(node.id for node in problem.nodes)),))
     found = evaluate(problem, plan)
     work = [sum(n.accelerator_time for n in problem.nodes if n.backward == b) for b in (False, True)]

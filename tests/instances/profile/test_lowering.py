@@ -200,7 +200,7 @@ def test_every_option_is_known_to_some_lowering() -> None:
     from pipeplan.cli.profile_options import KINDS as SHOWN_KINDS
     from pipeplan.cli.profile_options import OPTIMIZERS, PROFILE_OPTIONS
 
-    assert set(PROFILE_OPTIONS) == set(ProfileOptions.__dataclass_fields__)
+    assert {option.name for option in PROFILE_OPTIONS} == set(ProfileOptions.__dataclass_fields__)
     assert set(SHOWN_KINDS) == {kind.name for kind in KINDS.values() if kind.from_profile}
     assert tuple(COPIES) == OPTIMIZERS
 

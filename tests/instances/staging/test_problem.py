@@ -16,7 +16,6 @@ from pipeplan.instances.staging.problem import (
     Layer,
     StagingLevel,
     StagingProblem,
-    frozen,
 )
 
 FAST, SMALL = Configuration("fast", 2.0, 1.0, 4.0, 3.0), Configuration("small", 3.0, 1.0, 1.0, 3.0)
@@ -60,12 +59,6 @@ def test_memory_of_a_way_grows_with_what_is_in_flight() -> None:
 def test_replace_checks_again() -> None:
     with pytest.raises(InputError):
         PROBLEM.replace(devices=0)
-
-
-def test_a_frozen_view_cannot_be_written_to() -> None:
-    view: Any = frozen({"a": 1})
-    with pytest.raises(TypeError):
-        view["a"] = 2
 
 
 # ---- hash ----------------------------------------------------------------------------------------------

@@ -236,7 +236,6 @@ def test_seed_threads_and_log(backend: Backend, knapsack: MatrixModel, tmp_path:
     options = SolveOptions(threads=2, seed=17, log_path=str(log))
     outcome = solve(backend.name, knapsack, options)
     assert outcome.stop == Stop.PROVEN
-    assert outcome.log_path == str(log)
     assert log.stat().st_size > 100
     assert solve(backend.name, knapsack, replace(options, threads=1)).stop == Stop.PROVEN
 

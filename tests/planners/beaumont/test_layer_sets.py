@@ -21,7 +21,7 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import verify_pattern
 from pipeplan.instances.compiled import compiled
 from pipeplan.instances.result import Stop
-from pipeplan.planners.beaumont import layer_sets, levels, search
+from pipeplan.planners.beaumont import layer_sets, search
 from pipeplan.planners.beaumont.annealing import canonical
 from pipeplan.planners.beaumont.exact import PLANNER
 from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of, load_sets
@@ -200,7 +200,6 @@ def test_long_chains_have_too_many_sets_to_walk() -> None:
 @pytest.mark.parametrize("known", golden.golden_chains()[:7], ids=lambda known: known.name)
 def test_walks_prove_the_known_answers(known: KnownChain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "BRIEF_S", 0.0)
-    monkeypatch.setattr(levels, "ready", lambda name, first_call: True)
     outcome = PLANNER.plan(Request(known.problem, limits=SolveOptions(threads=2)))
     assert outcome.stop == Stop.PROVEN
     assert outcome.plan is not None

@@ -10,9 +10,8 @@ from pipeplan.instances.errors import UsageError
 from pipeplan.instances.placement.files import placement_from_json
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.result import Found, Stop
-from pipeplan.planners.backends import BACKENDS
+from pipeplan.planners.backends import BACKENDS, Answer
 from pipeplan.planners.backends.trust import cutoff_for, evidence, is_exact, safe_bound, second_opinions
-from pipeplan.planners.exact import planner as exact
 from pipeplan.planners.exact.attempt import Attempt
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
@@ -94,14 +93,16 @@ def test_a_float_solvers_proof_names_the_second_opinion() -> None:
 
 def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS is made to refute everything: the second opinion finds the plan, and HiGHS is not asked again."""
-    honest = exact.SolverGroup.attempt
+    honest = Attempt.run
 
-    def lying(group: Any, threads_of: Any, cutoff: Any, *rest: Any) -> Attempt:
+    def lying(attempt: Attempt, threads_of: Any, *rest: Any) -> Attempt:
         if "highs" not in threads_of:
-            return honest(group, threads_of, cutoff, *rest)
-        return Attempt(cutoff, refuted="highs says so", stop=Stop.INFEASIBLE, decided_by="highs")
+            return honest(attempt, threads_of, *rest)
+        attempt.refuted = "highs says so"
+        attempt.answers.append(Answer(Stop.INFEASIBLE, backend="highs"))
+        return attempt
 
-    monkeypatch.setattr(exact.SolverGroup, "attempt", lying)
+    monkeypatch.setattr(Attempt, "run", lying)
     result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
     assert result.objective == pytest.approx(8e9)
     assert result.found == Found.OPTIMAL
@@ -111,14 +112,14 @@ def test_a_contradicted_solver_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_an_answer_in_time_the_margins_stand_alone_and_the_proof_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = exact.SolverGroup.attempt
+    honest = Attempt.run
 
-    def alone(group: Any, threads_of: Any, *rest: Any) -> Attempt:
+    def alone(attempt: Attempt, threads_of: Any, *rest: Any) -> Attempt:
         if "highs" not in threads_of:
             raise UsageError("this solver cannot take the model")
-        return honest(group, threads_of, *rest)
+        return honest(attempt, threads_of, *rest)
 
-    monkeypatch.setattr(exact.SolverGroup, "attempt", alone)
+    monkeypatch.setattr(Attempt, "run", alone)
     result = solve(billions(), formulation="ip-tarnawski", solver="highs", warm_start="none")
     assert result.found == Found.OPTIMAL
     assert result.proof is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from small_problems import random_problem
@@ -11,7 +12,10 @@ from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import evaluate
 from pipeplan.instances.placement.referee.verify import verify
 from pipeplan.instances.result import Found, StartOutcome, Stop
+from pipeplan.planners.exact import planner
 from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.referee import Ruling, rule
+from pipeplan.planners.run import judge, warm_start
 from pipeplan.planners.run.solve import solve
 
 LIMITS = SolveOptions(threads=1)
@@ -110,6 +114,26 @@ def test_a_warm_start_becomes_the_first_incumbent() -> None:
     assert result.warm_start.outcome == StartOutcome.ACCEPTED
     assert result.warm_start.value == pytest.approx(evaluate(problem, start).max_load)
     assert result.found == Found.OPTIMAL
+
+
+def test_the_referee_is_asked_once_of_an_incumbent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start, exact planner and judge share its word; a planner's bare claim is judged all the same."""
+    asked: list[Any] = []
+
+    def counted(problem: Any, plan: Any, rules: Any) -> Ruling:
+        asked.append(plan)
+        return rule(problem, plan, rules)
+
+    for module in (judge, planner, warm_start):
+        monkeypatch.setattr(module, "rule", counted)
+    optimum = solve(chain(), formulation="ip-tarnawski", limits=LIMITS, warm_start="none").plan
+    asked.clear()
+    result = solve(chain(), formulation="ip-tarnawski", limits=LIMITS, warm_start=optimum)
+    assert result.found == Found.OPTIMAL
+    assert asked.count(optimum) == 1
+    asked.clear()
+    claimed = solve(chain(), planner="linear-dp")
+    assert asked == [claimed.plan]
 
 
 def test_a_more_binding_cluster_never_helps() -> None:

@@ -227,7 +227,7 @@ def test_a_gap_that_is_open_is_not_called_proven() -> None:
 def test_compiled_and_plain_loops_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of(random.Random(4))
     plain = lower_bound(problem, {})
-    monkeypatch.setattr(paths, "PLAIN_STEPS", 0)
+    monkeypatch.setattr(paths, "COMPILED_FROM", 0)
     assert lower_bound(problem, {}) == pytest.approx(plain, rel=1e-12)
 
 

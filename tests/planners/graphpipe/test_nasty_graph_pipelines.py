@@ -53,8 +53,8 @@ def test_graphpipe_in_all_units(start: int) -> None:
 
 
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "PLAIN_STEPS", 0)
-    monkeypatch.setattr(search, "PLAIN_STEPS", 0)
+    monkeypatch.setattr(paths, "COMPILED_FROM", 0)
+    monkeypatch.setattr(search, "COMPILED_FROM", 0)
     for seed in range(1000, 1020):
         check(seed)
 

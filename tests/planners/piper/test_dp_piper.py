@@ -48,7 +48,7 @@ def test_equals_brute_force(start: int, semantics: str) -> None:
 
 
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PLAIN_UP_TO", 0)
+    monkeypatch.setattr(tables, "COMPILED_FROM", 0)
     for seed in SEEDS[::7]:
         for semantics in ("paper", "reference"):
             check(random_staging(seed), semantics)

@@ -61,7 +61,7 @@ def test_dp_piper_in_all_units(start: int) -> None:
 
 
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PLAIN_UP_TO", 0)
+    monkeypatch.setattr(tables, "COMPILED_FROM", 0)
     for seed in range(1000, 1040):
         problem = in_fifteen_digits(nasty("staging", seed))
         check(problem, value(best_stages(problem)))
@@ -183,7 +183,7 @@ def test_times_far_apart_do_not_overflow(
     short: float, long: float, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How many devices a stage needs within a limit that is far too small is no whole number of 64 bits."""
-    monkeypatch.setattr(tables, "PLAIN_UP_TO", 10**9 if plain else 0)
+    monkeypatch.setattr(tables, "COMPILED_FROM", 10**9 if plain else 0)
     layers = tuple(
         Layer(v, {1: (Configuration("x", long),), 2: (Configuration("y", short), Configuration("z", 2.0))})
         for v in range(3)

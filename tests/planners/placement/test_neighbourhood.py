@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event
 from time import sleep
 
@@ -12,36 +12,25 @@ import pytest
 from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import StartOutcome, Stop
-from pipeplan.planners import search as incumbent
 from pipeplan.planners.contract import Board, Outcome, Request
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.placement.neighbourhood import LargeNeighbourhoodSearch, Run
+from pipeplan.planners.search import Incumbent
 
 PROBLEM = PlacementProblem((Node("only", 5.0, 9.0),), (), accelerators=1, cpus=0)
 PLAN = PlacementPlan.from_assignment(PROBLEM, {"only": 0})
 
 
-class Incumbent(incumbent.Incumbent):
+def numbers(request: Request) -> Incumbent:
     """An assignment is one number, which is its value; odd ones break a rule."""
-
-    def value_of(self, assignment: Sequence[int]) -> float:
-        return float(assignment[0])
-
-    def fits(self, assignment: Sequence[int]) -> bool:
-        return assignment[0] % 2 == 0
-
-    def plan_of(self, assignment: Sequence[int]) -> PlacementPlan:
-        return PLAN
-
-    def lower_bound(self) -> float | None:
-        return 4.0
+    return Incumbent(request, lambda a: float(a[0]), lambda a: a[0] % 2 == 0, lambda a: PLAN, lambda: 4.0)
 
 
 class Search(LargeNeighbourhoodSearch):
     """Starts at 20; `found` tells what the run of a cycle and a thread finds."""
 
     def __init__(self, request: Request, found: Callable[[int, int], int], warm: int | None = None) -> None:
-        super().__init__(request, Incumbent(request), cycles=6)
+        super().__init__(request, numbers(request), cycles=6)
         self.found, self.warm = found, warm
         self.runs: list[tuple[int, int]] = []
 

@@ -85,6 +85,7 @@ def test_a_plan_of_contiguous_devices_is_judged_as_such_when_it_is_read_again() 
         ({"bound": 3.0}, "value 6.0 and bound 3.0 are 50 % apart", Stop.ERROR, Found.FEASIBLE),
         ({"bound": None}, "there is no bound to its value 6.0", Stop.ERROR, Found.FEASIBLE),
         ({"bound": 6.1}, "says bound 6.1, above its plan's value 6.0", Stop.ERROR, Found.FEASIBLE),
+        ({"stop": Stop.TIME, "bound": 6.1}, "says bound 6.1, above its plan's value", Stop.ERROR, Found.FEASIBLE),
         ({"stop": Stop.INFEASIBLE}, "says infeasible, the referee accepts its plan", Stop.PROVEN, Found.OPTIMAL),
         ({"stop": Stop.GAP, "found": Found.FEASIBLE, "bound": None, "proof": None}, "gap", Stop.ERROR, Found.FEASIBLE),
         ({"verified": False}, "nothing was verified, the referee accepts", Stop.PROVEN, Found.OPTIMAL),

@@ -340,9 +340,8 @@ def test_the_evidence_of_an_infeasible_problem_is_named() -> None:
 
 def test_what_a_method_checked_is_told_with_its_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*facts: Any) -> Any:
-        start, outcome = before(*facts)
         backend = {"name": "abacus", "version": "7"}
-        return start, replace(outcome, backend=backend, checks=("the beads were counted",))
+        return replace(before(*facts), backend=backend, checks=("the beads were counted",))
 
     before = solving._run
     monkeypatch.setattr(solving, "_run", run)

@@ -100,6 +100,12 @@ def test_proven_within_the_gap_that_was_asked_for_is_a_gap(run: Callable[..., Re
     assert result.gap == pytest.approx(0.02)
 
 
+def test_a_gap_needs_a_bound(run: Callable[..., Result]) -> None:
+    result = run(answer(Stop.GAP, plan=GOOD, claimed=3.0))
+    assert (result.stop, result.found, result.bound) == (Stop.ERROR, Found.FEASIBLE, None)
+    assert result.messages == ("the method says gap, yet there is no bound to its plan of value 3.0",)
+
+
 def test_a_bound_above_the_objective_is_an_error_and_is_dropped(run: Callable[..., Result]) -> None:
     result = run(answer(Stop.PROVEN, plan=GOOD, claimed=3.0, bound=3.5))
     assert (result.stop, result.found, result.bound, result.verified) == (Stop.ERROR, Found.FEASIBLE, None, True)

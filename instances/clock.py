@@ -1,0 +1,61 @@
+"""The clock of time limits: it stands still while machine code is made, which happens once on a machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class _Compiling:
+    """How long code was compiled so far, however many threads were at it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running = 0
+        self.since = 0.0
+        self.seconds = 0.0
+        self.announce: Callable[[], None] | None = None
+
+    def so_far(self, now: float) -> float:
+        return self.seconds + (now - self.since if self.running else 0.0)
+
+
+_compiling = _Compiling()
+
+
+def when_compiling(announce: Callable[[], None]) -> None:
+    """`announce` is called once, when the first code of this process is compiled."""
+    _compiling.announce = announce
+
+
+def now() -> float:
+    """Seconds on a clock of which differences count: those in which nothing was compiled."""
+    with _compiling.lock:
+        real = time.monotonic()
+        return real - _compiling.so_far(real)
+
+
+def seconds_compiling() -> float:
+    """By how much this clock is behind the true one since the process began."""
+    with _compiling.lock:
+        return _compiling.so_far(time.monotonic())
+
+
+def stop() -> None:
+    """Compiling begins; calls may be nested and come from several threads."""
+    with _compiling.lock:
+        announce, _compiling.announce = _compiling.announce, None
+        _compiling.running += 1
+        if _compiling.running == 1:
+            _compiling.since = time.monotonic()
+    if announce is not None:
+        announce()
+
+
+def go_on() -> None:
+    """Compiling has ended."""
+    with _compiling.lock:
+        _compiling.running -= 1
+        if not _compiling.running:
+            _compiling.seconds += time.monotonic() - _compiling.since

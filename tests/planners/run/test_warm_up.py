@@ -1,0 +1,71 @@
+"""Code is made once, outside of all limits, and `plan warm-up` makes all of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeplan.instances import clock
+from pipeplan.planners.contract import Board
+from pipeplan.planners.registry import all_methods
+
+PLAN = [sys.executable, "-m", "pipeplan"]
+
+
+def test_the_clock_of_limits_stands_still_while_code_is_compiled() -> None:
+    board = Board()
+    clock.stop()
+    clock.stop()
+    time.sleep(0.2)
+    clock.go_on()
+    assert board.seconds < 0.1, "what is compiled within another compilation is counted once"
+    time.sleep(0.1)
+    clock.go_on()
+    assert board.seconds < 0.1
+    assert board.compile_seconds >= 0.3
+    time.sleep(0.1)
+    assert board.seconds >= 0.1, "and now it goes on"
+
+
+def test_who_listens_hears_once_that_something_is_compiled() -> None:
+    heard: list[str] = []
+    clock.when_compiling(lambda: heard.append("compiling"))
+    for _ in range(2):
+        clock.stop()
+        clock.go_on()
+    assert heard == ["compiling"]
+
+
+def test_every_kind_with_compiled_methods_names_problems_that_need_the_code() -> None:
+    kinds = {entry.problem_kind for entry in all_methods() if entry.compiles_on}
+    assert kinds == {"placement", "chain", "staging", "graph-pipeline"}
+
+
+@pytest.mark.slow
+def test_after_a_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
+    cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([*PLAN, "warm-up"], env=cold, check=True)
+    cases = (
+        ("memory-tight", "dp"), ("gpt2-xl-training", "dp"), ("gnmt-training", "lns"),
+        ("bert-base-operators", "latency-lns"), ("gpt2-medium-stages", "dp-piper"), ("tiny-levels", "dp-piper"),
+        ("resnet50-chain", "exact-beaumont"), ("mmt-8", "graphpipe"), ("dlrm-8", "spp-pipedream"),
+    )  # fmt: skip
+    for instance, planner in cases:
+        command = [*PLAN, "solve", instance, "--planner", planner, "--time-limit", "3s", "--gap", "0.01"]
+        done = subprocess.run(command, env=cold, capture_output=True, text=True)
+        assert done.returncode == 0, (instance, planner, done.stderr)
+        assert "compiling" not in done.stderr, (instance, planner)
+
+
+def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
+    cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [*PLAN, "solve", "bert-large-training", "--planner", "lns", "--time-limit", "2s", "--json"]
+    done = subprocess.run(command, env=cold, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "plan warm-up" in done.stderr
+    assert '"compile"' in done.stdout
