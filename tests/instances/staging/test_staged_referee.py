@@ -115,6 +115,7 @@ BROKEN: list[tuple[str, StagedPlan, dict[str, Any], str, str]] = [
     ("too many devices", GOOD, {"devices": 4}, "devices", "uses 5 devices, the problem has 4"),
     ("too many batches", GOOD, {"micro_batches": 3}, "batches", "sum to 4, a batch has 3"),
     ("too few batches", GOOD, {"micro_batches": 5, "exact_batches": True}, "batches", "exactly 5"),
+    ("replicas", GOOD, {"replication": False}, "replication", "Stage 0 has 2 replicas; the problem allows none"),
     ("too little memory", GOOD, {"memory_bytes": 9.5}, "memory", "stage 0 holds 10 bytes with 2 micro-batches"),
 ]
 
