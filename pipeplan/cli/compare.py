@@ -47,7 +47,7 @@ _Workloads = Annotated[
     ),
 ]
 _Seeds = Annotated[
-    str | None, typer.Option("--seeds", metavar="0,1,2", help="One run each [default: 0].", rich_help_panel=WHAT)
+    str | None, typer.Option("--seeds", metavar="0,1,2", help="One run each; default: 0.", rich_help_panel=WHAT)
 ]
 _Devices = Annotated[
     list[int] | None, typer.Option("--devices", help="Accelerators; repeatable.", rich_help_panel=CLUSTER)
@@ -70,7 +70,7 @@ _Retry = Annotated[
 ]
 _Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Runs at a time [default: half the cores].", rich_help_panel=WHERE),
+    typer.Option("--jobs", min=1, help="Runs at a time; default: half the cores.", rich_help_panel=WHERE),
 ]
 _Address = Annotated[
     str | None,

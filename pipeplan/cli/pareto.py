@@ -40,7 +40,7 @@ _Levels = Annotated[
     int | None,
     typer.Option(
         "--levels",
-        help="Memory limits from the smallest that works to that of the unlimited optimum. [default: 8]",
+        help="Memory limits from the smallest that works to that of the unlimited optimum; default: 8.",
         rich_help_panel=CURVES,
     ),
 ]

@@ -51,11 +51,18 @@ def shared(
     return choose
 
 
-def option(name: str, kind: Any, flag: str | None = None, default: Any = None, **facts: Any) -> inspect.Parameter:
+def option(
+    name: str, kind: Any, flag: str | None = None, default: Any = None, *, help: str, **facts: Any
+) -> inspect.Parameter:
     """A keyword of a command; `flag` where the command line has another word for it."""
-    info = typer.Option(flag or flag_of(name), show_default=default is not None, **facts)
+    info = typer.Option(flag or flag_of(name), show_default=default is not None, help=plain(help), **facts)
     annotation: Any = Annotated[kind | None, info] if default is None else Annotated[kind, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def plain(text: str) -> str:
+    """A sentence for help pages, which take brackets for markup and leave them out."""
+    return text.replace("[", r"\[")
 
 
 def flag_of(name: str) -> str:
