@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError, UsageError
+from ..instances.errors import InputError
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_instance as load_instance
 from . import quantities
-from .signatures import option, shared
+from .signatures import one_of, option, shared
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
@@ -117,9 +117,7 @@ PROGRESS_MODES = ("auto", "json", "none")
 
 
 def _known_mode(mode: str | None) -> str | None:
-    if mode is not None and mode not in PROGRESS_MODES:
-        raise UsageError(f"--progress is {mode!r}; give one of {', '.join(PROGRESS_MODES)}.")
-    return mode
+    return None if mode is None else one_of("--progress", mode, PROGRESS_MODES)
 
 
 def progress(help: str, panel: str | None = None) -> Any:

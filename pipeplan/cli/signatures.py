@@ -4,10 +4,12 @@ typer makes its options."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any
 
 import typer
+
+from ..instances.errors import UsageError
 
 Command = Callable[..., None]
 
@@ -68,3 +70,10 @@ def plain(text: str) -> str:
 def flag_of(name: str) -> str:
     """An argument's name as the command line writes it."""
     return "--" + name.replace("_", "-")
+
+
+def one_of(option: str, value: str, choices: Collection[str]) -> str:
+    """The value, where it is one of the choices."""
+    if value not in choices:
+        raise UsageError(f"{option} is {value!r}; give one of {', '.join(choices)}.")
+    return value
