@@ -140,6 +140,11 @@ class Entry:
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
 
+    @property
+    def module(self) -> str:
+        """Methods of one module are one piece of code."""
+        return self.address.partition(":")[0]
+
     def load(self) -> Any:
         """The object itself; imports its module."""
         return load_address(self.address)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Collection, Sequence, Sized
 
 from .errors import InputError, show
 
@@ -74,6 +74,12 @@ def check_devices(field: str, value: object) -> None:
 def check_flag(field: str, value: object) -> None:
     if not isinstance(value, bool):
         raise InputError(field, f"is {show(value)}, not a truth value", "give true or false")
+
+
+def check_known(what: str, value: object, known: Collection[str]) -> None:
+    """A word of ours, which only a program can have got wrong."""
+    if value not in known:
+        raise ValueError(f"unknown {what} {show(value)}; known: {', '.join(known)}")
 
 
 def check_size(field: str, entries: Sized, most: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
+
+Entry = TypeVar("Entry")
 
 SHOWN_CHARACTERS = 60
 """Longer texts are cut in messages: a message must fit a terminal whatever the input holds."""
@@ -62,6 +65,13 @@ class TooLargeError(InputError):
 
 class UsageError(PipeplanError):
     """A combination of options that makes no sense; the message lists those that do."""
+
+
+def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
+    """The entry of that name, or an error that lists the names that there are."""
+    if name not in table:
+        raise UsageError(f"There is no {what} named {name!r}; choose one of {', '.join(table)}.")
+    return table[name]
 
 
 def wrong_argument(argument: str, given: object, expected: str, remedy: str) -> InputError:

@@ -219,7 +219,9 @@ def quick_planners(entry: Entry, asked: str) -> list[Entry]:
 def cross_check_of(entry: Entry) -> Entry | None:
     """The method that checks the proofs of this one, without sharing code with it; None: there is none."""
     checker = next((other for other in methods_of(entry.problem_kind) if other.checked_by is not None), None)
-    return FORMULATIONS.get(entry.checked_by or "") if checker is not None and checker.name == entry.name else checker
+    if checker is None or checker.module != entry.module:
+        return checker
+    return FORMULATIONS[str(checker.checked_by)]
 
 
 def provers(kind: str) -> list[Entry]:

@@ -5,85 +5,64 @@ a_L, and gradients have the sizes of what they are gradients of. Backward tasks 
 
 What is lost: branches inside a group cannot be divided between GPUs; the loss takes neither time nor memory besides
 the network's output; tensors inside a group are not counted, as if they were computed again for the backward pass
-without taking time (`inner` counts them with the group's input instead: right for what a GPU keeps, too much for
-what waits between tasks, and a slot then reserves them too, but transfers take only as long as what passes).
+without taking time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
 
-from ..errors import UsageError, show
 from ..workloads.hardware import Hardware, Link
 from ..workloads.model import Layer, Workload
-from .linear import Group, cut_into_groups, with_runs_joined
+from .linear import Group, cut_into_groups
 from .problem import ChainProblem
 
 MS_PER_S = 1e3
-
-Grain = Literal["blocks", "cuts"]
-GRAINS: tuple[Grain, ...] = get_args(Grain)
-"""`cuts`: a layer of the chain for every cut; `blocks`: layers without large weights join the block before them."""
 
 LIGHT_KINDS = frozenset({"add", "batch-norm", "concat", "dropout", "gelu", "layer-norm", "pool", "relu", "softmax"})
 """A run of nothing but these is no block of its own."""
 
 
 def workload_to_chain(
-    workload: Workload,
-    device: Hardware,
-    link: Link,
-    *,
-    gpus: int,
-    memory_bytes: float | None = None,
-    grain: Grain = "blocks",
-    inner: bool = False,
-    name: str | None = None,
+    workload: Workload, device: Hardware, link: Link, *, gpus: int, memory_bytes: float | None = None
 ) -> ChainProblem:
     """The training of a workload on `gpus` such devices; `memory_bytes` None: the device's own memory.
 
     Memory infinity: no limit.
     """
-    if grain not in GRAINS:
-        raise UsageError(f"The grain {show(grain)} is unknown; give one of {', '.join(GRAINS)}.")
-    groups = workload_groups(workload, grain)
+    groups = workload_groups(workload)
     layers = [[workload.layers[i] for i in group.members] for group in groups]
     passing = [_input_bytes(workload), *(_output_bytes(workload, group) for group in groups)]
-    kept = [
-        size + (_inner_bytes(workload, group) if inner else 0) for size, group in zip(passing, groups, strict=False)
-    ]
     limit = device.memory_bytes if memory_bytes is None else memory_bytes
     return ChainProblem(
         forward=tuple(_milliseconds(workload, device, run, backward=False) for run in layers),
         backward=tuple(_milliseconds(workload, device, run, backward=True) for run in layers),
-        activations=(*kept, *reversed(passing)),
+        activations=(*passing[:-1], *reversed(passing)),
         weights=tuple(sum(map(workload.parameter_bytes, run)) for run in layers),
         gpus=gpus,
         memory_bytes=None if limit == math.inf else limit,
-        transfer_times=_transfer_times(passing, link) if inner else None,
-        bandwidth=None if inner else link.bytes_per_s / MS_PER_S,
-        name=name or workload.name,
+        bandwidth=link.bytes_per_s / MS_PER_S,
+        name=workload.name,
         time_unit="ms",
     )
 
 
-def workload_groups(workload: Workload, grain: Grain = "blocks") -> list[Group]:
-    """Positions of layers, inputs left out, that make up each layer of the chain."""
+def workload_groups(workload: Workload) -> list[Group]:
+    """Positions of layers, inputs left out, that make up each layer of the chain: a block of the network each."""
     positions = {layer.name: i for i, layer in enumerate(workload.layers)}
     readers: list[list[int]] = [[] for _ in workload.layers]
     for i, layer in enumerate(workload.layers):
         for source in layer.inputs:
             readers[positions[source]].append(i)
     order = [i for i, layer in enumerate(workload.layers) if layer.kind != "input"]
-    groups = cut_into_groups(order, readers)
-    return _blocks(workload, groups) if grain == "blocks" else groups
-
-
-def _blocks(workload: Workload, groups: Sequence[Group]) -> list[Group]:
-    light = [all(workload.layers[i].kind in LIGHT_KINDS for i in group.members) for group in groups]
-    return with_runs_joined(groups, [(g - 1, g) for g in range(1, len(groups)) if light[g]])
+    blocks: list[Group] = []
+    for group in cut_into_groups(order, readers):
+        if blocks and all(workload.layers[i].kind in LIGHT_KINDS for i in group.members):
+            blocks[-1] = Group((*blocks[-1].members, *group.members), group.sends)
+        else:
+            blocks.append(group)
+    return blocks
 
 
 def _input_bytes(workload: Workload) -> int:
@@ -99,13 +78,6 @@ def _output_bytes(workload: Workload, group: Group) -> int:
     return sum(workload.activation_bytes(layer) for layer in outputs if layer.name not in read)
 
 
-def _inner_bytes(workload: Workload, group: Group) -> int:
-    """The outputs of the group that are read inside it."""
-    names = {workload.layers[i].name for i in group.members}
-    read = {source for i in group.members for source in workload.layers[i].inputs}
-    return sum(workload.activation_bytes(workload.layer(name)) for name in names & read)
-
-
 def _milliseconds(workload: Workload, device: Hardware, layers: Sequence[Layer], backward: bool) -> float:
     """The sum of the layers' times by the roofline rule, to a nanosecond."""
     seconds = (
@@ -115,9 +87,3 @@ def _milliseconds(workload: Workload, device: Hardware, layers: Sequence[Layer],
         for layer in layers
     )
     return round(math.fsum(seconds) * MS_PER_S, 6)
-
-
-def _transfer_times(passing: Sequence[int], link: Link) -> tuple[float, ...]:
-    """Of edges 1..2L-1."""
-    times = [size / link.bytes_per_s * MS_PER_S for size in passing[1:]]
-    return (*times, *reversed(times[:-1]))

@@ -42,15 +42,3 @@ def by_depth(order: Sequence[int], successors: Sequence[Sequence[int]]) -> list[
         for reader in successors[node]:
             depth[reader] = max(depth[reader], depth[node] + 1)
     return sorted(order, key=depth.__getitem__)
-
-
-def with_runs_joined(groups: Sequence[Group], runs: Sequence[tuple[int, int]]) -> list[Group]:
-    """The groups with those of each run, from its first to its last, made one."""
-    glued = {border for first, last in runs for border in range(first, last)}
-    merged: list[Group] = []
-    for g, group in enumerate(groups):
-        if g - 1 in glued:
-            merged[-1] = Group((*merged[-1].members, *group.members), group.sends)
-        else:
-            merged.append(group)
-    return merged

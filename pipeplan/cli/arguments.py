@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError, UsageError
+from ..instances.errors import InputError
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_with_notes
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, profile_options
-from .signatures import option, shared
+from .signatures import one_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
@@ -132,9 +132,7 @@ PROGRESS_MODES = ("auto", "json", "none")
 
 
 def _known_mode(mode: str | None) -> str | None:
-    if mode is not None and mode not in PROGRESS_MODES:
-        raise UsageError(f"--progress is {mode!r}; give one of {', '.join(PROGRESS_MODES)}.")
-    return mode
+    return None if mode is None else one_of("--progress", mode, PROGRESS_MODES)
 
 
 def progress(help: str, panel: str | None = None) -> Any:

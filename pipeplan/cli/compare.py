@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,62 +22,32 @@ if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
     from ..studies.compare.suite import Setting, Suite
 
-WHAT, WHERE = "What is compared", "Where and how"
+_what = partial(typer.Option, rich_help_panel="What is compared")
+_where = partial(typer.Option, rich_help_panel="Where and how")
+_cluster = partial(typer.Option, rich_help_panel=CLUSTER)
 
 _Instances = Annotated[list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.")]
-_Suite = Annotated[
-    str | None,
-    typer.Option("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.", rich_help_panel=WHAT),
-]
+_Suite = Annotated[str | None, _what("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.")]
 _Methods = Annotated[
     list[str] | None,
-    typer.Option(
-        "--method",
-        "-m",
-        metavar="NAME[@SOLVER][:OPTION=VALUE,...]",
-        help="A formulation or planner; repeatable.",
-        rich_help_panel=WHAT,
-    ),
+    _what("--method", "-m", metavar="NAME[@SOLVER][:OPTION=VALUE,...]", help="A formulation or planner; repeatable."),
 ]
-_Quick = Annotated[bool, typer.Option("--quick", help="The suite in a few minutes.", rich_help_panel=WHAT)]
-_Suites = Annotated[bool, typer.Option("--suites", help="List the packaged suites.", rich_help_panel=WHAT)]
+_Quick = Annotated[bool, _what("--quick", help="The suite in a few minutes.")]
+_Suites = Annotated[bool, _what("--suites", help="List the packaged suites.")]
 _Workloads = Annotated[
-    Path | None,
-    typer.Option(
-        "--workloads", metavar="DIR", help="Folder of published inputs that suites name.", rich_help_panel=WHAT
-    ),
+    Path | None, _what("--workloads", metavar="DIR", help="Folder of published inputs that suites name.")
 ]
-_Seeds = Annotated[
-    str | None, typer.Option("--seeds", metavar="0,1,2", help="One run each [default: 0].", rich_help_panel=WHAT)
-]
-_Devices = Annotated[
-    list[int] | None, typer.Option("--devices", help="Accelerators; repeatable.", rich_help_panel=CLUSTER)
-]
+_Seeds = Annotated[str | None, _what("--seeds", metavar="0,1,2", help="One run each; default: 0.")]
+_Devices = Annotated[list[int] | None, _cluster("--devices", help="Accelerators; repeatable.")]
 _Memory = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--memory", metavar="SIZE", help="Of an accelerator: 8GiB, none; repeatable.", rich_help_panel=CLUSTER
-    ),
+    list[str] | None, _cluster("--memory", metavar="SIZE", help="Of an accelerator: 8GiB, none; repeatable.")
 ]
-_Folder = Annotated[
-    Path,
-    typer.Option("--output", "-o", metavar="DIR", help="Folder of the comparison.", rich_help_panel=WHERE),
-]
-_Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the comparison in the folder.", rich_help_panel=WHERE)
-]
-_Retry = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: crashed or killed runs again.", rich_help_panel=WHERE)
-]
-_Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", min=1, help="Runs at a time [default: half the cores].", rich_help_panel=WHERE),
-]
-_Address = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="tcp://HOST:PORT", help="Run on a dask cluster.", rich_help_panel=WHERE),
-]
-_Parquet = Annotated[bool, typer.Option("--parquet", help="Write runs.parquet, too.", rich_help_panel=WHERE)]
+_Folder = Annotated[Path, _where("--output", "-o", metavar="DIR", help="Folder of the comparison.")]
+_Resume = Annotated[bool, _where("--resume", help="Go on with the comparison in the folder.")]
+_Retry = Annotated[bool, _where("--retry-failed", help="With --resume: crashed or killed runs again.")]
+_Jobs = Annotated[int | None, _where("--jobs", min=1, help="Runs at a time; default: half the cores.")]
+_Address = Annotated[str | None, _where("--cluster", metavar="tcp://HOST:PORT", help="Run on a dask cluster.")]
+_Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet, too.")]
 
 
 @shared("common", CLUSTER_OPTIONS)("bandwidth", "batch", "kind")

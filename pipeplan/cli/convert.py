@@ -8,7 +8,7 @@ import typer
 
 from ..show.console import tell
 from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster, writable
-from .referee_options import one_of
+from .signatures import one_of
 
 FORMATS = ("own", "published")
 

@@ -20,8 +20,7 @@ from . import quantities
 from .arguments import Json, output_file
 from .generate_chains import build_chain, known_facts, parameters_of, remarks
 from .lists import print_table
-from .referee_options import one_of
-from .signatures import flag_of, option, with_options
+from .signatures import flag_of, one_of, option, with_options
 
 if TYPE_CHECKING:
     from ..instances.chain.known import KnownChain
@@ -179,10 +178,9 @@ def _network(name: str, given: Mapping[str, Any]) -> Problem:
     if values["batch"] is not None and values["batch"] < 1:
         raise UsageError(f"--batch is {values['batch']}; give a whole number >= 1.")
     for key, table in (("hardware", DEVICES), ("link", LINKS)):
-        if values[key] not in table:
-            raise UsageError(f"--{key} is {values[key]!r}; give one of {', '.join(table)}.")
+        one_of(f"--{key}", values[key], table)
     kinds = {kind.name: kind for kind in sorted(KINDS.values(), key=_usual_first) if kind.network is not None}
-    kind = kinds[one_of("--kind", values["kind"], tuple(kinds))]
+    kind = kinds[one_of("--kind", values["kind"], kinds)]
     _refuse_of_other_kinds(kind, kinds, given)
     devices = values["accelerators"]
     arguments = {kind.cluster["devices"]: devices, "memory_bytes": values["memory_bytes"]}

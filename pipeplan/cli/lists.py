@@ -9,7 +9,7 @@ import typer
 
 from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, Entry
-from ..instances.errors import UsageError
+from ..instances.errors import named
 from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
 from ..show.console import out, print_json, styled
@@ -94,9 +94,7 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json: bool) -> None:
-    if name is not None and name not in table:
-        raise UsageError(f"There is no {what} named {name!r}; choose one of {', '.join(table)}.")
-    chosen = [table[name]] if name is not None else list(table.values())
+    chosen = [named(name, table, what)] if name is not None else list(table.values())
     if json:
         entries = [entry.to_json() for entry in chosen]
         print_json(entries[0] if name is not None else entries)

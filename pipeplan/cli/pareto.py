@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,38 +24,30 @@ from .solve import Progress
 if TYPE_CHECKING:
     from ..studies.pareto.records import Settings
 
-CURVES, OUTPUT = "Curves", "Output"
+OUTPUT = "Output"
+_curves = partial(typer.Option, rich_help_panel="Curves")
 EXAMPLE = "golden-4"
 
 _Instance = Annotated[
-    str | None,
-    typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example."),
+    str | None, typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example.")
 ]
 _Methods = Annotated[
     list[str] | None,
-    typer.Option(
+    _curves(
         "--method",
         metavar="NAME",
         help="Repeatable; default: exact-beaumont and the baselines; also ilp-beaumont, cp-beaumont.",
-        rich_help_panel=CURVES,
     ),
 ]
 _Levels = Annotated[
     int | None,
-    typer.Option(
-        "--levels",
-        help="Memory limits from the smallest that works to that of the unlimited optimum. [default: 8]",
-        rich_help_panel=CURVES,
+    _curves(
+        "--levels", help="Memory limits from the smallest that works to that of the unlimited optimum; default: 8."
     ),
 ]
 _Memory = Annotated[
     list[str] | None,  # a parser would meet each element twice
-    typer.Option(
-        "--memory",
-        metavar="SIZE",
-        help="A memory limit in place of --levels: 8GiB; repeatable.",
-        rich_help_panel=CURVES,
-    ),
+    _curves("--memory", metavar="SIZE", help="A memory limit in place of --levels: 8GiB; repeatable."),
 ]
 _Output = Annotated[
     str | None,

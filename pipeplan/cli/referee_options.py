@@ -12,7 +12,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.kinds import KINDS, kind_of
 from ..show.console import say_note
-from .signatures import flag_of, option, shared
+from .signatures import flag_of, one_of, option, shared
 
 if TYPE_CHECKING:
     from ..instances.kind import Rules
@@ -130,10 +130,3 @@ def _made_for(path: str) -> dict[str, Any]:
     if isinstance(about, dict) and "hash" in about:
         known["hash"] = about["hash"]
     return known
-
-
-def one_of(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """The value, where it is one of the choices."""
-    if value not in choices:
-        raise UsageError(f"{option} is {value!r}; give one of {', '.join(choices)}.")
-    return value

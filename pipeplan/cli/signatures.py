@@ -4,10 +4,12 @@ typer makes its options."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any
 
 import typer
+
+from ..instances.errors import UsageError
 
 Command = Callable[..., None]
 
@@ -51,13 +53,27 @@ def shared(
     return choose
 
 
-def option(name: str, kind: Any, flag: str | None = None, default: Any = None, **facts: Any) -> inspect.Parameter:
+def option(
+    name: str, kind: Any, flag: str | None = None, default: Any = None, *, help: str, **facts: Any
+) -> inspect.Parameter:
     """A keyword of a command; `flag` where the command line has another word for it."""
-    info = typer.Option(flag or flag_of(name), show_default=default is not None, **facts)
+    info = typer.Option(flag or flag_of(name), show_default=default is not None, help=plain(help), **facts)
     annotation: Any = Annotated[kind | None, info] if default is None else Annotated[kind, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def plain(text: str) -> str:
+    """A sentence for help pages, which take brackets for markup and leave them out."""
+    return text.replace("[", r"\[")
 
 
 def flag_of(name: str) -> str:
     """An argument's name as the command line writes it."""
     return "--" + name.replace("_", "-")
+
+
+def one_of(option: str, value: str, choices: Collection[str]) -> str:
+    """The value, where it is one of the choices."""
+    if value not in choices:
+        raise UsageError(f"{option} is {value!r}; give one of {', '.join(choices)}.")
+    return value

@@ -13,7 +13,8 @@ from ..show.console import print_json, say_error, say_note
 from ..show.words import several, size
 from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
 from .exits import OK, REJECTED
-from .referee_options import Case, PlanArgument, one_of, read_case
+from .referee_options import Case, PlanArgument, read_case
+from .signatures import one_of
 
 if TYPE_CHECKING:
     from ..instances.simulation.timeline import Simulation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,36 +28,24 @@ if TYPE_CHECKING:
     from ..show.view import PlanView
 
 METHOD, OUTPUT = "Method", "Output"
+_method = partial(typer.Option, rich_help_panel=METHOD)
 
 _Instance = Annotated[
-    str | None,
-    typer.Argument(metavar="INSTANCE", help="A file or a packaged name; without it a packaged example."),
+    str | None, typer.Argument(metavar="INSTANCE", help="A file or a packaged name; without it a packaged example.")
 ]
-_Formulation = Annotated[
-    str | None,
-    typer.Option("--formulation", metavar="NAME", help="See `plan formulations`.", rich_help_panel=METHOD),
-]
-_Planner = Annotated[
-    str | None,
-    typer.Option("--planner", metavar="NAME", help="See `plan planners`.", rich_help_panel=METHOD),
-]
-_Solver = Annotated[str, typer.Option("--solver", metavar="NAME", help="See `plan solvers`.", rich_help_panel=METHOD)]
+_Formulation = Annotated[str | None, _method("--formulation", metavar="NAME", help="See `plan formulations`.")]
+_Planner = Annotated[str | None, _method("--planner", metavar="NAME", help="See `plan planners`.")]
+_Solver = Annotated[str, _method("--solver", metavar="NAME", help="See `plan solvers`.")]
 _WarmStart = Annotated[
     str,
-    typer.Option(
+    _method(
         "--warm-start",
         metavar="auto|dp|none|FILE",
         help="dp: the optimal chain of stages; FILE: a plan or a result to start from.",
-        rich_help_panel=METHOD,
     ),
 ]
 _CrossCheck = Annotated[
-    bool,
-    typer.Option(
-        "--cross-check",
-        help="Solve with a second exact method, too; contradicting proofs fail.",
-        rich_help_panel=METHOD,
-    ),
+    bool, _method("--cross-check", help="Solve with a second exact method, too; contradicting proofs fail.")
 ]
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
 _Log = Annotated[str | None, output_file("The solver's own log.", "--log", panel=OUTPUT)]

@@ -20,7 +20,7 @@ from .records import Answer
 REACH = 2.0**10
 """How many of its units an amount may hold."""
 FARTHEST = 2.0**50
-"""How many a side of a row may hold: solvers take about 1e20 for infinity."""
+"""How many a side of a row, or what is added to the objective, may hold: solvers take about 1e20 for infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,8 @@ def in_own_units(model: MatrixModel) -> tuple[MatrixModel, Units]:
     coefficients = model.coefficients * columns[model.col_index]
     rows = _row_units(model, coefficients, amounts)
     costs = model.costs * columns
-    objective = float(_power(np.array([np.max(np.abs(costs), initial=0.0)]))[0])
+    largest = np.max(np.abs(costs), initial=abs(model.offset) / FARTHEST)
+    objective = float(_power(np.array([largest]))[0])
     scaled = replace(
         model,
         costs=costs / objective,

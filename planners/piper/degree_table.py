@@ -47,14 +47,6 @@ class DegreeTable:
         return "".join(",".join(line) + "\n" for line in [head, *lines])
 
 
-def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
-    """The table up to the devices and micro-batches of the problem, by one run of the program."""
-    from .restriction import model_of
-
-    check_table(problem, None)
-    return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))
-
-
 def table_of(search: Search) -> DegreeTable:
     """The table for the model of a search, which brings the stages and what is known of their knapsacks."""
     import numpy as np

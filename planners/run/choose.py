@@ -10,7 +10,7 @@ from typing import Any
 from ...formulations.contract import OptionSpec, Problem
 from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import InputError, UsageError, named
 from ..options import SolveOptions
 from ..registry import (
     EXACT,
@@ -82,7 +82,7 @@ def choose(
 def _choose_planner(
     problem: Problem, formulation: str | None, planner: str, solver: str, options: Mapping[str, Any]
 ) -> Method:
-    entry = _named(planner, PLANNERS, "planner")
+    entry = named(planner, PLANNERS, "planner")
     if formulation is not None:
         raise UsageError(
             f"Planner {planner!r} uses no formulation; give --planner {planner} alone, or --formulation {formulation} "
@@ -97,7 +97,7 @@ def _choose_planner(
 
 def _choose_exact(problem: Problem, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
     kind = problem.kind
-    entry = default_formulation(kind) if formulation is None else _named(formulation, FORMULATIONS, "formulation")
+    entry = default_formulation(kind) if formulation is None else named(formulation, FORMULATIONS, "formulation")
     if entry is None:
         kinds = dict.fromkeys(other.problem_kind for other in FORMULATIONS.values())
         raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
@@ -123,12 +123,6 @@ def check_native(solver: str, limits: SolveOptions) -> None:
             f"--native {next(iter(limits.native))}=... belongs to one solver and --solver is {solver!r}; "
             "name one solver with --solver."
         )
-
-
-def _named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
-    if name not in table:
-        raise UsageError(f"There is no {what} named {name!r}; choose one of {_list(table)}.")
-    return table[name]
 
 
 def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> None:

@@ -55,6 +55,19 @@ def test_declared_options_are_options_of_solve(plan: Plan) -> None:
             assert "--" + spec.name.replace("_", "-") in help_text
 
 
+def test_help_pages_hold_defaults(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are markup, in which `[default: 8]` would be a style."""
+    monkeypatch.setenv("COLUMNS", "200")
+    defaults: dict[str, set[Any]] = {}
+    for spec in (spec for entry in all_methods() for spec in entry.options):
+        defaults.setdefault(spec.name, set()).add(spec.default)
+    shown = [values for values in defaults.values() if len(values) == 1 and not values & {None, False}]
+    limits = 5
+    assert plan("solve", "--help").out.count("[default:") == len(shown) + limits
+    assert "default: half the cores" in plan("compare", "--help").out
+    assert "default: 8." in plan("pareto", "--help").out
+
+
 def test_no_command_is_usage() -> None:
     assert CliRunner().invoke(app, []).exit_code == 2
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...errors import show
+from ...checks import check_known
 from ..plan import DeviceType, PlacementPlan
 from ..problem import PlacementProblem, refuse_other_kinds
 from .assignment import NotAnAssignmentError as NotAnAssignmentError
@@ -71,11 +71,8 @@ class PlacementEvaluation:
 
     def objective(self, name: str) -> float:
         """`max-load`: max (FW + BW) over devices; `gpipe`: max FW + max BW."""
-        if name == "max-load":
-            return self.max_load
-        if name == "gpipe":
-            return self.max_forward_plus_max_backward
-        raise ValueError(f"unknown objective {show(name)}; known: {', '.join(OBJECTIVES)}")
+        check_known("objective", name, OBJECTIVES)
+        return self.max_load if name == "max-load" else self.max_forward_plus_max_backward
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from ...errors import InputError, show
 from ..plan import PlacementPlan
-from ..problem import NodeId, PlacementProblem
+from ..problem import PlacementProblem
 from .assignment import device_of_nodes
 from .tree import Tree, tree_of
 
 Arc = tuple[int, int]
 """Positions (u, v) of two nodes with stage(u) <= stage(v)."""
-
-
-def is_contiguous_set(problem: PlacementProblem, node_ids: Collection[NodeId]) -> bool:
-    """Is there no path that leaves the set and comes back?"""
-    for node_id in node_ids:
-        if node_id not in problem.index:
-            raise InputError("node_ids", f"name the unknown node {show(node_id)}", "name nodes of the problem")
-    return returning_path(problem, [problem.index[node_id] for node_id in node_ids]) is None
 
 
 def topological_ranks(problem: PlacementProblem) -> list[int]:

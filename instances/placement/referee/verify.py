@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ...amounts import as_written, exact_sum, fits, in_digits
+from ...checks import check_known
 from ...errors import show
 from ...violation import Violation
 from ..plan import Device, PlacementPlan
@@ -41,8 +42,7 @@ def verify(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "no
     A plan that is no assignment is judged all the same. Memory and support look at what a device lists. The
     rules between devices count a node where it is listed first, and one that is listed nowhere as standing alone.
     """
-    if contiguity not in CONTIGUITIES:
-        raise ValueError(f"unknown contiguity {show(contiguity)}; known: {', '.join(CONTIGUITIES)}")
+    check_known("contiguity", contiguity, CONTIGUITIES)
     refuse_other_kinds(problem, "verify")
     owner = _first_places(problem, plan)
     found = [*_devices(problem, plan)]

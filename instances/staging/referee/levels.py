@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...amounts import as_written
-from ...checks import NodeId
+from ...checks import NodeId, check_known
 from ...errors import InputError, show
 from ...violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
@@ -91,8 +91,7 @@ class LeveledEvaluation:
 
 def check_levels(problem: StagingProblem, variant: str) -> None:
     """Refuse what the question makes no sense for."""
-    if variant not in VARIANTS:
-        raise ValueError(f"unknown variant {show(variant)}; known: {', '.join(VARIANTS)}")
+    check_known("variant", variant, VARIANTS)
     if not problem.levels:
         raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
     if variant != "precise" and problem.exact_batches:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...amounts import as_written, in_digits
-from ...checks import NodeId
+from ...checks import NodeId, check_known
 from ...errors import PipeplanError, show
 from ...violation import Violation
 from ..plan import PlannedStage, StagedPlan
@@ -95,8 +95,7 @@ class StagedEvaluation:
 
 def evaluate_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> StagedEvaluation:
     """Every cost of the plan, from the decisions alone."""
-    if semantics not in SEMANTICS:
-        raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
+    check_known("semantics", semantics, SEMANTICS)
     fault = next(_unreadable(problem, plan), None)
     if fault is not None:
         raise NotAStagingError(fault.message)
@@ -200,8 +199,7 @@ def _cost(problem: StagingProblem, stage: PlannedStage, suffix: int, semantics: 
 
 def verify_stages(problem: StagingProblem, plan: StagedPlan, semantics: str = "paper") -> tuple[Violation, ...]:
     """Everything that is wrong with the plan, in words with numbers."""
-    if semantics not in SEMANTICS:
-        raise ValueError(f"unknown semantics {show(semantics)}; known: {', '.join(SEMANTICS)}")
+    check_known("semantics", semantics, SEMANTICS)
     found = [*_unreadable(problem, plan), *_devices(problem, plan), *_batches(problem, plan)]
     found += [*_replication(problem, plan), *_contiguity(problem, plan)]
     if semantics == "reference":

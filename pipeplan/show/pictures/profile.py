@@ -34,17 +34,11 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
         for i, method in enumerate(column for column in profile.columns if column != "ratio"):
             style = STYLES[i // len(COLOURS) % len(STYLES)]
             shares = [100 * share for share in profile[method]]
-            axes.step(
-                profile["ratio"], shares, style, where="post", color=COLOURS[i % len(COLOURS)], label=_plain(method)
-            )
+            colour = COLOURS[i % len(COLOURS)]
+            axes.step(profile["ratio"], shares, style, where="post", color=colour, label=str(method))
         axes.set_xlabel("ratio to the best value found")
         axes.set_ylabel("share of cases (%)")
         axes.set_ylim(0, 103)
         axes.grid(True, linewidth=0.3)
         axes.legend(loc="lower right", fontsize=8)
         write_picture(figure, path)
-
-
-def _plain(label: object) -> str:
-    """A dollar sign would start a formula."""
-    return str(label).replace("$", r"\$")

@@ -58,10 +58,12 @@ def draw_timeline(axes: Axes, timeline: Timeline, unit: str | None) -> None:
     style: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4}
     if len(timeline.bars) > MOST_SHAPES:
         style = {"rasterized": True}
-    for bar in timeline.bars:
-        if bar.lane in row_of:
-            row, span = row_of[bar.lane], bar.end - bar.start
-            axes.broken_barh([(bar.start, span)], (row - 0.42, 0.84), facecolors=[_colour(bar, shaded)], **style)
+    for lane, row in row_of.items():
+        bars = [bar for bar in timeline.bars if bar.lane == lane]
+        spans = [(bar.start, bar.end - bar.start) for bar in bars]
+        # All bars of a lane at once: matplotlib looks at everything drawn so far whenever something is added.
+        axes.broken_barh(spans, (row - 0.42, 0.84), facecolors=[_colour(bar, shaded) for bar in bars], **style)
+        for bar, (_, span) in zip(bars, spans, strict=True):
             label = legible(bar.label)
             if label and span > LABEL_SHARE * len(label) * length:
                 ink = "white" if bar.backward else "black"

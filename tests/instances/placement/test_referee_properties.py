@@ -29,7 +29,7 @@ from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import NodeId, PlacementProblem
 from pipeplan.instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
 from pipeplan.instances.placement.referee.latency import evaluate_latency
-from pipeplan.instances.placement.referee.stages import is_contiguous_set, stage_order
+from pipeplan.instances.placement.referee.stages import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import CONTIGUITIES, RULES, verify
 
 thorough = settings(max_examples=150, deadline=None)
@@ -219,7 +219,8 @@ def test_pieces_out_of_order_or_incomplete_break_subgraphs(data: st.DataObject, 
 @thorough
 def test_contiguous_sets(data: st.DataObject, problem: PlacementProblem) -> None:
     inside = data.draw(st.sets(st.sampled_from([node.id for node in problem.nodes])))
-    assert is_contiguous_set(problem, inside) == definitions.contiguous(problem, inside)
+    path = returning_path(problem, [problem.index[node_id] for node_id in inside])
+    assert (path is None) == definitions.contiguous(problem, inside)
 
 
 @given(st.one_of(unlimited_cases(), valid_cases()))

@@ -182,3 +182,11 @@ def test_small_models_have_one_answer(model: MatrixModel) -> None:
             assert outcome.objective == pytest.approx(min(feasible), rel=1e-6, abs=1e-6)
         else:
             assert (name, outcome.stop) == (name, Stop.INFEASIBLE)
+
+
+@pytest.mark.parametrize("name", ["highs", "cp-sat", "scip"])
+def test_a_cost_next_to_nothing_beside_a_constant_is_no_hindrance(name: str) -> None:
+    """In units of the cost the constant would be taken for infinity, and there would be no bound."""
+    model = from_rows([2.07e-270], [], [0.0], [0.0], [True], offset=1.0)
+    outcome = solve(name, model, SolveOptions(threads=1))
+    assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, 1.0, 1.0)

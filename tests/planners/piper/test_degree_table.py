@@ -10,11 +10,19 @@ import pytest
 from random_stagings import random_staging
 
 from pipeplan.instances.errors import InputError
+from pipeplan.instances.staging.problem import StagingProblem
 from pipeplan.planners.piper import degree_table as degree_table_module
 from pipeplan.planners.piper import search, tables
-from pipeplan.planners.piper.degree_table import DegreeTable, degree_table
+from pipeplan.planners.piper.degree_table import DegreeTable, check_table, table_of
+from pipeplan.planners.piper.restriction import model_of
+from pipeplan.planners.piper.search import Search
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.pictures.degree_table import curves, draw_table
+
+
+def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: str = "exact") -> DegreeTable:
+    check_table(problem, None)
+    return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))
 
 
 @pytest.mark.parametrize("semantics", ["paper", "reference"])

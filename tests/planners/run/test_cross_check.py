@@ -104,6 +104,14 @@ def test_both_exact_methods_of_piper_confirm_each_other(
         assert result.cross_check["objective"] == pytest.approx(result.objective)
 
 
+@pytest.mark.parametrize("planner", ["piper-no-dp", "piper-no-tp", "piper-no-ar"])
+def test_a_restricted_program_is_not_checked_by_the_program_that_it_is_a_part_of(planner: str) -> None:
+    result = solve(load_packaged("tiny-stages"), planner=planner, cross_check=True)
+    assert result.cross_check is not None
+    assert result.cross_check["formulation"] == "mip-piper"
+    assert result.cross_check["contradiction"] is None
+
+
 @pytest.mark.parametrize(("name", "options"), [("tiny-levels", {}), ("tiny-stages", {"objective": "flush"})])
 def test_what_one_method_alone_plans_has_no_cross_check(name: str, options: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="drop --cross-check"):

@@ -15,7 +15,7 @@ import pytest
 
 from pipeplan.instances.errors import UsageError
 from pipeplan.planners.backends.process import child_environment
-from pipeplan.show.pictures.profile import draw_profile
+from pipeplan.show.pictures.profile import draw_profile, write_profile
 from pipeplan.studies.compare.comparison import (
     JOURNAL,
     Comparison,
@@ -155,3 +155,10 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(tmp_path: Path, monkeypatc
     monkeypatch.setattr("pipeplan.studies.compare.pool.CONNECT_S", 0.5)
     with pytest.raises(UsageError, match="No dask scheduler answers"):
         compare(SUITE, tmp_path, where=Where(cluster="tcp://127.0.0.1:9"))
+
+
+def test_a_dollar_in_a_label_is_a_dollar(tmp_path: Path) -> None:
+    import pandas
+
+    write_profile(pandas.DataFrame({"ratio": [1.0, 1.1], "a$b": [0.5, 1.0]}), tmp_path / "profile.svg")
+    assert ">a$b<" in (tmp_path / "profile.svg").read_text("utf-8")
