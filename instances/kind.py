@@ -92,6 +92,10 @@ class Kind:
     """problem -> sentences on what a reader should know of it as it was given."""
     why_none: str | None = None
     """(problem, options, limits, proven) -> sentences on why there is no plan."""
+    least_memory: str | None = None
+    """(problem, options, limits, watcher) -> the least memory with a plan."""
+    each_memory: str | None = None
+    """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 
     def get(self, name: str) -> Any:
         """What stands at an address of this kind, None where it has none."""
@@ -111,6 +115,12 @@ class Kind:
             return self.get("adjust")(problem, cluster)
         found = changes(self, cluster)
         return problem.replace(**found) if found else problem
+
+    def with_memory(self, problem: Any, memory_bytes: float | None) -> Any:
+        """The problem with so much memory on each device, whatever its type; None: without a limit."""
+        if self.each_memory is not None:
+            return self.get("each_memory")(problem, memory_bytes)
+        return problem.replace(memory_bytes=memory_bytes)
 
     def pipeline_of(self, problem: Any, plan: Any, micro_batches: int | None, schedule: str) -> Pipeline:
         """What the simulator runs."""

@@ -43,9 +43,10 @@ from .instances.staging.problem import Layer as Layer
 from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
-from .planners.beaumont.smallest_memory import SmallestMemory as SmallestMemory
-from .planners.beaumont.smallest_memory import smallest_memory as smallest_memory
+from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner
+from .planners.memory.answer import SmallestMemory as SmallestMemory
+from .planners.memory.smallest import smallest_memory as smallest_memory
 from .planners.options import Progress as Progress
 from .planners.options import SolveOptions as SolveOptions
 from .planners.run.proof_check import ProofCheck as ProofCheck

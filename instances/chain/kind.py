@@ -23,4 +23,5 @@ KIND = Kind(
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
+    least_memory="pipeplan.planners.beaumont.smallest_memory:least_memory",
 )

@@ -23,4 +23,5 @@ KIND = Kind(
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
+    least_memory="pipeplan.planners.memory.graph_pipeline:least_memory",
 )

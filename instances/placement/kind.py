@@ -26,4 +26,6 @@ KIND = Kind(
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
     remarks="pipeplan.planners.run.remarks:of_placement",
+    least_memory="pipeplan.planners.memory.placement:least_memory",
+    each_memory=f"{_HERE}.each_device:with_memory",
 )

@@ -39,4 +39,6 @@ KIND = Kind(
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.piper.too_little:explain",
+    least_memory="pipeplan.planners.memory.staging:least_memory",
+    each_memory=f"{_HERE}.each_device:with_memory",
 )
