@@ -94,6 +94,8 @@ class Kind:
     """(problem, options, limits, proven) -> sentences on why there is no plan."""
     least_memory: str | None = None
     """(problem, options, limits, watcher) -> the least memory with a plan."""
+    held: str | None = None
+    """(problem, plan, options) -> what the fullest device holds, in bytes and exactly."""
     each_memory: str | None = None
     """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 

@@ -54,6 +54,9 @@ from .planners.run.proof_check import verify_proof as verify_proof
 from .planners.run.referee import evaluate as evaluate
 from .planners.run.referee import verify as verify
 from .planners.run.solve import solve as solve
+from .studies.memory import MemoryPoint as MemoryPoint
+from .studies.memory import MemoryStudy as MemoryStudy
+from .studies.memory import memory_study as memory_study
 from .studies.sensitivity import Sensitivity as Sensitivity
 from .studies.sensitivity import sensitivity as sensitivity
 

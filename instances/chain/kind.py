@@ -24,4 +24,5 @@ KIND = Kind(
     pipeline=f"{_HERE}.door:pipeline",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
     least_memory="pipeplan.planners.beaumont.smallest_memory:least_memory",
+    held=f"{_HERE}.each_device:held",
 )

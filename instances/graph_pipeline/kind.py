@@ -23,5 +23,7 @@ KIND = Kind(
     recipes=f"{_HERE}.recipes:PACKAGED",
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
+    why_none="pipeplan.planners.memory.graph_pipeline:explain",
     least_memory="pipeplan.planners.memory.graph_pipeline:least_memory",
+    held=f"{_HERE}.each_device:held",
 )

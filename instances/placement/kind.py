@@ -26,6 +26,8 @@ KIND = Kind(
     upgrades=f"{_HERE}.upgrades:upgrades",
     pipeline=f"{_HERE}.door:pipeline",
     remarks="pipeplan.planners.run.remarks:of_placement",
+    why_none="pipeplan.planners.memory.too_little:explain",
     least_memory="pipeplan.planners.memory.placement:least_memory",
     each_memory=f"{_HERE}.each_device:with_memory",
+    held=f"{_HERE}.each_device:held",
 )

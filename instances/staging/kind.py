@@ -41,4 +41,5 @@ KIND = Kind(
     why_none="pipeplan.planners.piper.too_little:explain",
     least_memory="pipeplan.planners.memory.staging:least_memory",
     each_memory=f"{_HERE}.each_device:with_memory",
+    held=f"{_HERE}.each_device:held",
 )

@@ -21,7 +21,7 @@ from ..show.console import clean, say_error, say_note
 COMMANDS: Mapping[str, str] = {
     **{
         name: f"{name}:command"
-        for name in ("solve", "verify", "show", "pareto", "sensitivity", "simulate", "convert", "generate")
+        for name in ("solve", "verify", "show", "memory", "pareto", "sensitivity", "simulate", "convert", "generate")
     },
     "compare": "compare:command",
     "report": "report:command",

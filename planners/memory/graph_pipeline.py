@@ -10,7 +10,7 @@ from typing import Any
 
 from ...instances.amounts import as_written, common_unit
 from ...instances.errors import show
-from ...instances.graph_pipeline.plan import StageGraphPlan
+from ...instances.graph_pipeline.each_device import held
 from ...instances.graph_pipeline.problem import (
     GraphPipelineProblem,
     Link,
@@ -18,13 +18,13 @@ from ...instances.graph_pipeline.problem import (
     TimeCurve,
     micro_batch_sizes,
 )
-from ...instances.graph_pipeline.referee.costs import held_bytes
 from ...instances.result import Stop
 from ..graphpipe.bounds import lower_bound
 from ..options import SolveOptions
 from .answer import SmallestMemory
 from .ask import accepted, outcome_of
 from .search import Answer, Floor, Questions, Search, Watch
+from .too_little import would_do
 
 DP, CP = "graphpipe", "cp-graphpipe"
 ASKED = ("micro_batch", "mixed_micro_batches", "degrees")
@@ -41,11 +41,18 @@ def least_memory(
     questions = Questions(
         unit=_unit(problem),
         floor=_floor(problem, own),
-        held=partial(_held, problem),
+        held=partial(held, problem, options=own),
         first=partial(_quick, problem, own),
         rounds=(partial(_quick, problem, own), partial(_refute, problem, own), partial(_exact, problem, own)),
     )
     return Search(questions, limits, watch).run()
+
+
+def explain(
+    problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
+    """Its planners prove of no limit that there is no plan, and say how much memory is enough all the same."""
+    return would_do(problem, options, limits)
 
 
 def _unit(problem: GraphPipelineProblem) -> Fraction:
@@ -72,11 +79,6 @@ def _floor(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Floor:
 
     largest = max(problem.operators, key=need)
     return Floor(need(largest), f"operator {show(largest.id)} alone, with one micro-batch")
-
-
-def _held(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Fraction:
-    """By a device of the fullest stage."""
-    return max(held_bytes(problem, stage) for stage in plan.stages)
 
 
 def _timeless(problem: GraphPipelineProblem, memory_bytes: float | None) -> GraphPipelineProblem:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...instances.amounts import as_written, common_unit, exact_sum
 from ...instances.errors import InputError, show
-from ...instances.placement.each_device import with_memory
+from ...instances.placement.each_device import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
 from ...instances.placement.rules import rules_of
@@ -49,21 +49,11 @@ def least_memory(
     questions = Questions(
         unit=unit,
         floor=_floor(problem, unit),
-        held=partial(held, problem),
+        held=partial(held, problem, options=options),
         first=partial(_by_load, problem, contiguity, unit),
         rounds=ask,
     )
     return Search(questions, limits, watch).run()
-
-
-def held(problem: PlacementProblem, plan: PlacementPlan) -> Fraction:
-    """By the fullest accelerator."""
-    sizes = (
-        exact_sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
-        for device in plan.devices
-        if device.type == "accelerator"
-    )
-    return max(sizes, default=Fraction(0))
 
 
 def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
@@ -120,7 +110,7 @@ def _by_load(
     above = _above(outcome, unit) if contiguity != "device" else None
     if plan is not None and problem.levels:
         assert isinstance(plan, PlacementPlan)
-        plan = _ask(problem, DP, {}, float(held(problem, plan)), limits).plan
+        plan = _ask(problem, DP, {}, float(held(problem, plan, {})), limits).plan
     return Answer(plan, above=above)
 
 

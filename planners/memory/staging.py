@@ -11,12 +11,8 @@ from typing import Any
 from ...instances.amounts import as_written, common_unit
 from ...instances.errors import show
 from ...instances.result import Stop
-from ...instances.staging.each_device import with_memory
-from ...instances.staging.leveled_plan import LeveledPlan
-from ...instances.staging.plan import PlannedStage, StagedPlan
+from ...instances.staging.each_device import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
-from ...instances.staging.referee.levels import evaluate_leveled
-from ...instances.staging.referee.stages import evaluate_stages, held_bytes, ways_of
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
 from .answer import SmallestMemory
@@ -24,8 +20,6 @@ from .ask import accepted, outcome_of
 from .search import Answer, Floor, Questions, Search, Watch, whole
 
 DP = "dp-piper"
-BASIC = "basic"
-"""The hierarchy in which memory is no matter."""
 
 
 def least_memory(
@@ -42,7 +36,7 @@ def least_memory(
     unit = common_unit(amounts) or Fraction(1)
     ask = partial(_ask, problem, rules)
     floor = Floor(Fraction(0), "memory is no matter") if rules.get("hierarchy") == BASIC else _floor(problem, unit)
-    questions = Questions(unit=unit, floor=floor, held=partial(_held, problem, rules), first=ask, rounds=(ask,))
+    questions = Questions(unit=unit, floor=floor, held=partial(held, problem, options=rules), first=ask, rounds=(ask,))
     return Search(questions, limits, watch).run()
 
 
@@ -72,21 +66,6 @@ def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
         t * way.memory_bytes(1) for t, ways in layer.configurations.items() if t <= problem.devices for way in ways
     )
     return min(needs, default=Fraction(0))
-
-
-def _held(problem: StagingProblem, rules: Mapping[str, Any], plan: StagedPlan | LeveledPlan) -> Fraction:
-    """By a device of the fullest stage."""
-    if isinstance(plan, StagedPlan):
-        costs = evaluate_stages(problem, plan).stages
-        pairs = zip(plan.stages, (cost.in_flight for cost in costs), strict=True)
-        return max(held_bytes(ways_of(problem, stage).values(), in_flight) for stage, in_flight in pairs)
-    if rules["hierarchy"] == BASIC:
-        return Fraction(0)
-    leaves = evaluate_leveled(problem, plan, rules["hierarchy"]).leaves
-    stages = (PlannedStage(x.nodes, x.data_parallel, x.tensor_parallel, x.configurations) for x in plan.leaves())
-    return max(
-        held_bytes(ways_of(problem, stage).values(), leaf.in_flight) for stage, leaf in zip(stages, leaves, strict=True)
-    )
 
 
 def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
