@@ -83,7 +83,7 @@ class MemoryStudy:
         last = self.points[-1].value if self.points else None
         if last is None:
             return None
-        return next(point for point in self.points if point.value is not None and not _worse(point.value, last))
+        return next(point for point in self.points if point.value is not None and not worse(point.value, last))
 
     def to_json(self) -> dict[str, Any]:
         no_more = self.no_more_helps
@@ -167,7 +167,8 @@ class _Study:
         asked = 0
         if least.memory_bytes is not None:
             asked = self._ask_all(least.memory_bytes, count)
-        complete = not self.interrupted and (least.memory_bytes is None or asked == count)
+        whole = least.stop != Stop.TIME and (least.memory_bytes is None or asked == count)
+        complete = whole and not self.interrupted
         return MemoryStudy(self.problem, least, tuple(self.points), self.name, complete)
 
     def _ask_all(self, least: float, count: int) -> int:
@@ -208,7 +209,7 @@ class _Study:
             if low.value is None or high.value is None or high.memory_bytes <= low.memory_bytes * (1 + NARROW):
                 continue
             fall = low.value - high.value
-            if _worse(low.value, high.value) and fall > most:
+            if worse(low.value, high.value) and fall > most:
                 best, most = _middle(low.memory_bytes, high.memory_bytes), fall
         return best
 
@@ -227,7 +228,8 @@ def _middle(low: float, high: float) -> float:
     return float(round(middle)) if high - low > 2 else middle
 
 
-def _worse(value: float, other: float) -> bool:
+def worse(value: float, other: float) -> bool:
+    """By more than a proof leaves open."""
     return value - other > PROVEN_TOLERANCE * abs(value)
 
 

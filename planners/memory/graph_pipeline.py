@@ -107,7 +107,7 @@ def _refute(
 ) -> Answer:
     """By what needs no search."""
     asked = problem.replace(memory_bytes=memory_bytes)
-    return Answer(none=lower_bound(asked, options, quick=True) is None)
+    return Answer(none=lower_bound(asked, options) is None)
 
 
 def _exact(

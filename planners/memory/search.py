@@ -99,8 +99,15 @@ class Search:
             if self.high is None and not self.impossible:
                 self._take(None, self._asked(ask, None))
             if self.high is not None:
-                self._narrow(ask)
+                self._narrow_on(ask)
         return Stop.COMPLETED
+
+    def _narrow_on(self, ask: Ask) -> None:
+        """Again as long as it helps: what was open for want of time may be answered the next time."""
+        before = None
+        while before != (self.low, self.high):
+            before = self.low, self.high
+            self._narrow(ask)
 
     def _narrow(self, ask: Ask) -> None:
         """Bisection, after one question just below what is enough: it may well be the last one.

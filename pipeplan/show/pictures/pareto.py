@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...instances.result import Stop
-from ...studies.memory import MemoryStudy
+from ...studies.memory import MemoryPoint, MemoryStudy
 from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
 from ..words import byte_scale
 from .canvas import COLOURS, canvas, write_picture
@@ -43,19 +42,20 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
 
 def draw_memory(study: MemoryStudy, path: str | os.PathLike[str]) -> None:
     """Value against memory, from the least with a plan on, into an SVG or PNG file."""
-    points = tuple(Point(str(study.method), p.memory_bytes, p.stop, p.value, bound=p.bound) for p in study.points)
+    points = tuple(_as_point(point, str(study.method)) for point in study.points)
     with canvas() as figure:
         axes = figure.add_subplot()
         factor, unit = byte_scale(max((point.memory_bytes for point in points), default=2.0**30) / LEAST)
-        shown = tuple(
-            replace(p, stop=Stop.PROVEN if known.certified else p.stop)
-            for p, known in zip(points, study.points, strict=True)
-        )
-        _draw_curve(axes, str(study.method), shown, COLOURS[0], factor, _right_end(points) / factor)
+        _draw_curve(axes, str(study.method), points, COLOURS[0], factor, _right_end(points) / factor)
         axes.set_xlabel(f"memory of a device ({unit})")
         axes.set_ylabel("value" if study.problem.time_unit is None else f"value ({study.problem.time_unit})")
         axes.set_title(f"{study.problem.name}, {study.method} (filled: proven; whisker: down to the bound)", fontsize=9)
         write_picture(figure, path)
+
+
+def _as_point(point: MemoryPoint, method: str) -> Point:
+    stop = Stop.PROVEN if point.certified else Stop.COMPLETED
+    return Point(method, point.memory_bytes, stop, point.value, bound=point.bound)
 
 
 def _right_end(points: Sequence[Point]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...planners.memory.said import at_least, said, sufficient
-from ...studies.memory import MemoryPoint, MemoryStudy
+from ...studies.memory import MemoryPoint, MemoryStudy, worse
 from ..console import clean, number, out
 from .shapes import columns, new_table
 
@@ -52,7 +52,7 @@ def _closing(study: MemoryStudy) -> str:
     best = study.no_more_helps
     if best is None:
         return "no value was found in time"
-    slower = [p for p in study.points if p.bound is not None and best.value is not None and p.bound > best.value]
+    slower = [p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)]
     if not best.certified:
         return f"with more than {sufficient(best.memory_bytes)} nothing better was found ({study.method}, not proven)"
     words = f"from {sufficient(best.memory_bytes)} on more memory does not help (proven by {study.method})"
