@@ -26,9 +26,8 @@ def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
     if wide is not None:
         name, fewest = show(wide.id), _fewest(wide)
         return (f"layer {name} runs on {fewest} devices or more, of {problem.devices}; give more devices",)
-    if not proven:  # a baseline may need more
-        return ()
-    return (*would_do(problem, options, limits), *_too_large(problem))
+    enough = would_do(problem, options, limits) if proven else ()  # a baseline may need more
+    return (*enough, *_too_large(problem))
 
 
 def _too_large(problem: StagingProblem) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from chain_brute_force import least_memory
+from extended_placements import best_value, tiny_levels, tiny_replicated, tiny_types
 from graph_pipeline_brute_force import all_plans, convex_sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +67,10 @@ def small(kind: str, seed: int) -> Any:
 
 def check(name: str, seed: int) -> None:
     kind, options, decide = EXISTS[name]
-    problem = small(kind, seed)
+    check_problem(small(kind, seed), options, decide)
+
+
+def check_problem(problem: Any, options: Mapping[str, Any], decide: Callable[[Any], bool]) -> None:
     found = pipeplan.smallest_memory(problem, LIMITS, options=options)
     if found.memory_bytes is None:
         assert found.proven
@@ -97,3 +101,10 @@ def test_the_same_of_many_problems(name: str, seed: int) -> None:
 def test_a_chain_has_one_too(seed: int) -> None:
     problem = nasty("chain", seed)
     assert pipeplan.smallest_memory(problem, LIMITS).memory_bytes == pytest.approx(float(least_memory(problem)))
+
+
+@pytest.mark.parametrize("make", [tiny_levels, tiny_replicated, tiny_types])
+@pytest.mark.parametrize("seed", range(5))
+def test_placements_on_levels_and_on_several_types(make: Callable[[int], Any], seed: int) -> None:
+    """The same memory on accelerators of every type."""
+    check_problem(make(seed), {}, lambda problem: best_value(problem, "max-load") is not None)
