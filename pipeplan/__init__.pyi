@@ -16,6 +16,7 @@ from .instances.graph_pipeline.problem import GraphPipelineProblem as GraphPipel
 from .instances.graph_pipeline.problem import Link as Link
 from .instances.graph_pipeline.problem import Operator as Operator
 from .instances.graph_pipeline.problem import TimeCurve as TimeCurve
+from .instances.least_memory import SmallestMemory as SmallestMemory
 from .instances.placement.cluster import AcceleratorType as AcceleratorType
 from .instances.placement.cluster import Level as Level
 from .instances.placement.plan import Device as Device
@@ -45,7 +46,6 @@ from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
 from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner
-from .planners.memory.answer import SmallestMemory as SmallestMemory
 from .planners.memory.smallest import smallest_memory as smallest_memory
 from .planners.options import Progress as Progress
 from .planners.options import SolveOptions as SolveOptions

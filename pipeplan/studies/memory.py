@@ -17,8 +17,8 @@ from ..instances.clock import now
 from ..instances.errors import InputError
 from ..instances.given import problem_of
 from ..instances.kinds import kind_of
+from ..instances.least_memory import SmallestMemory, enough
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop, relative_gap
-from ..planners.memory.answer import SmallestMemory, enough
 from ..planners.memory.smallest import smallest_memory
 from ..planners.options import Progress, SolveOptions, limits_of
 from ..planners.run.solve import describe, solve

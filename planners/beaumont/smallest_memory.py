@@ -23,8 +23,8 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.layout import plain, task_name
 from ...instances.chain.referee.memory import Terms
 from ...instances.clock import now
+from ...instances.least_memory import SmallestMemory, at_most, enough
 from ...instances.result import Stop
-from ..memory.answer import SmallestMemory, at_most, enough
 from ..options import Progress, SolveOptions
 from .memory_sweep import Answer, sweep
 from .solver import Solver

@@ -18,10 +18,10 @@ from ...instances.graph_pipeline.problem import (
     TimeCurve,
     micro_batch_sizes,
 )
+from ...instances.least_memory import SmallestMemory
 from ...instances.result import Stop
 from ..graphpipe.bounds import lower_bound
 from ..options import SolveOptions
-from .answer import SmallestMemory
 from .ask import accepted, outcome_of
 from .search import Answer, Floor, Questions, Search, Watch
 from .too_little import would_do

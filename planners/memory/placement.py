@@ -14,6 +14,7 @@ from typing import Any
 
 from ...instances.amounts import as_written, common_unit, exact_sum
 from ...instances.errors import InputError, show
+from ...instances.least_memory import SmallestMemory
 from ...instances.placement.each_device import held, with_memory
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import Node, PlacementProblem
@@ -22,7 +23,6 @@ from ...instances.result import Stop
 from ..contract import Outcome
 from ..options import SolveOptions
 from ..search import SAFETY
-from .answer import SmallestMemory
 from .ask import accepted, check_method, outcome_of
 from .search import Answer, Floor, Questions, Search, Watch, whole
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ...instances.amounts import as_written, in_digits
-from .answer import SEARCHED, SmallestMemory
+from ...instances.least_memory import SEARCHED, SmallestMemory
 
 UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 DIGITS = 4

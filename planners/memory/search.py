@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from ...formulations.contract import Plan
 from ...instances.amounts import as_written
 from ...instances.clock import now
+from ...instances.least_memory import SEARCHED, SmallestMemory, at_most, enough
 from ...instances.result import Stop
 from ..options import Progress, SolveOptions
-from .answer import SEARCHED, SmallestMemory, at_most, enough
 
 Watch = Callable[[Progress], None] | None
 

@@ -10,9 +10,9 @@ from ...formulations.contract import Problem
 from ...instances.errors import UsageError, show
 from ...instances.given import problem_of
 from ...instances.kinds import kind_of
+from ...instances.least_memory import SmallestMemory
 from ..options import Progress, SolveOptions, check_asked, limits_of
 from ..registry import methods_of
-from .answer import SmallestMemory
 
 if TYPE_CHECKING:
     from ...instances.chain.problem import ChainProblem

@@ -10,12 +10,12 @@ from typing import Any
 
 from ...instances.amounts import as_written, common_unit
 from ...instances.errors import show
+from ...instances.least_memory import SmallestMemory
 from ...instances.result import Stop
 from ...instances.staging.each_device import BASIC, held, with_memory
 from ...instances.staging.problem import Configuration, Layer, StagingProblem
 from ...instances.staging.rules import rules_of
 from ..options import SolveOptions
-from .answer import SmallestMemory
 from .ask import accepted, outcome_of
 from .search import Answer, Floor, Questions, Search, Watch, whole
 

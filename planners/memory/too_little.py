@@ -9,8 +9,8 @@ from ...formulations.contract import Problem
 from ...instances.amounts import as_written
 from ...instances.errors import PipeplanError
 from ...instances.kinds import kind_of
+from ...instances.least_memory import SmallestMemory
 from ..options import SolveOptions
-from .answer import SmallestMemory
 from .said import option, said, sufficient
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ...formulations.contract import Plan
-from ...instances.amounts import as_written
-from ...instances.result import Stop
+from .amounts import as_written
+from .kinds import Plan
+from .result import Stop
 
 SEARCHED = "a search with proofs"
 """A reason: no single part of the problem needs so much, yet all together do."""

@@ -9,9 +9,9 @@ from typing import Any
 from ...instances.amounts import as_written, in_digits
 from ...instances.errors import show
 from ...instances.staging.problem import Layer, StagingProblem
-from ..memory.staging import least_of_layer
-from ..memory.too_little import would_do
 from ..options import SolveOptions
+from .staging import least_of_layer
+from .too_little import would_do
 
 
 def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
