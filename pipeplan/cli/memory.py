@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,6 +94,8 @@ def command(
     if progress is not None and progress not in PROGRESS_MODES:
         raise UsageError(f"--progress is {progress!r}; give one of {', '.join(PROGRESS_MODES)}.")
     _check_files(output, picture, points)
+    if on.memory_bytes not in (None, math.inf):
+        raise UsageError("plan memory asks how much memory is needed, whatever there is; drop --memory.")
     problem = load_instance(instance, on)
     limit_s = TIME_LIMIT_S if time_limit is None else time_limit
     limits = limit_options.limits(gap, abs_gap, limit_s, memory_limit, threads, seed, None, None)

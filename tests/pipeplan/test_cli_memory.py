@@ -88,6 +88,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
         ("tiny-stages", "--picture", tmp_path / "curve.txt"): "name a file that ends in",
         ("tiny-stages", "--picture", tmp_path / "curve.svg", "--points", 0): "drop one of them",
         ("tiny-stages", "-o", tmp_path / "none" / "answer.json"): "does not exist",
+        ("tiny-stages", "--memory", "5GB"): "drop --memory",
         ("tiny-stages", "--progress", "loud"): "give one of auto, json, none",
     }
     for arguments, words in wrong.items():
