@@ -112,6 +112,12 @@ class Kind:
     """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
     why_none: str | None = None
     """(problem, options, limits, proven) -> sentences on why there is no plan."""
+    least_memory: str | None = None
+    """(problem, options, limits, watcher) -> the least memory with a plan."""
+    held: str | None = None
+    """(problem, plan, options) -> what the fullest device holds, in bytes and exactly."""
+    each_memory: str | None = None
+    """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 
     @property
     def batch(self) -> str | None:
@@ -136,6 +142,12 @@ class Kind:
             return self.get("adjust")(problem, cluster)
         found = changes(self, cluster)
         return problem.replace(**found) if found else problem
+
+    def with_memory(self, problem: Any, memory_bytes: float | None) -> Any:
+        """The problem with so much memory on each device, whatever its type; None: without a limit."""
+        if self.each_memory is not None:
+            return self.get("each_memory")(problem, memory_bytes)
+        return problem.replace(memory_bytes=memory_bytes)
 
     def pipeline_of(self, problem: Any, plan: Any, micro_batches: int | None, schedule: str) -> Pipeline:
         """What the simulator runs."""

@@ -16,6 +16,7 @@ from .instances.graph_pipeline.problem import GraphPipelineProblem as GraphPipel
 from .instances.graph_pipeline.problem import Link as Link
 from .instances.graph_pipeline.problem import Operator as Operator
 from .instances.graph_pipeline.problem import TimeCurve as TimeCurve
+from .instances.least_memory import SmallestMemory as SmallestMemory
 from .instances.lowering import load_profile as load_profile
 from .instances.lowering import lower as lower
 from .instances.placement.cluster import AcceleratorType as AcceleratorType
@@ -50,9 +51,9 @@ from .instances.staging.problem import Layer as Layer
 from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
-from .planners.beaumont.smallest_memory import SmallestMemory as SmallestMemory
-from .planners.beaumont.smallest_memory import smallest_memory as smallest_memory
+from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner
+from .planners.memory.smallest import smallest_memory as smallest_memory
 from .planners.options import Progress as Progress
 from .planners.options import SolveOptions as SolveOptions
 from .planners.run.proof_check import ProofCheck as ProofCheck
@@ -60,6 +61,9 @@ from .planners.run.proof_check import verify_proof as verify_proof
 from .planners.run.referee import evaluate as evaluate
 from .planners.run.referee import verify as verify
 from .planners.run.solve import solve as solve
+from .studies.memory import MemoryPoint as MemoryPoint
+from .studies.memory import MemoryStudy as MemoryStudy
+from .studies.memory import memory_study as memory_study
 from .studies.sensitivity import Sensitivity as Sensitivity
 from .studies.sensitivity import sensitivity as sensitivity
 

@@ -20,4 +20,6 @@ KIND = kind_in(
     periodic=True,
     about="pipeplan.show.views.chain:about",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
+    least_memory="pipeplan.planners.beaumont.smallest_memory:least_memory",
+    held=f"{_HERE}.each_device:held",
 )

@@ -24,4 +24,8 @@ KIND = kind_in(
     network=f"{_HERE}.from_workload:to_placement",
     network_arguments={"batch": None, "cpus": None, "training": None},
     remarks="pipeplan.planners.run.remarks:of_placement",
+    why_none="pipeplan.planners.memory.too_little:explain",
+    least_memory="pipeplan.planners.memory.placement:least_memory",
+    each_memory=f"{_HERE}.each_device:with_memory",
+    held=f"{_HERE}.each_device:held",
 )

@@ -35,5 +35,8 @@ KIND = kind_in(
     profile_options=("recompute", "data_parallel", "tensor_parallel", "efficiency"),
     network=f"{_HERE}.from_workload:to_staging",
     network_arguments={"batch": None, "micro_batches": 8, "merge": None},
-    why_none="pipeplan.planners.piper.too_little:explain",
+    why_none="pipeplan.planners.memory.no_stages:explain",
+    least_memory="pipeplan.planners.memory.staging:least_memory",
+    each_memory=f"{_HERE}.each_device:with_memory",
+    held=f"{_HERE}.each_device:held",
 )

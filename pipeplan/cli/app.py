@@ -22,7 +22,7 @@ from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 COMMANDS: Mapping[str, str] = {
     **{
         name: f"{name}:command"
-        for name in ("solve", "verify", "show", "pareto", "sensitivity", "simulate", "convert", "generate")
+        for name in ("solve", "verify", "show", "memory", "pareto", "sensitivity", "simulate", "convert", "generate")
     },
     "compare": "compare:command",
     "report": "report:command",

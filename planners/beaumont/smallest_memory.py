@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,31 +17,31 @@ from ...formulations.beaumont import least_memory as model
 from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
-from ...instances.catalogue import packaged_names
+from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.layout import plain, task_name
 from ...instances.chain.referee.memory import Terms
 from ...instances.clock import now
-from ...instances.errors import UsageError
-from ...instances.given import problem_of
-from ..options import SolveOptions, limits_of
+from ...instances.least_memory import SmallestMemory, at_most, enough
+from ...instances.result import Stop
+from ..options import Progress, SolveOptions
 from .allocation import decoded
 from .memory_sweep import Answer, sweep
 from .solver import Solver
 
+Watch = Callable[[Progress], None] | None
+
+ONE_BY_ONE = "one batch at a time on the best allocation, below which no pattern gets"
 MOST_LAYERS = 1000
 """Beyond, the best runs of layers (quadratic work) are not what the search starts from."""
 
 
 @dataclass(frozen=True, slots=True)
-class SmallestMemory:
-    """With `memory_bytes` a pattern exists (`plan` is one), with less than `lower_bytes` none does."""
+class ChainMemory(SmallestMemory):
+    """The smallest memory of a chain, and what it is made of."""
 
     memory_bytes: float
-    lower_bytes: float
-    proven: bool
-    """Do the two meet?"""
     plan: PatternPlan
     """One batch after the other."""
     gpu: int
@@ -62,6 +62,8 @@ class SmallestMemory:
             "memory_bytes": self.memory_bytes,
             "lower_bytes": self.lower_bytes,
             "proven": self.proven,
+            "stop": str(self.stop),
+            "reason": self.reason,
             "allocation": list(self.plan.allocation),
             "gpu": self.gpu,
             "task": self.task,
@@ -69,36 +71,31 @@ class SmallestMemory:
         }
 
 
-def smallest_memory(
-    problem: ChainProblem | str | os.PathLike[str], limits: SolveOptions | None = None
+def least_memory(
+    problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
 ) -> SmallestMemory:
-    """Find the smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
+    """Of all patterns, or of those of a given allocation; what needs no search where the user does not wait."""
+    allocation = given_allocation(problem, options)
+    if allocation is not None:
+        return memory_of(problem, allocation)
+    try:
+        return smallest_memory(problem, limits)
+    except KeyboardInterrupt:
+        sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
+        found = _report(problem, sizes, _first(problem, sizes, gpus), _without_search(sizes, gpus))
+        return replace(found, stop=Stop.INTERRUPTED)
 
-    Parameters
-    ----------
-    problem : ChainProblem, str or PathLike
-        A chain, the path of a file, or the name of a packaged instance; its own limit of memory does not count.
-    limits : SolveOptions, optional
-        Where a limit ends the search, the best found so far is returned, with a proven lower value. None: no limits.
 
-    Returns
-    -------
-    SmallestMemory
-        In bytes, with a pattern that it holds, and what it is made of.
+def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -> ChainMemory:
+    """The smallest memory of a GPU for which a chain has any pattern, in the chain's memory mode.
 
-    Raises
-    ------
-    InputError
-        An argument has another type.
-    UsageError
-        There is no such instance, or it is no chain.
+    The chain's own limit does not count. Where a limit ends the search, the best found so far is returned.
     """
-    problem, limits = _chain(problem), limits_of(limits)
     sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
-    allocation = _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
+    allocation = _first(problem, sizes, gpus)
     lower = _without_search(sizes, gpus)
     if _need(sizes, allocation).total > lower:
-        found, bound = _search(sizes, gpus, allocation, lower, limits)
+        found, bound = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
         allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
     if _need(sizes, allocation).total - lower < unit_of(sizes):
@@ -106,26 +103,25 @@ def smallest_memory(
     return _report(problem, sizes, allocation, lower)
 
 
-def _chain(given: object) -> ChainProblem:
-    problem = problem_of(given)
-    if not isinstance(problem, ChainProblem):
-        known = ", ".join(packaged_names("chain"))
-        raise UsageError(f"The smallest memory of a {problem.kind} problem is unknown; give a chain, {known} say.")
-    return problem
+def _first(problem: ChainProblem, sizes: Sizes, gpus: int) -> tuple[int, ...]:
+    """What the search starts from."""
+    return _runs(sizes, gpus) if problem.layers <= MOST_LAYERS else (0,) * problem.layers
 
 
-def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> SmallestMemory:
+def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> ChainMemory:
     """The smallest memory for which this allocation has a pattern."""
     return _report(problem, sizes_of(problem), allocation, None)
 
 
-def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> SmallestMemory:
+def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> ChainMemory:
     """Of an allocation's pattern; lower: None where nothing smaller is possible."""
     need = _need(sizes, allocation)
-    return SmallestMemory(
-        memory_bytes=plain(need.total),
-        lower_bytes=plain(need.total if lower is None else lower),
+    return ChainMemory(
+        memory_bytes=enough(need.total),
+        lower_bytes=enough(need.total) if lower is None else at_most(lower),
         proven=lower is None,
+        stop=Stop.PROVEN if lower is None else Stop.TIME,
+        reason=ONE_BY_ONE,
         plan=one_by_one(problem, allocation),
         gpu=need.gpu,
         task=task_name(problem, need.task),

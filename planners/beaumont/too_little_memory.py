@@ -9,7 +9,7 @@ from typing import Any
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.problem import ChainProblem
 from ..options import SolveOptions
-from .smallest_memory import SmallestMemory, memory_of, smallest_memory
+from .smallest_memory import ChainMemory, memory_of, smallest_memory
 
 TERMS: Mapping[str, str] = {
     "weights": "weights",
@@ -41,7 +41,7 @@ def explain(problem: ChainProblem, options: Mapping[str, Any], limits: SolveOpti
     return tuple(_sentences(problem, found, limits, proven or found.lower_bytes > memory))
 
 
-def _sentences(problem: ChainProblem, found: SmallestMemory, limits: SolveOptions, proven: bool) -> Iterator[str]:
+def _sentences(problem: ChainProblem, found: ChainMemory, limits: SolveOptions, proven: bool) -> Iterator[str]:
     assert problem.memory_bytes is not None
     fits = "no pattern fits" if proven else "perhaps no pattern fits"
     yield (
@@ -53,14 +53,14 @@ def _sentences(problem: ChainProblem, found: SmallestMemory, limits: SolveOption
     yield f"what would help: {'; '.join(helping)}. Recomputation, which trades time for memory, is not modelled"
 
 
-def said(found: SmallestMemory) -> str:
+def said(found: ChainMemory) -> str:
     """The value, with what is known about smaller ones."""
     if found.proven:
         return f"{amount(found.memory_bytes)} (proven to be the least)"
     return f"{amount(found.memory_bytes)} (the least lies between {amount(found.lower_bytes)} and that)"
 
 
-def binding(found: SmallestMemory) -> str:
+def binding(found: ChainMemory) -> str:
     """Which GPU and which term."""
     held = {TERMS[name]: size for name, size in found.terms.to_json().items() if size}
     layers = ", ".join(str(i + 1) for i, gpu in enumerate(found.plan.allocation) if gpu == found.gpu)
@@ -71,7 +71,7 @@ def binding(found: SmallestMemory) -> str:
     )
 
 
-def _remedies(problem: ChainProblem, found: SmallestMemory, limits: SolveOptions) -> Iterator[str]:
+def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -> Iterator[str]:
     """Each with the memory that it needs."""
     yield f"--memory {_bytes(found.memory_bytes)}"
     yield from _more_gpus(problem, limits)

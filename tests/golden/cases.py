@@ -141,6 +141,11 @@ OTHERS: Mapping[str, str] = {
 
 CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
     ("latency-", ".options.contiguity"): "one sample at a time knows no stages, so no contiguity was ever asked for",
+    ("staging-infeasible", ".messages[0]"): "the least memory is said first",
+    ("staging-infeasible", ".messages[1]"): "and then the layer that was said alone",
+    ("placement-infeasible", ".messages"): "there was none, and now the least memory is said",
+    ("placement-infeasible", ".messages[0]"): "this is it",
+    ("graph-pipeline-infeasible", ".messages[2]"): "the least memory is said behind what there was",
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""
 

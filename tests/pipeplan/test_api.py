@@ -216,9 +216,14 @@ def test_a_plan_for_another_kind_of_problem(function: Callable[..., Any], argume
         call(function, **{argument: PlacementPlan(())})
 
 
-def test_only_chains_have_a_smallest_memory() -> None:
-    with pytest.raises(pipeplan.UsageError, match=r"of a placement problem is unknown; give a chain, .*golden-4"):
-        pipeplan.smallest_memory("tiny-chain")
+@pytest.mark.parametrize("name", ["golden-4", "tiny-chain", "tiny-stages", "tiny-levels", "tiny-graph"])
+def test_every_kind_has_a_smallest_memory_and_options_are_those_of_its_methods(name: str) -> None:
+    found = pipeplan.smallest_memory(name, pipeplan.SolveOptions(threads=1))
+    assert found.proven
+    assert found.memory_bytes == found.lower_bytes
+    assert found.plan is not None
+    with pytest.raises(pipeplan.UsageError, match=r"There is no option 'nonsense' for a .*; give one of"):
+        pipeplan.smallest_memory(name, options={"nonsense": True})
 
 
 # ---- instances by name and by path ---------------------------------------------------------------------

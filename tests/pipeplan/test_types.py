@@ -45,7 +45,7 @@ WRONG = {
     "pipeplan.solve('golden-4', warm_start='fast')": "arg-type",
     "pipeplan.verify('golden-4', 'plan.json')": "arg-type",
     "pipeplan.verify('golden-4', pipeplan.solve('golden-4').plan)": "arg-type",
-    "pipeplan.smallest_memory(pipeplan.StagingProblem)": "arg-type",
+    "pipeplan.smallest_memory(pipeplan.StagingProblem)": "call-overload",
     "pipeplan.load('mine.json', kind='chains')": "arg-type",
     "pipeplan.nonsense": "attr-defined",
 }

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...instances.result import Stop
+from ...studies.memory import MemoryPoint, MemoryStudy
 from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
 from ..words import byte_scale, measured
 from .canvas import COLOURS, canvas, write_picture
@@ -26,7 +29,7 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
         axes = figure.add_subplot()
         methods = dict.fromkeys(point.method for point in pareto.points)
         factor, unit = byte_scale(max((point.memory_bytes for point in pareto.points), default=2.0**30) / LEAST)
-        right = _right_end(pareto) / factor
+        right = _right_end(pareto.points) / factor
         # The exact curves last: they must not be hidden behind the others.
         for i, method in reversed(list(enumerate(methods))):
             _draw_curve(axes, method, pareto.of(method), COLOURS[i % len(COLOURS)], factor, right)
@@ -37,8 +40,26 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
         write_picture(figure, path)
 
 
-def _right_end(pareto: Pareto) -> float:
-    levels = [point.memory_bytes for point in pareto.points]
+def draw_memory(study: MemoryStudy, path: str | os.PathLike[str]) -> None:
+    """Value against memory, from the least with a plan on, into an SVG or PNG file."""
+    points = tuple(_as_point(point, str(study.method)) for point in study.points)
+    with canvas() as figure:
+        axes = figure.add_subplot()
+        factor, unit = byte_scale(max((point.memory_bytes for point in points), default=2.0**30) / LEAST)
+        _draw_curve(axes, str(study.method), points, COLOURS[0], factor, _right_end(points) / factor)
+        axes.set_xlabel(f"memory of a device ({unit})")
+        axes.set_ylabel("value" if study.problem.time_unit is None else f"value ({study.problem.time_unit})")
+        axes.set_title(f"{study.problem.name}, {study.method} (filled: proven; whisker: down to the bound)", fontsize=9)
+        write_picture(figure, path)
+
+
+def _as_point(point: MemoryPoint, method: str) -> Point:
+    stop = Stop.PROVEN if point.certified else Stop.COMPLETED
+    return Point(method, point.memory_bytes, stop, point.value, bound=point.bound)
+
+
+def _right_end(points: Sequence[Point]) -> float:
+    levels = [point.memory_bytes for point in points]
     return max(levels, default=1.0) + MARGIN * (max(levels, default=1.0) - min(levels, default=0.0))
 
 

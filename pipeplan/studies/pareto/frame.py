@@ -15,7 +15,7 @@ from ...instances.result import Stop
 from ...planners.beaumont.contiguous import best_contiguous
 from ...planners.beaumont.grids import coarse_steps
 from ...planners.beaumont.schedule import fit, pattern
-from ...planners.beaumont.smallest_memory import SmallestMemory, smallest_memory
+from ...planners.beaumont.smallest_memory import ChainMemory, smallest_memory
 from ...planners.beaumont.solver import Solver
 from ...planners.options import Progress, SolveOptions
 from ...planners.run.solve import solve
@@ -79,7 +79,7 @@ def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
 def _compact(
     problem: ChainProblem,
     best: Candidate,
-    least: SmallestMemory,
+    least: ChainMemory,
     candidates: tuple[Candidate, ...],
     limits: SolveOptions,
 ) -> Candidate:

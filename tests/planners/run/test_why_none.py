@@ -9,8 +9,8 @@ import pytest
 from pipeplan.instances.chain import golden, recipe, theory
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.result import Found, Result, Stop
-from pipeplan.planners.beaumont.smallest_memory import smallest_memory
 from pipeplan.planners.beaumont.too_little_memory import amount, binding, explain
+from pipeplan.planners.memory.smallest import smallest_memory
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 

@@ -1,0 +1,17 @@
+"""Memory on each GPU of a chain: what a pattern holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from ..amounts import as_written
+from .plan import PatternPlan
+from .problem import ChainProblem
+from .referee.evaluate import evaluate_pattern
+
+
+def held(problem: ChainProblem, plan: PatternPlan, options: Mapping[str, Any]) -> Fraction:
+    """By the GPU with the highest peak."""
+    return as_written(evaluate_pattern(problem, plan).peak_bytes)

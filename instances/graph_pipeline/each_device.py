@@ -1,0 +1,16 @@
+"""Memory on each device of a graph pipeline: what a plan holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from .plan import StageGraphPlan
+from .problem import GraphPipelineProblem
+from .referee.costs import held_bytes
+
+
+def held(problem: GraphPipelineProblem, plan: StageGraphPlan, options: Mapping[str, Any]) -> Fraction:
+    """By a device of the fullest stage."""
+    return max(held_bytes(problem, stage) for stage in plan.stages)

@@ -1,0 +1,28 @@
+"""Memory on each accelerator of a placement: another limit, and what a plan holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from ..amounts import exact_sum
+from .plan import PlacementPlan
+from .problem import PlacementProblem
+
+
+def with_memory(problem: PlacementProblem, memory_bytes: float | None) -> PlacementProblem:
+    """So much on accelerators of every type."""
+    others = tuple(replace(other, memory_bytes=memory_bytes) for other in problem.other_types)
+    return problem.replace(memory_bytes=memory_bytes, other_types=others)
+
+
+def held(problem: PlacementProblem, plan: PlacementPlan, options: Mapping[str, Any]) -> Fraction:
+    """By the fullest accelerator."""
+    sizes = (
+        exact_sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in device.nodes)
+        for device in plan.devices
+        if device.type == "accelerator"
+    )
+    return max(sizes, default=Fraction(0))

@@ -1,0 +1,45 @@
+"""Memory on each device of a staging problem: another limit, and what a plan holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from .leveled_plan import LeveledPlan
+from .plan import PlannedStage, StagedPlan
+from .problem import StagingProblem
+from .referee.levels import evaluate_leveled
+from .referee.stages import evaluate_stages, held_bytes, ways_of
+from .rules import rules_of
+
+BASIC = "basic"
+"""The hierarchy in which memory is no matter."""
+
+
+def with_memory(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
+    """So much on devices of every type."""
+    if not problem.device_types:
+        return problem.replace(memory_bytes=memory_bytes)
+    return problem.replace(
+        device_types=tuple(replace(kind, memory_bytes=memory_bytes) for kind in problem.device_types)
+    )
+
+
+def held(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Mapping[str, Any]) -> Fraction:
+    """By a device of the fullest stage."""
+    if isinstance(plan, StagedPlan):
+        costs = evaluate_stages(problem, plan).stages
+        return _largest(problem, plan.stages, [cost.in_flight for cost in costs])
+    hierarchy = str(rules_of(problem, options).to_options()["hierarchy"])
+    if hierarchy == BASIC:
+        return Fraction(0)
+    leaves = evaluate_leveled(problem, plan, hierarchy).leaves
+    stages = [PlannedStage(x.nodes, x.data_parallel, x.tensor_parallel, x.configurations) for x in plan.leaves()]
+    return _largest(problem, stages, [leaf.in_flight for leaf in leaves])
+
+
+def _largest(problem: StagingProblem, stages: Sequence[PlannedStage], in_flight: Sequence[int]) -> Fraction:
+    pairs = zip(stages, in_flight, strict=True)
+    return max(held_bytes(ways_of(problem, stage).values(), count) for stage, count in pairs)

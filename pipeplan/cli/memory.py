@@ -1,0 +1,101 @@
+"""`plan memory`: the least memory per device with a plan, and what more is worth."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..instances.errors import UsageError
+from ..planners.options import SolveOptions
+from ..show.console import print_json, say_note
+from .arguments import Cluster, InstanceArgument, Json, drawable, load_instance, output_file, with_cluster
+from .exits import INTERRUPTED, NO_PLAN, OK
+from .interrupt import graceful
+from .limits import with_limits
+from .method_options import with_method_options
+from .progress import reporter
+from .solve import METHOD, OUTPUT, Progress
+
+if TYPE_CHECKING:
+    from ..studies.memory import MemoryStudy
+
+TIME_LIMIT_S = 60.0
+
+_method = partial(typer.Option, metavar="NAME", rich_help_panel=METHOD, show_default=False)
+
+_Formulation = Annotated[str | None, _method("--formulation", help="For the values: a model.")]
+_Planner = Annotated[str | None, _method("--planner", help="For the values: a planner.")]
+_Points = Annotated[
+    int,
+    typer.Option(
+        "--points", help="Amounts of memory for which the best value is sought; 0: only the least is.", min=0, max=1000
+    ),
+]
+_Output = Annotated[str | None, output_file("Write the answer as JSON.", "--output", "-o", panel=OUTPUT)]
+_Picture = Annotated[str | None, output_file("The curve as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)]
+
+
+@with_cluster()
+@with_method_options
+@with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
+def command(
+    *,
+    instance: InstanceArgument,
+    formulation: _Formulation = None,
+    planner: _Planner = None,
+    own: dict[str, Any],
+    points: _Points = 6,
+    limits: dict[str, Any],
+    on: Cluster,
+    json: Json = False,
+    output: _Output = None,
+    picture: _Picture = None,
+    progress: Progress = None,
+) -> None:
+    """Find the least memory per device with a plan, and what more of it is worth.
+
+    The instance's own memory does not count. The time limit (60 s unless given) is for all together; Ctrl-C shows what
+    is known by then.
+    """
+    if picture is not None and not points:
+        raise UsageError("--picture draws the curve, and with --points 0 there is none; drop one of them.")
+    if on.memory_bytes not in (None, math.inf):
+        raise UsageError("plan memory asks how much memory is needed, whatever there is; drop --memory.")
+    problem = load_instance(instance, on)
+    from ..studies.memory import memory_study
+
+    within = SolveOptions(**{"time_limit_s": TIME_LIMIT_S, **limits})
+    method: dict[str, Any] = {"formulation": formulation, "planner": planner, "options": own}
+    with graceful(), reporter(progress) as watch:
+        study = memory_study(problem, **method, limits=within, points=points, on_progress=watch)
+    _tell(study, json, output, picture)
+    raise typer.Exit(_exit_code(study))
+
+
+def _tell(study: MemoryStudy, json: bool, output: str | None, picture: str | None) -> None:
+    """Save first: what follows may meet a closed pipe."""
+    if output is not None:
+        from ..instances.json_file import write_json
+
+        write_json(output, study.to_json())
+    if picture is not None:
+        from ..show.pictures.pareto import draw_memory
+
+        draw_memory(study, picture)
+    if not study.complete:
+        say_note("the answer is not complete: the search was interrupted, or its time was over")
+    if json:
+        print_json(study.to_json())
+        return
+    from ..show.terminal.memory import draw_memory_study
+
+    draw_memory_study(study)
+
+
+def _exit_code(study: MemoryStudy) -> int:
+    if study.least.memory_bytes is not None:
+        return OK
+    return INTERRUPTED if study.least.stop == "interrupted" else NO_PLAN

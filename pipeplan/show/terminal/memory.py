@@ -1,0 +1,59 @@
+"""The least memory in words, and the best values with more of it as a table."""
+
+from __future__ import annotations
+
+from ...planners.memory.said import at_least, said, sufficient
+from ...studies.memory import MemoryPoint, MemoryStudy, worse
+from ..console import clean, number, out
+from .shapes import columns, new_table
+
+
+def draw_memory_study(study: MemoryStudy) -> None:
+    """First the answer, then the table, then from where on more does not help."""
+    page = out()
+    page.print(clean(f"{study.problem.name}: {_least(study)}"), soft_wrap=True)
+    if study.points:
+        _draw_points(study)
+        page.print(clean(_closing(study)), soft_wrap=True)
+
+
+def _least(study: MemoryStudy) -> str:
+    least = study.least
+    exact = "" if least.memory_bytes is None else f"; --memory {least.memory_bytes:.17g} asks for it"
+    return f"{said(least)}{exact}"
+
+
+def _draw_points(study: MemoryStudy) -> None:
+    unit = "" if study.problem.time_unit is None else f" in {study.problem.time_unit}"
+    table, first = new_table(), study.points[0].value
+    columns(table, f"memory,value{clean(unit)},less time,gap")
+    for point in study.points:
+        table.add_row(sufficient(point.memory_bytes), number(point.value, "none"), _less(point, first), _gap(point))
+    page = out()
+    page.print()
+    page.print(table)
+    page.print()
+
+
+def _less(point: MemoryPoint, first: float | None) -> str:
+    if not first or point.value is None or point.value == first:
+        return ""
+    return f"{100 * (1 - point.value / first):.1f} %"
+
+
+def _gap(point: MemoryPoint) -> str:
+    if point.certified:
+        return "proven"
+    return "unknown" if point.gap is None else f"{100 * point.gap:.2f} %"
+
+
+def _closing(study: MemoryStudy) -> str:
+    """From where on more memory does not help, and below which amount it is known to."""
+    best = study.no_more_helps
+    if best is None:
+        return "no value was found in time"
+    slower = [p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)]
+    if not best.certified:
+        return f"with more than {sufficient(best.memory_bytes)} nothing better was found ({study.method}, not proven)"
+    words = f"from {sufficient(best.memory_bytes)} on more memory does not help (proven by {study.method})"
+    return f"{words}; with {at_least(slower[-1].memory_bytes)} it still does" if slower else words

@@ -1,0 +1,254 @@
+"""How much memory a problem needs: the least with a plan, and what more of it is worth, up to where more is not.
+
+A plan found with some amount holds what it holds, which may be less, so it stands where it holds just that. Plans
+count for every larger memory, bounds for every smaller one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..formulations.contract import Plan, Problem
+from ..instances.amounts import as_written
+from ..instances.clock import now
+from ..instances.errors import InputError
+from ..instances.given import problem_of
+from ..instances.kinds import kind_of
+from ..instances.least_memory import SmallestMemory, enough
+from ..instances.result import PROVEN_TOLERANCE, Result, Stop, relative_gap
+from ..planners.memory.smallest import smallest_memory
+from ..planners.options import Progress, SolveOptions, limits_of
+from ..planners.run.solve import describe, solve
+
+SCHEMA = "pipeplan.memory/1"
+POINTS = 6
+MOST_POINTS = 1000
+LEAST_SHARE = 3
+"""One part of so many of the time goes to the least memory."""
+NARROW = 0.002
+"""Amounts that differ relatively by less are not told apart."""
+
+Watch = Callable[[Progress], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPoint:
+    """The best value with so much memory on each device."""
+
+    memory_bytes: float
+    value: float | None
+    bound: float | None
+    stop: Stop
+    plan: Plan | None
+
+    @property
+    def gap(self) -> float | None:
+        return relative_gap(self.value, self.bound)
+
+    @property
+    def certified(self) -> bool:
+        """Is the value proven to be the least?"""
+        return self.gap is not None and self.gap <= PROVEN_TOLERANCE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "memory_bytes": self.memory_bytes,
+            "value": self.value,
+            "bound": self.bound,
+            "gap": self.gap,
+            "certified": self.certified,
+            "stop": str(self.stop),
+            "plan": None if self.plan is None else self.plan.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStudy:
+    """The least memory, and points by growing memory up to where more does not help."""
+
+    problem: Problem
+    least: SmallestMemory
+    points: tuple[MemoryPoint, ...] = ()
+    method: str | None = None
+    """Whose values these are."""
+    complete: bool = True
+    """Was nothing left out for want of patience or time?"""
+
+    @property
+    def no_more_helps(self) -> MemoryPoint | None:
+        """The first point that is as good as the last one."""
+        last = self.points[-1].value if self.points else None
+        if last is None:
+            return None
+        return next(point for point in self.points if point.value is not None and not worse(point.value, last))
+
+    def to_json(self) -> dict[str, Any]:
+        no_more = self.no_more_helps
+        return {
+            "schema": SCHEMA,
+            "problem": describe(self.problem),
+            "least": self.least.to_json(),
+            "plan": None if self.least.plan is None else self.least.plan.to_json(),
+            "method": self.method,
+            "points": [point.to_json() for point in self.points],
+            "no_more_helps_from_bytes": None if no_more is None else no_more.memory_bytes,
+            "complete": self.complete,
+        }
+
+
+def memory_study(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    formulation: str | None = None,
+    planner: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    limits: SolveOptions | None = None,
+    points: int = POINTS,
+    on_progress: Watch = None,
+) -> MemoryStudy:
+    """Find the least memory per device with a plan, and the best values with more of it.
+
+    The memory is the same on each device, and what the problem says of it does not count. An interrupt or the end of
+    the time keeps what is known by then.
+
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance.
+    formulation : str, optional
+        The name of a model for the values, which the exact planner is handed. None: see `planner`.
+    planner : str, optional
+        The name of another way to the values. None: the exact planner with that formulation; with neither, the best
+        exact method for the problem.
+    options : Mapping, optional
+        Options that the formulation or planner declares, by name. None: its defaults.
+    limits : SolveOptions, optional
+        The time is that of all together. None: no limits, and proofs are sought to the end.
+    points : int
+        So many amounts of memory are asked for, from the least to that from which more does not help. 0: only the
+        least.
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news. None: nobody watches.
+
+    Returns
+    -------
+    MemoryStudy
+        The least memory, and a point with value and bound for each amount.
+
+    Raises
+    ------
+    InputError
+        An argument has another type.
+    UsageError
+        There is no such instance, method or option, or they do not go together.
+    """
+    problem, limits = problem_of(problem), limits_of(limits)
+    if isinstance(points, bool) or not isinstance(points, int) or not 0 <= points <= MOST_POINTS:
+        raise InputError("points", f"is {points!r}", f"give a whole number from 0 to {MOST_POINTS}")
+    study = _Study(problem, {"formulation": formulation, "planner": planner, "options": options}, limits, on_progress)
+    return study.run(points)
+
+
+class _Study:
+    def __init__(self, problem: Problem, method: Mapping[str, Any], limits: SolveOptions, watch: Watch) -> None:
+        self.problem, self.method, self.limits, self.watch = problem, method, limits, watch
+        self.started = now()
+        self.points: list[MemoryPoint] = []
+        self.name: str | None = None
+        self.interrupted = False
+
+    def run(self, count: int) -> MemoryStudy:
+        shared = self._limits(LEAST_SHARE if count else 1)
+        least = smallest_memory(self.problem, shared, options=self.method["options"], on_progress=self.watch)
+        self.interrupted = least.stop == Stop.INTERRUPTED
+        asked = 0
+        if least.memory_bytes is not None:
+            asked = self._ask_all(least.memory_bytes, count)
+        whole = least.stop != Stop.TIME and (least.memory_bytes is None or asked == count)
+        complete = whole and not self.interrupted
+        return MemoryStudy(self.problem, least, tuple(self.points), self.name, complete)
+
+    def _ask_all(self, least: float, count: int) -> int:
+        """Both ends, then always where the value falls most; how many were asked."""
+        amounts: list[float | None] = [None, least][:count]
+        for number in range(count):
+            if self.interrupted or self._seconds_left() == 0:
+                return number
+            amount = amounts[number] if number < len(amounts) else self._steepest()
+            if number >= len(amounts) and amount is None:
+                return count  # nothing is left to ask
+            self._ask(amount, count - number)
+        return count
+
+    def _ask(self, amount: float | None, share: int) -> None:
+        asked = kind_of(self.problem).with_memory(self.problem, amount)
+        result = solve(asked, **self.method, limits=self._limits(share), on_progress=self.watch)
+        self.interrupted = result.stop == Stop.INTERRUPTED
+        self.name = result.formulation or result.planner
+        point = self._point(amount, result)
+        if point is not None:
+            self.points = settled([*self.points, point])
+
+    def _point(self, amount: float | None, result: Result) -> MemoryPoint | None:
+        """Where its plan holds just that; a bound without a plan stands where it was asked for."""
+        memory = amount
+        if result.plan is not None and result.verified:
+            held = kind_of(self.problem).get("held")(self.problem, result.plan, result.options)
+            memory = enough(held) if amount is None or held <= as_written(amount) else amount
+        if memory is None:
+            return None
+        return MemoryPoint(memory, result.objective, result.bound, result.stop, result.plan)
+
+    def _steepest(self) -> float | None:
+        """An amount between two points: where the value falls most, and amounts are not the same for all one cares."""
+        best, most = None, 0.0
+        for low, high in zip(self.points, self.points[1:], strict=False):
+            if low.value is None or high.value is None or high.memory_bytes <= low.memory_bytes * (1 + NARROW):
+                continue
+            fall = low.value - high.value
+            if worse(low.value, high.value) and fall > most:
+                best, most = _middle(low.memory_bytes, high.memory_bytes), fall
+        return best
+
+    def _limits(self, share: int) -> SolveOptions:
+        left = self._seconds_left()
+        return replace(self.limits, time_limit_s=None if left is None else left / share)
+
+    def _seconds_left(self) -> float | None:
+        limit = self.limits.time_limit_s
+        return None if limit is None else max(0.0, limit - (now() - self.started))
+
+
+def _middle(low: float, high: float) -> float:
+    """In equal ratios, because curves are steep where memory is short; in whole bytes where there is room."""
+    middle = (low * high) ** 0.5 if low > 0 else (low + high) / 2
+    return float(round(middle)) if high - low > 2 else middle
+
+
+def worse(value: float, other: float) -> bool:
+    """By more than a proof leaves open."""
+    return value - other > PROVEN_TOLERANCE * abs(value)
+
+
+def settled(points: list[MemoryPoint]) -> list[MemoryPoint]:
+    """By growing memory, each amount once; neither value nor bound ever grows with it."""
+    ordered = sorted(points, key=lambda point: (point.memory_bytes, point.value is None, point.value))
+    kept: list[MemoryPoint] = []
+    for point in ordered:
+        before = kept[-1] if kept else None
+        if before is not None and before.value is not None and (point.value is None or point.value >= before.value):
+            point = replace(point, value=before.value, plan=before.plan)
+        if before is not None and before.memory_bytes == point.memory_bytes:
+            bounds = [bound for bound in (before.bound, point.bound) if bound is not None]
+            kept[-1] = replace(before, bound=max(bounds, default=None))
+        else:
+            kept.append(point)
+    bound: float | None = None
+    for i, point in reversed(list(enumerate(kept))):
+        known = [value for value in (bound, point.bound) if value is not None]
+        bound = max(known, default=None)
+        kept[i] = replace(point, bound=bound if bound is None or point.value is None else min(bound, point.value))
+    return kept

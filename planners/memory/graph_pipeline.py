@@ -1,0 +1,119 @@
+"""How a graph pipeline is asked for its least memory: stages of any convex sets, quick plans first, then proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from ...instances.amounts import as_written, common_unit
+from ...instances.errors import show
+from ...instances.graph_pipeline.each_device import held
+from ...instances.graph_pipeline.problem import (
+    GraphPipelineProblem,
+    Link,
+    Operator,
+    TimeCurve,
+    micro_batch_sizes,
+)
+from ...instances.least_memory import SmallestMemory
+from ...instances.result import Stop
+from ..graphpipe.bounds import lower_bound
+from ..options import SolveOptions
+from .ask import accepted, outcome_of
+from .search import Answer, Floor, Questions, Search, Watch
+from .too_little import would_do
+
+DP, CP = "graphpipe", "cp-graphpipe"
+ASKED = ("micro_batch", "mixed_micro_batches", "degrees")
+"""Options that say which plans there are; longer groups of passes never need less memory."""
+STEADY = {"objective": "time-per-sample"}
+AT_ONCE = TimeCurve((1.0,), (0.0,))
+
+
+def least_memory(
+    problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """Of all plans with the micro-batches and degrees that the options allow."""
+    own = {name: options[name] for name in ASKED if name in options} | STEADY
+    questions = Questions(
+        unit=_unit(problem),
+        floor=_floor(problem, own),
+        held=partial(held, problem, options=own),
+        first=partial(_quick, problem, own),
+        rounds=(partial(_quick, problem, own), partial(_refute, problem, own), partial(_exact, problem, own)),
+    )
+    return Search(questions, limits, watch).run()
+
+
+def explain(
+    problem: GraphPipelineProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
+    """Its planners prove of no limit that there is no plan, and say how much memory is enough all the same."""
+    return would_do(problem, options, limits)
+
+
+def _unit(problem: GraphPipelineProblem) -> Fraction:
+    """Each device of a stage holds its share of the stashes, and all of the weights."""
+    copies = as_written(problem.weight_copies)
+    amounts = [copies * as_written(operator.weight_bytes) for operator in problem.operators]
+    amounts += [
+        as_written(stash) / d
+        for stash in {operator.stash_bytes for operator in problem.operators}
+        for d in range(1, min(problem.devices, problem.mini_batch) + 1)
+        if problem.mini_batch % d == 0
+    ]
+    return common_unit([*amounts, as_written(problem.workspace_bytes)]) or Fraction(1)
+
+
+def _floor(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Floor:
+    """The largest operator, alone and with one micro-batch on as many devices as share it."""
+    sizes = micro_batch_sizes(problem, options.get("micro_batch"), bool(options.get("mixed_micro_batches")))
+    share = min(Fraction(b, min(b, problem.devices)) for b in sizes)
+
+    def need(operator: Operator) -> Fraction:
+        weights = as_written(problem.weight_copies) * as_written(operator.weight_bytes)
+        return weights + as_written(problem.workspace_bytes) + as_written(operator.stash_bytes) * share
+
+    largest = max(problem.operators, key=need)
+    return Floor(need(largest), f"operator {show(largest.id)} alone, with one micro-batch")
+
+
+def _timeless(problem: GraphPipelineProblem, memory_bytes: float | None) -> GraphPipelineProblem:
+    """Nothing takes any time, so that a search ends with its first plan."""
+    return problem.replace(
+        operators=tuple(replace(x, forward=AT_ONCE, backward=AT_ONCE, output_bytes=0.0) for x in problem.operators),
+        link=Link(),
+        node_link=None,
+        devices_per_node=None,
+        memory_bytes=memory_bytes,
+    )
+
+
+def _quick(
+    problem: GraphPipelineProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
+    """The planner searches some plans alone, but all of those."""
+    asked = _timeless(problem, memory_bytes)
+    outcome = outcome_of(asked, DP, options, limits)
+    plan = accepted(asked, outcome.plan, STEADY)
+    return Answer(plan, none_of_mine=plan is None and outcome.stop == Stop.COMPLETED)
+
+
+def _refute(
+    problem: GraphPipelineProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
+    """By what needs no search."""
+    asked = problem.replace(memory_bytes=memory_bytes)
+    return Answer(none=lower_bound(asked, options) is None)
+
+
+def _exact(
+    problem: GraphPipelineProblem, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
+    asked = _timeless(problem, memory_bytes)
+    outcome = outcome_of(asked, CP, {**options, "family": "convex"}, limits)
+    plan = accepted(asked, outcome.plan, STEADY)
+    return Answer(plan, none=plan is None and outcome.stop == Stop.INFEASIBLE)

@@ -1,0 +1,46 @@
+"""Why a staging problem has no plan: degrees out of reach, a layer that fits nowhere, or what would be enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...instances.amounts import as_written, in_digits
+from ...instances.errors import show
+from ...instances.staging.problem import Layer, StagingProblem
+from ..options import SolveOptions
+from .staging import least_of_layer
+from .too_little import would_do
+
+
+def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+    """What is surest; nothing where the reason is another."""
+    if problem.exact_batches and problem.micro_batches > problem.devices:
+        most = f"{problem.devices} devices give {problem.devices} at most"
+        return (
+            f"data-parallel degrees must sum to exactly {problem.micro_batches}, and {most}; plan for at most N micro-"
+            "batches or give more devices",
+        )
+    wide = next((layer for layer in problem.layers if _fewest(layer) > problem.devices), None)
+    if wide is not None:
+        name, fewest = show(wide.id), _fewest(wide)
+        return (f"layer {name} runs on {fewest} devices or more, of {problem.devices}; give more devices",)
+    enough = would_do(problem, options, limits) if proven else ()  # a baseline may need more
+    return (*enough, *_too_large(problem))
+
+
+def _too_large(problem: StagingProblem) -> Iterator[str]:
+    """A layer that fits no device even alone."""
+    memory = problem.memory_bytes
+    if memory is None or problem.extensions - {"no replicas"}:
+        return
+    layer, needed = max(((layer, least_of_layer(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1])
+    if needed > as_written(memory):
+        least = f"layer {show(layer.id)} alone needs {in_digits(needed)} bytes of each device that it runs on"
+        yield f"{least}; give --memory {math.ceil(needed)} or more"
+
+
+def _fewest(layer: Layer) -> int:
+    """Devices that a layer runs on."""
+    return min(t for t, ways in layer.configurations.items() if ways)

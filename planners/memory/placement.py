@@ -1,0 +1,145 @@
+"""How a placement is asked for its least memory: the same on every accelerator, whatever its type.
+
+The least memory is the least largest load where sizes are the times: one run without a limit mostly says it. What
+remains open is asked for, one amount after the other, of problems in which nothing takes any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from ...instances.amounts import as_written, common_unit, exact_sum
+from ...instances.errors import InputError, show
+from ...instances.least_memory import SmallestMemory
+from ...instances.placement.each_device import held, with_memory
+from ...instances.placement.plan import PlacementPlan
+from ...instances.placement.problem import Node, PlacementProblem
+from ...instances.placement.rules import rules_of
+from ...instances.result import Stop
+from ..contract import Outcome
+from ..options import SolveOptions
+from ..search import SAFETY
+from .ask import accepted, check_method, outcome_of
+from .search import Answer, Floor, Questions, Search, Watch, whole
+
+DP, IP = "dp", "ip-tarnawski"
+
+
+def least_memory(
+    problem: PlacementProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """Of chains of stages, or of any placements where the options ask for these."""
+    contiguity = str(rules_of(problem, options).to_options().get("contiguity", "device"))
+    check_method(problem, DP if contiguity == "chain" else IP)
+    sizes = [as_written(node.size_bytes) for node in problem.nodes]
+    unit = common_unit(sizes) or Fraction(1)
+    ask = {
+        "chain": (partial(_ask, problem, DP, {}),),
+        "none": (partial(_ask, problem, IP, {"non_contiguous": True}),),
+        # Chains of stages are among these placements, and these among any placements.
+        "device": (
+            partial(_of_mine, partial(_ask, problem, DP, {})),
+            partial(_refuting, partial(_ask, problem, IP, {"non_contiguous": True})),
+        ),
+    }[contiguity]
+    questions = Questions(
+        unit=unit,
+        floor=_floor(problem, unit),
+        held=partial(held, problem, options=options),
+        first=partial(_by_load, problem, contiguity, unit),
+        rounds=ask,
+    )
+    return Search(questions, limits, watch).run()
+
+
+def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
+    """The largest class of a colour, or an even share of all."""
+    if problem.cpus:
+        return Floor(Fraction(0), "the CPUs can take everything")
+    classes = {members: exact_sum(problem.nodes[i].size_bytes for i in members) for members in problem.color_classes}
+    largest = max(classes, key=lambda members: classes[members])
+    devices = problem.accelerators + sum(other.count for other in problem.other_types)
+    share = whole(sum(classes.values(), Fraction(0)) / devices, unit)
+    if share > classes[largest]:
+        return Floor(share, f"an even share of all nodes on {devices} accelerators")
+    node = problem.nodes[largest[0]]
+    what = f"node {show(node.id)}" if len(largest) == 1 else f"the nodes of colour {show(node.color)}"
+    return Floor(classes[largest], f"{what}, which nothing divides")
+
+
+# ---- problems ------------------------------------------------------------------------------------------
+
+
+def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[[Node], float]) -> PlacementProblem:
+    """So much memory everywhere, these times on accelerators and none anywhere else."""
+    return with_memory(problem.replace(nodes=tuple(_timed(node, time(node)) for node in problem.nodes)), memory_bytes)
+
+
+def _timed(node: Node, time: float) -> Node:
+    others = tuple(None if known is None else time for known in node.other_times)
+    return replace(node, accelerator_time=time, cpu_time=0.0, transfer_time=0.0, weight_bytes=0.0, other_times=others)
+
+
+def _size(node: Node) -> float:
+    return node.size_bytes
+
+
+def _nothing(node: Node) -> float:
+    return 0.0
+
+
+# ---- questions -----------------------------------------------------------------------------------------
+
+
+def _by_load(
+    problem: PlacementProblem, contiguity: str, unit: Fraction, memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
+    """Sizes as times, on a flat cluster: replicas would share a load, but hold all of it each."""
+    weighed = _with(problem, None, _size).replace(levels=())
+    outcome = outcome_of(weighed, DP, {}, limits)
+    plan = accepted(weighed, outcome.plan, {})
+    if contiguity == "none":
+        left = None if limits.time_limit_s is None else limits.time_limit_s / 2
+        options = {"non_contiguous": True}
+        outcome = outcome_of(weighed, IP, options, replace(limits, time_limit_s=left), plan)
+        plan = accepted(weighed, outcome.plan, options) or plan
+    above = _above(outcome, unit) if contiguity != "device" else None
+    if plan is not None and problem.levels:
+        assert isinstance(plan, PlacementPlan)
+        plan = _ask(problem, DP, {}, float(held(problem, plan, {})), limits).plan
+    return Answer(plan, above=above)
+
+
+def _above(outcome: Outcome, unit: Fraction) -> Fraction | None:
+    """An amount that is less than the least load."""
+    if outcome.bound is None or outcome.bound <= 0:
+        return None
+    return whole(as_written(outcome.bound) * (1 - Fraction(SAFETY)), unit) - unit
+
+
+def _ask(
+    problem: PlacementProblem, name: str, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
+    """Is there a plan, if time is no matter?"""
+    try:
+        asked = _with(problem, memory_bytes, _nothing)
+    except InputError:  # something fits on no accelerator
+        return Answer(none=True)
+    outcome = outcome_of(asked, name, options, limits)
+    plan = accepted(asked, outcome.plan, options)
+    return Answer(plan, none=plan is None and outcome.stop == Stop.INFEASIBLE)
+
+
+def _of_mine(ask: Callable[..., Answer], memory_bytes: float | None, limits: SolveOptions) -> Answer:
+    """Its plans count, but that there is none among them says nothing of others."""
+    answer = ask(memory_bytes, limits)
+    return Answer(answer.plan, none_of_mine=answer.none)
+
+
+def _refuting(ask: Callable[..., Answer], memory_bytes: float | None, limits: SolveOptions) -> Answer:
+    """Its plans do not count."""
+    return Answer(none=ask(memory_bytes, limits).none)

@@ -1,0 +1,59 @@
+"""The least memory in words. What is enough is rounded up and what is too little down, so that both stay true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from ...instances.amounts import as_written, in_digits
+from ...instances.least_memory import SEARCHED, SmallestMemory
+
+UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+DIGITS = 4
+MOST_PLAIN = 10**6
+"""Amounts below are said in bytes alone."""
+
+
+def at_least(amount: float) -> str:
+    """Rounded down."""
+    return _said(amount, math.floor)
+
+
+def sufficient(amount: float) -> str:
+    """Rounded up."""
+    return _said(amount, math.ceil)
+
+
+def _said(amount: float, rounding: Callable[[Fraction], int]) -> str:
+    exact = as_written(amount)
+    if exact < MOST_PLAIN:
+        return f"{in_digits(exact)} {'byte' if exact == 1 else 'bytes'}"
+    unit, factor = next(entry for entry in UNITS if exact >= entry[1])
+    value = exact / factor
+    places = DIGITS - len(str(int(value)))
+    step = Fraction(1, 10 ** max(0, places))
+    return f"{float(rounding(value / step) * step):.{DIGITS}g} {unit}"
+
+
+def option(amount: float) -> str:
+    """As the command line takes it, never less than needed."""
+    return f"--memory {math.ceil(as_written(amount))}"
+
+
+def said(found: SmallestMemory) -> str:
+    """In one sentence without its full stop."""
+    if found.memory_bytes is None:
+        if found.proven:
+            return "no amount of memory is enough: something else is missing"
+        return f"no amount of memory is known to be enough; {_bound(found)}"
+    if found.proven:
+        why = "" if found.reason == SEARCHED else f", by {found.reason}"
+        return f"{sufficient(found.memory_bytes)} of memory per device is the least with a plan (proven{why})"
+    return f"{sufficient(found.memory_bytes)} of memory per device is enough; {_bound(found)}"
+
+
+def _bound(found: SmallestMemory) -> str:
+    if found.lower_bytes <= 0:
+        return "how much is needed at least is open"
+    return f"at least {at_least(found.lower_bytes)} is needed, by {found.reason}"

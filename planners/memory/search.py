@@ -1,0 +1,196 @@
+"""The least memory by bisection: each question, whether there is a plan within so much, has a proof for its answer.
+
+What any plan needs is a whole multiple of a unit, which is the problem's own, so that the search ends: when nothing
+fits one unit less than a plan needs, or when there is no number between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from ...formulations.contract import Plan
+from ...instances.amounts import as_written
+from ...instances.clock import now
+from ...instances.least_memory import SEARCHED, SmallestMemory, at_most, enough
+from ...instances.result import Stop
+from ..options import Progress, SolveOptions
+
+Watch = Callable[[Progress], None] | None
+
+LEAST_S = 0.01
+"""With less time left nothing more is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """An amount below which there is no plan, and what it is that needs so much."""
+
+    amount: Fraction
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of one question: a plan, or that there is none, or neither where it stays open."""
+
+    plan: Plan | None = None
+    none: bool = False
+    """Is it proven that there is no plan?"""
+    none_of_mine: bool = False
+    """Is it known that who was asked has no plan, then or with less, though others may?"""
+    above: Fraction | None = None
+    """Whatever the question was, nothing fits this much."""
+
+
+class Ask(Protocol):
+    def __call__(self, memory_bytes: float | None, limits: SolveOptions) -> Answer:
+        """Is there a plan within so much? None: within any amount."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """How one problem is asked."""
+
+    unit: Fraction
+    """What any plan needs is a whole multiple of it."""
+    floor: Floor
+    held: Callable[[Any], Fraction]
+    """What the fullest device of a plan holds."""
+    first: Ask
+    """Asked once, without a limit: the better its plan, the sooner the search ends."""
+    rounds: Sequence[Ask]
+    """Asked one after the other, quick ones first; what one leaves open is for the next."""
+
+
+class _OverError(Exception):
+    """Time is over."""
+
+
+class Search:
+    """Nothing fits `low` or less; `plan` needs `high`."""
+
+    def __init__(self, questions: Questions, limits: SolveOptions, watch: Watch = None) -> None:
+        self.questions, self.limits, self.watch = questions, limits, watch
+        self.started = now()
+        self.low = questions.floor.amount - questions.unit
+        self.reason = questions.floor.reason
+        self.high: Fraction | None = None
+        self.plan: Plan | None = None
+        self.impossible = False
+
+    def run(self) -> SmallestMemory:
+        """To the end, or as far as time and the user's patience go."""
+        try:
+            stop = self._search()
+        except _OverError:
+            stop = Stop.TIME
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        return self._answer(stop)
+
+    def _search(self) -> Stop:
+        self._take(None, self._asked(self.questions.first, None))
+        for ask in self.questions.rounds:
+            if self.high is None and not self.impossible:
+                self._take(None, self._asked(ask, None))
+            if self.high is not None:
+                self._narrow_on(ask)
+        return Stop.COMPLETED
+
+    def _narrow_on(self, ask: Ask) -> None:
+        """Again as long as it helps: what was open for want of time may be answered the next time."""
+        before = None
+        while before != (self.low, self.high):
+            before = self.low, self.high
+            self._narrow(ask)
+
+    def _narrow(self, ask: Ask) -> None:
+        """Bisection, after one question just below what is enough: it may well be the last one.
+
+        What stays open is left to the next round, and asked for below and above what it was asked for.
+        """
+        assert self.high is not None
+        soft, hard = self.low, self.high
+        amount = self._number(hard - self.questions.unit, soft, hard)
+        while amount is not None:
+            answer, before = self._asked(ask, amount), (self.low, self.high)
+            self._take(amount, answer)
+            if answer.none_of_mine:
+                soft = max(soft, as_written(amount) // self.questions.unit * self.questions.unit)
+            elif (self.low, self.high) == before:
+                hard = min(hard, as_written(amount))
+            soft, hard = max(soft, self.low), min(hard, self.high)
+            amount = self._number((soft + hard) / 2, soft, hard)
+
+    def _asked(self, ask: Ask, amount: float | None) -> Answer:
+        """With half of the time that is left, so that a hard question does not cost the easier ones."""
+        left = self._seconds_left()
+        if left is not None and left <= LEAST_S:
+            raise _OverError
+        seconds = None if left is None else left / 2
+        return ask(amount, SolveOptions(time_limit_s=seconds, threads=self.limits.threads, seed=self.limits.seed))
+
+    def _seconds_left(self) -> float | None:
+        limit = self.limits.time_limit_s
+        return None if limit is None else limit - (now() - self.started)
+
+    def _take(self, amount: float | None, answer: Answer) -> None:
+        if answer.plan is not None:
+            needed = self.questions.held(answer.plan)
+            if self.high is None or needed < self.high:
+                self.plan, self.high = answer.plan, needed
+        elif answer.none and amount is None:
+            self.impossible = True
+        elif answer.none and amount is not None:
+            self._refuted(as_written(amount))
+        if answer.above is not None:
+            self._refuted(answer.above)
+        if self.watch is not None:
+            high = None if self.high is None else float(self.high)
+            bound = max(0.0, float(self.low + self.questions.unit))
+            self.watch(Progress(now() - self.started, high, bound, source="memory in bytes"))
+
+    def _refuted(self, amount: Fraction) -> None:
+        unit = self.questions.unit
+        amount = amount // unit * unit
+        if amount > self.low:
+            self.low, self.reason = amount, SEARCHED
+
+    def _number(self, wanted: Fraction, low: Fraction, high: Fraction) -> float | None:
+        """The number next to what is wanted that is more than what is too little and less than what is enough."""
+        unit = self.questions.unit
+        if high - low <= unit:
+            return None
+        wanted = max(wanted // unit * unit, low + unit)
+        number = enough(wanted)
+        if as_written(number) >= high:
+            number = at_most(wanted)
+        return number if low + unit <= as_written(number) < high else None
+
+    def _answer(self, stop: Stop) -> SmallestMemory:
+        least, unit = self.high, self.questions.unit
+        lower = max(Fraction(0), self.low + unit)
+        if least is None:
+            stop = Stop.INFEASIBLE if self.impossible else stop
+            return SmallestMemory(None, at_most(lower), self.impossible, None, stop, self.reason)
+        proven = self._number(least - unit, self.low, least) is None
+        stop = Stop.PROVEN if proven else stop
+        lower = least if proven else min(lower, least)
+        return SmallestMemory(
+            memory_bytes=enough(least),
+            lower_bytes=enough(least) if proven else at_most(lower),
+            proven=proven,
+            plan=self.plan,
+            stop=stop,
+            reason=self.reason,
+        )
+
+
+def whole(amount: Fraction, unit: Fraction) -> Fraction:
+    """The amount, rounded up to whole units."""
+    return math.ceil(amount / unit) * unit

@@ -1,0 +1,93 @@
+"""The public question, for every kind of problem: how much memory is needed at least?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from ...formulations.contract import Problem
+from ...instances.errors import UsageError, show
+from ...instances.given import problem_of
+from ...instances.kinds import kind_of
+from ...instances.least_memory import SmallestMemory
+from ..options import Progress, SolveOptions, check_asked, limits_of
+from ..registry import methods_of
+
+if TYPE_CHECKING:
+    from ...instances.chain.problem import ChainProblem
+    from ..beaumont.smallest_memory import ChainMemory
+
+
+@overload
+def smallest_memory(
+    problem: ChainProblem,
+    limits: SolveOptions | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> ChainMemory: ...
+
+
+@overload
+def smallest_memory(
+    problem: Problem | str | os.PathLike[str],
+    limits: SolveOptions | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> SmallestMemory: ...
+
+
+def smallest_memory(
+    problem: Problem | str | os.PathLike[str],
+    limits: SolveOptions | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> SmallestMemory:
+    """Find the smallest memory per device with which a problem has any plan, however slow.
+
+    An interrupt keeps what is known by then.
+
+    Parameters
+    ----------
+    problem : Problem, str or PathLike
+        A problem, the path of a file, or the name of a packaged instance; its own limit of memory does not count.
+    limits : SolveOptions, optional
+        Where a limit ends the search, what is known by then is returned. None: no limits.
+    options : Mapping, optional
+        Options of formulations and planners that say which plans there are, `{"non_contiguous": True}` say; others
+        make no difference. None: their defaults.
+    on_progress : callable, optional
+        Called with a `Progress` whenever there is news, in bytes: the least that is known to be enough, and the bound.
+        None: nobody watches.
+
+    Returns
+    -------
+    SmallestMemory
+        In bytes, the same on each device: an amount with a plan that it holds, and one below which there is none.
+        Where they meet, it is proven. Of chains it says what the memory is made of, too.
+
+    Raises
+    ------
+    InputError
+        An argument has another type.
+    UsageError
+        There is no such instance, or an option is none of the kind's.
+    """
+    problem, limits = problem_of(problem), limits_of(limits)
+    check_asked({}, options, on_progress)
+    _check_options(problem, options or {})
+    ask = kind_of(problem).get("least_memory")
+    if ask is None:
+        raise UsageError(f"The smallest memory of a {problem.kind} problem is unknown; give one of another kind.")
+    found: SmallestMemory = ask(problem, options or {}, limits, on_progress)
+    return found
+
+
+def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:
+    known = sorted({spec.name for entry in methods_of(problem.kind) for spec in entry.options})
+    for name in options:
+        if name not in known:
+            raise UsageError(f"There is no option {show(name)} for a {problem.kind}; give one of {', '.join(known)}.")

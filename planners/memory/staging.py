@@ -1,0 +1,89 @@
+"""How a staging problem, flat or on levels, is asked for its least memory: the same on devices of every type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from ...instances.amounts import as_written, common_unit
+from ...instances.errors import show
+from ...instances.least_memory import SmallestMemory
+from ...instances.result import Stop
+from ...instances.staging.each_device import BASIC, held, with_memory
+from ...instances.staging.problem import Configuration, Layer, StagingProblem
+from ...instances.staging.rules import rules_of
+from ..options import SolveOptions
+from .ask import accepted, outcome_of
+from .search import Answer, Floor, Questions, Search, Watch, whole
+
+DP = "dp-piper"
+
+
+def least_memory(
+    problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """Of all stages with the degrees and configurations that there are."""
+    rules = {name: value for name, value in rules_of(problem, options).to_options().items() if name != "objective"}
+    amounts = (
+        as_written(amount)
+        for layer in problem.layers
+        for way in _ways(problem, layer)
+        for amount in (way.memory_per_batch, way.memory_fixed)
+    )
+    unit = common_unit(amounts) or Fraction(1)
+    ask = partial(_ask, problem, rules)
+    floor = Floor(Fraction(0), "memory is no matter") if rules.get("hierarchy") == BASIC else _floor(problem, unit)
+    questions = Questions(unit=unit, floor=floor, held=partial(held, problem, options=rules), first=ask, rounds=(ask,))
+    return Search(questions, limits, watch).run()
+
+
+def _ways(problem: StagingProblem, layer: Layer) -> Iterable[Configuration]:
+    return (way for t, ways in layer.configurations.items() if t <= problem.devices for way in ways)
+
+
+def least_of_layer(problem: StagingProblem, layer: Layer) -> Fraction:
+    """What a layer takes of a device at least, with one micro-batch in flight."""
+    return min((way.memory_bytes(1) for way in _ways(problem, layer)), default=Fraction(0))
+
+
+def _floor(problem: StagingProblem, unit: Fraction) -> Floor:
+    """The largest layer, or an even share of all."""
+    largest = max(problem.layers, key=lambda layer: least_of_layer(problem, layer))
+    least = least_of_layer(problem, largest)
+    together = sum((_least_together(problem, layer) for layer in problem.layers), Fraction(0))
+    share = whole(together / problem.devices, unit)
+    if share > least:
+        return Floor(share, f"an even share of all layers on {problem.devices} devices")
+    return Floor(least, f"layer {show(largest.id)} alone")
+
+
+def _least_together(problem: StagingProblem, layer: Layer) -> Fraction:
+    """What it takes of all devices that it runs on."""
+    needs = (
+        t * way.memory_bytes(1) for t, ways in layer.configurations.items() if t <= problem.devices for way in ways
+    )
+    return min(needs, default=Fraction(0))
+
+
+def _timeless(problem: StagingProblem, memory_bytes: float | None) -> StagingProblem:
+    """Nothing takes any time, so that a search ends with its first plan; so much memory everywhere."""
+    layers = tuple(replace(layer, configurations=_free(layer)) for layer in problem.layers)
+    edges = tuple(replace(edge, bytes=0.0) for edge in problem.edges)
+    return with_memory(problem.replace(layers=layers, edges=edges), memory_bytes)
+
+
+def _free(layer: Layer) -> dict[int, tuple[Configuration, ...]]:
+    return {
+        t: tuple(replace(way, time=0.0, weight_bytes=0.0, gather_in={}, gather_out={}) for way in ways)
+        for t, ways in layer.configurations.items()
+    }
+
+
+def _ask(problem: StagingProblem, rules: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions) -> Answer:
+    asked = _timeless(problem, memory_bytes)
+    outcome = outcome_of(asked, DP, rules, limits)
+    plan = accepted(asked, outcome.plan, rules)
+    return Answer(plan, none=plan is None and outcome.stop == Stop.INFEASIBLE)

@@ -1,0 +1,42 @@
+"""Why there is no plan, where it is memory that is missing: how much would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...formulations.contract import Problem
+from ...instances.amounts import as_written
+from ...instances.errors import PipeplanError
+from ...instances.kinds import kind_of
+from ...instances.least_memory import SmallestMemory
+from ..options import SolveOptions
+from .said import option, said, sufficient
+
+
+def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+    """Of a problem that has a limit of memory; nothing where a proof is missing that there is no plan."""
+    return would_do(problem, options, limits) if proven else ()
+
+
+def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:
+    """How much memory is enough, or what is known of it."""
+    kind = kind_of(problem)
+    try:
+        if kind.with_memory(problem, None) == problem:
+            return ()
+        found: SmallestMemory = kind.get("least_memory")(problem, options, limits, None)
+    except PipeplanError:  # plans that nobody can tell the least memory of
+        return ()
+    return (_sentence(problem, found),)
+
+
+def _sentence(problem: Problem, found: SmallestMemory) -> str:
+    if found.memory_bytes is None:
+        return said(found)
+    given = problem.memory_bytes
+    if given is not None and as_written(found.memory_bytes) <= as_written(given):
+        return (
+            f"plans exist with {sufficient(found.memory_bytes)} of memory per device, but none that this method makes"
+        )
+    return f"{said(found)}; give {option(found.memory_bytes)}"

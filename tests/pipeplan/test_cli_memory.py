@@ -1,0 +1,132 @@
+"""`plan memory`: the least memory in one sentence, the table, the files, Ctrl-C, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from signals import hear_ctrl_c
+
+import pipeplan
+from pipeplan.studies.memory import MemoryPoint, settled
+
+Plan = Callable[..., Any]
+PATIENCE_S = 60.0
+
+LEAST = {"tiny-stages": 18, "tiny-levels": 12, "tiny-chain": 200, "golden-4": 29, "tiny-graph": 13}
+"""One instance of each kind, and one with levels."""
+
+
+@pytest.mark.parametrize("instance", LEAST)
+def test_the_answer_is_one_sentence_for_every_kind(plan: Plan, instance: str) -> None:
+    least = LEAST[instance]
+    said = plan("memory", instance, "--points", 0)
+    assert said.code == 0
+    assert said.out.startswith(f"{instance}: {least} bytes of memory per device is the least with a plan (proven")
+    assert f"--memory {least} asks for it" in said.out
+    assert plan("solve", instance, "--memory", f"{least}B", "--time-limit", "20s").code == 0
+    assert plan("solve", instance, "--memory", f"{least - 1}B", "--time-limit", "20s").code in (1, 2)
+
+
+def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tmp_path: Path) -> None:
+    """Every value that is shown is the optimum with that memory, and at the last one more does not help."""
+    answer, curve = tmp_path / "answer.json", tmp_path / "curve.svg"
+    said = plan("memory", "tiny-stages", "-o", answer, "--picture", curve)
+    assert said.code == 0
+    assert "from 50 bytes on more memory does not help (proven by dp-piper); with 30 bytes it still does" in said.out
+    assert curve.read_text().lstrip().startswith("<?xml")
+    stored = json.loads(answer.read_text())
+    told = plan("memory", "tiny-stages", "--json").json
+    assert stored == told
+    assert (told["schema"], told["complete"]) == ("pipeplan.memory/1", True)
+    assert (told["least"]["memory_bytes"], told["least"]["proven"], told["no_more_helps_from_bytes"]) == (18, True, 50)
+    problem = pipeplan.load_packaged("tiny-stages")
+    for point in told["points"]:
+        assert point["certified"]
+        best = pipeplan.solve(problem.replace(memory_bytes=point["memory_bytes"]), planner="dp-piper")
+        assert point["value"] == best.objective
+    assert told["points"][-1]["value"] == pipeplan.solve(problem.replace(memory_bytes=None)).objective
+
+
+def test_the_cluster_and_the_method_can_be_chosen(plan: Plan) -> None:
+    more = plan("memory", "tiny-stages", "--devices", 8, "--points", 0, "--json").json
+    assert more["least"]["memory_bytes"] <= LEAST["tiny-stages"]
+    levels = plan("memory", "tiny-levels", "--hierarchy", "basic", "--points", 2, "--json").json
+    assert (levels["least"]["memory_bytes"], levels["least"]["reason"]) == (0, "memory is no matter")
+    free = plan("memory", "tiny-chain", "--planner", "brute-force", "--non-contiguous", "--points", 1, "--json").json
+    assert (free["method"], free["least"]["proven"]) == ("brute-force", True)
+
+
+def test_without_time_the_answer_is_a_bound_with_its_name(plan: Plan) -> None:
+    said = plan("memory", "tiny-stages", "--time-limit", "0s")
+    assert said.code == 1
+    bound = "at least 12 bytes is needed, by an even share of all layers on 4 devices"
+    assert f"no amount of memory is known to be enough; {bound}" in said.out
+    assert "not complete" in said.err
+
+
+def test_where_no_memory_is_enough_that_is_said(plan: Plan) -> None:
+    said = plan("memory", "tiny-stages", "--exact-batches")
+    assert said.code == 1
+    assert "no amount of memory is enough: something else is missing" in said.out
+
+
+def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Path) -> None:
+    wrong: dict[tuple[Any, ...], str] = {
+        ("nothing-like-it",): "nothing-like-it",
+        ("tiny-stages", "--planner", "nonsense"): "no planner named 'nonsense'",
+        ("tiny-stages", "--non-contiguous"): "There is no option 'non_contiguous' for a staging",
+        ("tiny-stages", "--picture", tmp_path / "curve.txt"): "name a file that ends in",
+        ("tiny-stages", "--picture", tmp_path / "curve.svg", "--points", 0): "drop one of them",
+        ("tiny-stages", "-o", tmp_path / "none" / "answer.json"): "does not exist",
+        ("tiny-stages", "--memory", "5GB"): "drop --memory",
+        ("tiny-stages", "--progress", "loud"): "give one of auto, json, none",
+    }
+    for arguments, words in wrong.items():
+        said = plan("memory", *arguments)
+        assert said.code == 2, arguments
+        assert words in said.err
+        assert said.err.count("\n") == 1
+
+
+def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
+    """The least memory of many nodes on few accelerators, in any order, is hard; a bracket is there at once."""
+    command = [sys.executable, "-m", "pipeplan", "memory", "bert-large-training", "--formulation", "ip-tarnawski"]
+    command += ["--non-contiguous", "--time-limit", "10min", "--progress", "json", "--json"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hear_ctrl_c,
+    )
+    try:
+        time.sleep(12)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    least = json.loads(out)["least"]
+    assert process.returncode in (0, 130)
+    assert (least["stop"], least["proven"]) == ("interrupted", False)
+    assert least["lower_bytes"] > 0
+    assert "not complete" in err
+
+
+def test_plans_count_for_more_memory_and_bounds_for_less() -> None:
+    def point(memory: float, value: float | None, bound: float | None) -> MemoryPoint:
+        return MemoryPoint(memory, value, bound, "completed", None)  # type: ignore[arg-type]
+
+    curve = settled([point(30, 7, 5), point(10, 6, 2), point(20, None, 3), point(30, 6, None)])
+    assert [(p.memory_bytes, p.value, p.bound) for p in curve] == [(10, 6, 5), (20, 6, 5), (30, 6, 5)]

@@ -1,0 +1,110 @@
+"""The least memory of every kind against enumeration: the amount is enough, and the next number below it is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from chain_brute_force import least_memory
+from extended_placements import best_value, tiny_levels, tiny_replicated, tiny_types
+from graph_pipeline_brute_force import all_plans, convex_sets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from leveled_brute_force import best_leveled
+from nasty import nasty
+from placement_brute_force import best_placements
+from staging_brute_force import best_stages
+
+import pipeplan
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.graph_pipeline.problem import micro_batch_sizes
+from pipeplan.instances.kinds import kind_of
+from pipeplan.planners.options import SolveOptions
+
+LIMITS = SolveOptions(threads=1)
+TOO_MANY_DIGITS = 1e-12
+"""Relative: sums that differ by less, as 1e30 + 1 and 1e30, have more digits than the dynamic programs count."""
+
+
+def has_placement(problem: Any, contiguity: str) -> bool:
+    return best_placements(problem)["max-load", contiguity] is not None
+
+
+def has_stage_graph(problem: Any) -> bool:
+    schedules = [(b, 1) for b in micro_batch_sizes(problem, None)]
+    return any(True for _ in all_plans(problem, schedules, convex_sets(problem), mixed=False))
+
+
+EXISTS: Mapping[str, tuple[str, dict[str, Any], Callable[[Any], bool]]] = {
+    "placement": ("placement", {}, lambda problem: has_placement(problem, "chain")),
+    "any placement": ("placement", {"non_contiguous": True}, lambda problem: has_placement(problem, "none")),
+    "staging": ("staging", {}, lambda problem: best_stages(problem) is not None),
+    "reference": ("staging", {"semantics": "reference"}, lambda problem: best_stages(problem, "reference") is not None),
+    "types": ("types", {}, lambda problem: best_stages(problem) is not None),
+    "precise": ("levels", {}, lambda problem: best_leveled(problem, "precise") is not None),
+    "crude": ("levels", {"hierarchy": "crude"}, lambda problem: best_leveled(problem, "crude") is not None),
+    "graph pipeline": ("graph-pipeline", {}, has_stage_graph),
+}
+"""By name: the problems, the options, and whether there is a plan, by enumeration."""
+
+
+def exists(problem: Any, memory_bytes: float | None, decide: Callable[[Any], bool]) -> bool:
+    """The door itself refuses what fits no device."""
+    try:
+        return decide(kind_of(problem).with_memory(problem, memory_bytes))
+    except InputError:
+        return False
+
+
+def small(kind: str, seed: int) -> Any:
+    limits = {"placement": {"most_nodes": 5, "most_accelerators": 3}, "staging": {"most_layers": 3}}
+    problem = nasty(kind, seed, **{**limits, "graph-pipeline": {"most_operators": 4}}.get(kind, {}))
+    crude = kind == "levels" and problem.exact_batches
+    return problem.replace(exact_batches=False) if crude else problem
+
+
+def check(name: str, seed: int) -> None:
+    kind, options, decide = EXISTS[name]
+    check_problem(small(kind, seed), options, decide)
+
+
+def check_problem(problem: Any, options: Mapping[str, Any], decide: Callable[[Any], bool]) -> None:
+    found = pipeplan.smallest_memory(problem, LIMITS, options=options)
+    if found.memory_bytes is None:
+        assert found.proven
+        assert found.stop == "infeasible"
+        assert not exists(problem, None, decide)
+        return
+    assert exists(problem, found.memory_bytes, decide)
+    assert found.lower_bytes == 0 or not exists(problem, math.nextafter(found.lower_bytes, 0.0), decide)
+    assert found.proven == (found.memory_bytes == found.lower_bytes)
+    assert found.proven or found.memory_bytes - found.lower_bytes < TOO_MANY_DIGITS * found.memory_bytes
+
+
+@pytest.mark.parametrize("name", EXISTS)
+@pytest.mark.parametrize("seed", range(8))
+def test_the_amount_is_enough_and_a_hair_less_is_not(name: str, seed: int) -> None:
+    check(name, seed)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("name", EXISTS)
+@given(seed=st.integers(100, 10**6))
+@settings(max_examples=40)
+def test_the_same_of_many_problems(name: str, seed: int) -> None:
+    check(name, seed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_chain_has_one_too(seed: int) -> None:
+    problem = nasty("chain", seed)
+    assert pipeplan.smallest_memory(problem, LIMITS).memory_bytes == pytest.approx(float(least_memory(problem)))
+
+
+@pytest.mark.parametrize("make", [tiny_levels, tiny_replicated, tiny_types])
+@pytest.mark.parametrize("seed", range(5))
+def test_placements_on_levels_and_on_several_types(make: Callable[[int], Any], seed: int) -> None:
+    """The same memory on accelerators of every type."""
+    check_problem(make(seed), {}, lambda problem: best_value(problem, "max-load") is not None)
