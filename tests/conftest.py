@@ -13,10 +13,10 @@ import hypothesis
 import pytest
 
 # How fast examples are made says something of the machine and nothing of the code.
-hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("any machine")
+ANY_MACHINE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("a few", max_examples=30, **ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.register_profile("many", max_examples=150, **ANY_MACHINE)  # type: ignore[arg-type]
+hypothesis.settings.load_profile("a few")
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads")).resolve()
@@ -31,24 +31,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addoption(f"--{name}", action="store_true", help=words)
 
 
-SEEDS_AT_ONCE = 20
-"""A test that goes over more random problems goes over the others with `--slow`."""
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--sweeps"):  # before the tests are read, which take the profile of that moment
+        hypothesis.settings.load_profile("many")
+
+
+SEEDS_AT_ONCE = {"seed": (5, 20), "seeds": (2, 20)}
+"""Random problems, or groups of them, that a test goes over at once, and with `--sweeps`; the others with `--slow`."""
+
+
+def _many_examples(items: list[pytest.Item]) -> None:
+    """With `--sweeps` properties are tried on many examples, and so belong to the sweeps."""
+    for item in items:
+        if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.sweeps)
 
 
 def _many_seeds(items: list[pytest.Item]) -> None:
-    seeds: dict[str, list[object]] = {}
+    seen: dict[tuple[str, str], list[object]] = {}
     for item in items:
         parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        if "seed" in parameters:
-            known = seeds.setdefault(item.nodeid.partition("[")[0], [])
-            if parameters["seed"] not in known:
-                known.append(parameters["seed"])
-            if known.index(parameters["seed"]) >= SEEDS_AT_ONCE:
+        for name in SEEDS_AT_ONCE.keys() & parameters.keys():
+            known = seen.setdefault((item.nodeid.partition("[")[0], name), [])
+            if parameters[name] not in known:
+                known.append(parameters[name])
+            at_once, swept = SEEDS_AT_ONCE[name]
+            if known.index(parameters[name]) >= swept:
                 item.add_marker(pytest.mark.slow)
+            elif known.index(parameters[name]) >= at_once:
+                item.add_marker(pytest.mark.sweeps)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _many_seeds(items)
+    if config.getoption("--sweeps"):
+        _many_examples(items)
     for name in ON_DEMAND:
         if not config.getoption(f"--{name}"):
             for item in items:

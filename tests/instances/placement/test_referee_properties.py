@@ -32,8 +32,6 @@ from pipeplan.instances.placement.referee.latency import evaluate_latency
 from pipeplan.instances.placement.referee.stages import returning_path, stage_order
 from pipeplan.instances.placement.referee.verify import CONTIGUITIES, RULES, verify
 
-thorough = settings(max_examples=150, deadline=None)
-
 
 def rules(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "none") -> set[str]:
     return {violation.rule for violation in verify(problem, plan, contiguity)}
@@ -43,14 +41,12 @@ def rules(problem: PlacementProblem, plan: PlacementPlan, contiguity: str = "non
 
 
 @given(st.data(), cases(), st.sampled_from(CONTIGUITIES))
-@thorough
 def test_verdicts_on_mutated_plans(data: st.DataObject, case: Case, contiguity: str) -> None:
     plan = data.draw(mutated_plans(case))
     assert rules(case.problem, plan, contiguity) == definitions.broken_rules(case.problem, plan, contiguity)
 
 
 @given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
-@thorough
 def test_verdicts_near_valid_plans(data: st.DataObject, case: Case, contiguity: str) -> None:
     problem = data.draw(mutated_problems(case)) if data.draw(st.booleans()) else case.problem
     plan = data.draw(mutated_plans(case)) if data.draw(st.booleans()) else case.plan
@@ -58,19 +54,16 @@ def test_verdicts_near_valid_plans(data: st.DataObject, case: Case, contiguity: 
 
 
 @given(unlimited_cases(), st.sampled_from(CONTIGUITIES))
-@thorough
 def test_verdicts_on_the_order_of_devices(case: Case, contiguity: str) -> None:
     assert rules(*case, contiguity) == definitions.broken_rules(*case, contiguity)
 
 
 @given(valid_cases())
-@thorough
 def test_plans_that_are_valid_by_construction_are_accepted(case: Case) -> None:
     assert [rules(*case, contiguity) for contiguity in CONTIGUITIES] == [set(), set(), set()]
 
 
 @given(st.data(), cases())
-@thorough
 def test_the_chain_implies_contiguous_devices(data: st.DataObject, case: Case) -> None:
     plan = data.draw(mutated_plans(case))
     if "contiguity-device" in rules(case.problem, plan, "device"):
@@ -78,7 +71,6 @@ def test_the_chain_implies_contiguous_devices(data: st.DataObject, case: Case) -
 
 
 @given(cases())
-@thorough
 def test_violations_are_single_sentences_without_repetition(case: Case) -> None:
     for contiguity in CONTIGUITIES:
         violations = verify(*case, contiguity)
@@ -216,7 +208,6 @@ def test_pieces_out_of_order_or_incomplete_break_subgraphs(data: st.DataObject, 
 
 
 @given(st.data(), small_problems(max_nodes=7))
-@thorough
 def test_contiguous_sets(data: st.DataObject, problem: PlacementProblem) -> None:
     inside = data.draw(st.sets(st.sampled_from([node.id for node in problem.nodes])))
     path = returning_path(problem, [problem.index[node_id] for node_id in inside])
@@ -224,7 +215,6 @@ def test_contiguous_sets(data: st.DataObject, problem: PlacementProblem) -> None
 
 
 @given(st.one_of(unlimited_cases(), valid_cases()))
-@thorough
 def test_the_stage_order_is_one_of_those_that_the_definition_allows(case: Case) -> None:
     orders = set(definitions.orders_as_chain(*case))
     names = stage_order(*case)
@@ -240,7 +230,6 @@ def test_the_stage_order_is_one_of_those_that_the_definition_allows(case: Case) 
 
 
 @given(cases(amounts=rough))
-@thorough
 def test_loads_equal_the_formula_to_the_last_bit(case: Case) -> None:
     found = evaluate(*case)
     for load, device in zip(found.devices, case.plan.devices, strict=True):
@@ -253,7 +242,6 @@ def test_loads_equal_the_formula_to_the_last_bit(case: Case) -> None:
 
 
 @given(st.data(), cases(amounts=rough))
-@thorough
 def test_loads_do_not_depend_on_any_order(data: st.DataObject, case: Case) -> None:
     problem, plan = case
     shuffled = problem.replace(
@@ -274,7 +262,6 @@ def test_loads_do_not_depend_on_any_order(data: st.DataObject, case: Case) -> No
 
 
 @given(st.data(), cases())
-@thorough
 def test_a_plan_has_loads_exactly_where_it_is_an_assignment(data: st.DataObject, case: Case) -> None:
     plan = data.draw(mutated_plans(case))
     known_types = {device.type for device in plan.devices} <= {"accelerator", "cpu"}
@@ -302,7 +289,6 @@ def stating(case: Case) -> tuple[Case, float | None]:
 
 
 @given(cases())
-@thorough
 def test_a_latency_exists_exactly_where_the_pieces_can_run(case: Case) -> None:
     found = evaluate_latency(*case)
     runs = "subgraphs" not in definitions.broken_rules(*case)
@@ -310,7 +296,6 @@ def test_a_latency_exists_exactly_where_the_pieces_can_run(case: Case) -> None:
 
 
 @given(st.one_of(cases(max_nodes=7), unlimited_cases(max_nodes=10)))
-@thorough
 def test_latency_equals_the_recursion_of_its_definition(case: Case) -> None:
     """Whatever pieces were given or chosen, stating them and computing from first principles gives the same."""
     found = evaluate_latency(*case)
@@ -324,7 +309,6 @@ def test_latency_equals_the_recursion_of_its_definition(case: Case) -> None:
 
 
 @given(cases(max_nodes=7))
-@thorough
 def test_given_pieces_are_kept(case: Case) -> None:
     found = evaluate_latency(*case)
     assume(found.latency is not None)
@@ -335,7 +319,6 @@ def test_given_pieces_are_kept(case: Case) -> None:
 
 
 @given(unlimited_cases())
-@thorough
 def test_chosen_pieces_are_as_few_as_can_be_unless_they_would_wait_in_a_circle(case: Case) -> None:
     found = evaluate_latency(*case)
     assert found.latency is not None
@@ -353,7 +336,6 @@ def _rest_on_cpu(case: Case, name: str) -> list[Device]:
 
 
 @given(st.one_of(cases(max_nodes=7), unlimited_cases(max_nodes=10)))
-@thorough
 def test_pieces_do_not_overlap_and_wait_for_what_they_read(case: Case) -> None:
     found = evaluate_latency(*case)
     assume(found.latency is not None)
