@@ -25,7 +25,7 @@ def test_readme_opens_with_two_commands_for_a_fresh_machine() -> None:
     assert "python3 -m venv" in install
     assert " && " in install
     assert install.endswith("plan solve --formulation ip-tarnawski")
-    assert test.endswith("python -m pytest")
+    assert "python -m pytest" in test
 
 
 def test_ci_runs_the_readmes_commands() -> None:
