@@ -103,7 +103,7 @@ def _forget_stdout() -> None:
 
 
 def build(loaded: Collection[str]) -> typer.Typer:
-    """The command line; of commands that are not loaded only the words are known."""
+    """The command line: all commands, or, where some are loaded, only those; of the others only the words are known."""
     app = typer.Typer(
         name="plan",
         cls=PlanGroup,
@@ -115,8 +115,8 @@ def build(loaded: Collection[str]) -> typer.Typer:
         "130 interrupted with nothing to show.",
     )
     app.callback()(_root)
-    for name, place in COMMANDS.items():
-        module, _, function = place.partition(":")
+    for name in [name for name in COMMANDS if name in loaded] or COMMANDS:
+        module, _, function = COMMANDS[name].partition(":")
         app.command(name)((_loaded if name in loaded else _listed)(module, function))
     return app
 

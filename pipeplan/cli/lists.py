@@ -12,7 +12,7 @@ from ..formulations.registry import FORMULATIONS, Entry
 from ..instances.errors import UsageError
 from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
-from ..show.console import out, print_json, styled
+from ..show.console import out, print_json, styled, styled_lines
 from .arguments import Json
 from .signatures import flag_of
 
@@ -52,8 +52,7 @@ def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
         print_table(rows)
         return
     print_table([{key: value for key, value in row.items() if key != "made of"} for row in rows])
-    for row in rows:
-        out().print(styled(f"{row['name']}: {row['made of']}", "dim"))
+    out().print(styled_lines([f"{row['name']}: {row['made of']}" for row in rows], "dim"))
 
 
 def _instance_row(row: Mapping[str, Any], packaged: Packaged) -> dict[str, Any]:
