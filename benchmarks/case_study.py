@@ -2,8 +2,8 @@
 
     python benchmarks/case_study.py [--output docs]
 
-Writes case-study.md and its two pictures. All constants are those of `pipeplan.instances.graph_models` and the two
-below, fixed before anything was run.
+Writes case-study.md and its two pictures. All constants are those of `pipeplan.instances.graph_pipeline.models` and
+the two below, fixed before anything was run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _head() -> Iterator[str]:
     yield ""
     yield "Made by `python benchmarks/case_study.py`. Two branches of four transformer layers on 8 devices, 64 samples,"
     yield "one layer for each stage and device; nothing is measured: times are those of"
-    yield "`pipeplan.instances.graph_models`, iterations those of the event simulator."
+    yield "`pipeplan.instances.graph_pipeline.models`, iterations those of the event simulator."
     yield ""
     yield "A row of eight stages has the memory for micro-batches of 2 samples, the graph for 4. The paper says depth"
     yield "4; the edge into the concatenation makes it 5, unless that runs outside of the stages. Both are shown."

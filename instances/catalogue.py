@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
+from .errors import unknown_name
 from .kinds import KINDS, Problem
 from .recipe import Packaged
 
@@ -55,7 +55,7 @@ def packaged_names(kind: str | None = None) -> tuple[str, ...]:
 def load_packaged(name: str) -> Problem:
     """The packaged problem of that name, of whatever kind; every call returns the same one."""
     if name not in packaged_names():
-        raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(packaged_names())}.")
+        raise unknown_name("packaged instance", name, packaged_names())
     return _load(name)
 
 
@@ -101,7 +101,7 @@ def facts_of(problem: Problem) -> dict[str, Any]:
 
 def _packaged(kind: str) -> Packaged:
     if kind not in list(packaged_kinds()):
-        raise UsageError(f"There is no kind {kind!r}; choose one of {', '.join(packaged_kinds())}.")
+        raise unknown_name("kind", kind, packaged_kinds())
     return packaged_kinds()[kind]
 
 

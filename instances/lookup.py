@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster as Cluster
-from .errors import UsageError, show
+from .errors import UsageError, did_you_mean, show
 
 if TYPE_CHECKING:
     from .kinds import Problem
@@ -25,8 +25,8 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
     if text not in packaged_names():
         raise UsageError(
-            f"There is no file and no packaged instance {show(text)}; `plan instances` lists those, in Python "
-            "pipeplan.packaged_names()."
+            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, packaged_names())}; "
+            "`plan instances` lists those, in Python pipeplan.packaged_names()."
         )
     problem = load_packaged(text)
     return kind_of(problem).on_cluster(problem, on)  # type: ignore[no-any-return]

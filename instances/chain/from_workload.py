@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from ..errors import UsageError, show
+from ..errors import unknown_choice
 from ..workloads.hardware import Hardware, Link
 from ..workloads.model import Layer, Workload
 from .linear import Group, cut_into_groups, with_runs_joined
@@ -47,7 +47,7 @@ def workload_to_chain(
     Memory infinity: no limit.
     """
     if grain not in GRAINS:
-        raise UsageError(f"The grain {show(grain)} is unknown; give one of {', '.join(GRAINS)}.")
+        raise unknown_choice("The grain", grain, GRAINS)
     groups = workload_groups(workload, grain)
     layers = [[workload.layers[i] for i in group.members] for group in groups]
     passing = [_input_bytes(workload), *(_output_bytes(workload, group) for group in groups)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from ..errors import UsageError
+from ..errors import unknown_name
 from . import cnn, sequence
 from .model import Workload
 
@@ -28,5 +28,5 @@ WORKLOADS: Mapping[str, Callable[..., Workload]] = {
 def build(name: str, batch: int | None = None) -> Workload:
     """The workload of that name; `batch` samples instead of its usual number."""
     if name not in WORKLOADS:
-        raise UsageError(f"There is no workload named {name!r}; choose one of {', '.join(WORKLOADS)}.")
+        raise unknown_name("workload named", name, WORKLOADS)
     return WORKLOADS[name]() if batch is None else WORKLOADS[name](batch=batch)

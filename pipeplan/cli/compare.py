@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.options import SolveOptions
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
-from .limits import with_limits
+from .limits import limits_for, with_limits
 from .signatures import shared
 
 if TYPE_CHECKING:
@@ -23,10 +22,14 @@ if TYPE_CHECKING:
 
 WHAT, WHERE = "What is compared", "Where and how"
 
-_Instances = Annotated[list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.")]
+_Instances = Annotated[
+    list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files, or names of packaged instances.")
+]
 _Suite = Annotated[
     str | None,
-    typer.Option("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.", rich_help_panel=WHAT),
+    typer.Option(
+        "--suite", metavar="NAME|FILE", help="Run a packaged suite, or one in a TOML file.", rich_help_panel=WHAT
+    ),
 ]
 _Methods = Annotated[
     list[str] | None,
@@ -34,49 +37,55 @@ _Methods = Annotated[
         "--method",
         "-m",
         metavar="NAME[@SOLVER][:OPTION=VALUE,...]",
-        help="A formulation or planner; repeatable.",
+        help="A formulation or planner to compare; repeatable.",
         rich_help_panel=WHAT,
     ),
 ]
-_Quick = Annotated[bool, typer.Option("--quick", help="The suite in a few minutes.", rich_help_panel=WHAT)]
+_Quick = Annotated[
+    bool, typer.Option("--quick", help="Run the part of the suite that takes a few minutes.", rich_help_panel=WHAT)
+]
 _Suites = Annotated[bool, typer.Option("--suites", help="List the packaged suites.", rich_help_panel=WHAT)]
 _Workloads = Annotated[
     Path | None,
     typer.Option(
-        "--workloads", metavar="DIR", help="Folder of published inputs that suites name.", rich_help_panel=WHAT
+        "--workloads", metavar="DIR", help="Folder of the published inputs that suites name.", rich_help_panel=WHAT
     ),
 ]
 _Seeds = Annotated[
-    str | None, typer.Option("--seeds", metavar="0,1,2", help="One run each [default: 0].", rich_help_panel=WHAT)
+    str | None,
+    typer.Option("--seeds", metavar="0,1,2", help="Seeds, with one run for each [default: 0].", rich_help_panel=WHAT),
 ]
 _Devices = Annotated[
-    list[int] | None, typer.Option("--devices", help="Accelerators; repeatable.", rich_help_panel=CLUSTER)
+    list[int] | None, typer.Option("--devices", help="Number of accelerators; repeatable.", rich_help_panel=CLUSTER)
 ]
 _Memory = Annotated[
     list[str] | None,
     typer.Option(
-        "--memory", metavar="SIZE", help="Of an accelerator: 8GiB, none; repeatable.", rich_help_panel=CLUSTER
+        "--memory", metavar="SIZE", help="Memory of an accelerator, 8GiB or none; repeatable.", rich_help_panel=CLUSTER
     ),
 ]
 _Folder = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="DIR", help="Folder of the comparison.", rich_help_panel=WHERE),
+    typer.Option("--output", "-o", metavar="DIR", help="Folder to write the comparison into.", rich_help_panel=WHERE),
 ]
 _Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the comparison in the folder.", rich_help_panel=WHERE)
+    bool, typer.Option("--resume", help="Continue the comparison in the folder.", rich_help_panel=WHERE)
 ]
 _Retry = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: crashed or killed runs again.", rich_help_panel=WHERE)
+    bool,
+    typer.Option(
+        "--retry-failed", help="With --resume, repeat runs that crashed or were killed.", rich_help_panel=WHERE
+    ),
 ]
 _Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Runs at a time [default: half the cores].", rich_help_panel=WHERE),
+    typer.Option("--jobs", min=1, help="Number of runs at a time [default: half the cores].", rich_help_panel=WHERE),
 ]
 _Address = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="tcp://HOST:PORT", help="Run on a dask cluster.", rich_help_panel=WHERE),
+    typer.Option("--cluster", metavar="tcp://HOST:PORT", help="Run on this dask cluster.", rich_help_panel=WHERE),
 ]
-_Parquet = Annotated[bool, typer.Option("--parquet", help="Write runs.parquet, too.", rich_help_panel=WHERE)]
+_Parquet = Annotated[bool, typer.Option("--parquet", help="Write runs.parquet as well.", rich_help_panel=WHERE)]
 
 
 @shared("common", CLUSTER_OPTIONS)("bandwidth", "batch")
@@ -102,7 +111,10 @@ def command(
     parquet: _Parquet = False,
     json: Json = False,
 ) -> None:
-    """Compare methods on instances: every finished run is on disk at once, --resume goes on after a kill."""
+    """Compare methods on instances: each run is saved as it finishes; --resume continues an interrupted comparison.
+
+    Name instances and methods, or a suite of both. Limits apply to each run.
+    """
     if suites:
         _list_suites(json)
         return
@@ -112,7 +124,7 @@ def command(
         chosen = _known_suite(suite, quick, limits)
     else:
         if quick:
-            raise UsageError("--quick says which part of a suite to run; name one with --suite, or drop --quick.")
+            raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
     from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
@@ -120,7 +132,7 @@ def command(
     from .compare_progress import Lines
 
     if workloads is not None and not workloads.is_dir():
-        raise UsageError(f"--workloads is {str(workloads)!r}, which is no folder.")
+        raise UsageError(f"--workloads is {str(workloads)!r}, which is not a folder.")
     if parquet:
         check_parquet()
     going_on = {"resume": resume, "retry_failed": retry_failed}
@@ -132,10 +144,9 @@ def command(
 
 
 def _given(limits: dict[str, Any]) -> dict[str, Any]:
-    """Those that say anything, checked."""
-    found = {name: value for name, value in limits.items() if name != "rel_gap" or value}
-    SolveOptions(**found)
-    return found
+    """The same, checked."""
+    limits_for(None, limits)
+    return limits
 
 
 def _exit_code(comparison: Comparison) -> int:
@@ -207,7 +218,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 def _refuse_beside_suite(*given: object) -> None:
     if any(value for value in given):
         raise UsageError(
-            "A suite says itself what is compared: drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
+            "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
         )
 
 
@@ -224,7 +235,7 @@ def _list_suites(json: bool) -> None:
 
 def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
     if comparison.interrupted:
-        say_note(f"interrupted: {comparison.missing} runs are open; the same command with --resume goes on.")
+        say_note(f"interrupted: {comparison.missing} runs are left; the same command with --resume continues.")
     if json:
         print_json(_facts(comparison, paths))
         return

@@ -9,14 +9,14 @@ import typer
 
 from ..formulations.contract import OptionSpec
 from ..formulations.registry import FORMULATIONS, Entry
-from ..instances.errors import UsageError
+from ..instances.errors import unknown_name
 from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
 from ..show.console import out, print_json, styled, styled_lines
 from .arguments import Json
 from .signatures import flag_of
 
-_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show one of them with its options.")]
+_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
 
 
 def formulations(name: _Name = None, json: Json = False) -> None:
@@ -79,22 +79,39 @@ def solvers(json: Json = False) -> None:
         print_table([_solver_row(row) for row in rows])
 
 
+WITHOUT: Mapping[str, str] = {
+    "warm_start": "start from a plan",
+    "takes_solutions": "new starts while it runs",
+    "progress": "bounds while it runs",
+    "incumbents": "plans while it runs",
+    "interrupt": "answer when interrupted",
+    "unbounded": "unbounded models",
+    "continuous": "continuous variables",
+    "native": "CP-SAT models",
+    "exact": "exact arithmetic",
+    "threads": "several threads",
+    "seed": "seed",
+    "absolute_gap": "absolute gap",
+}
+"""What a solver without a capability lacks, in words."""
+
+
 def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a solver cannot do is shorter, and more to the point, than what it can."""
-    lacks = [name.replace("_", " ") for name, able in row["capabilities"].items() if not able]
+    lacks = [WITHOUT.get(name, name) for name, able in row["capabilities"].items() if not able]
     version = (row["version"] or "unknown") if row["available"] else "not installed"
     return {
         "name": row["name"],
         "title": row["title"],
         "version": version,
-        "does without": lacks,
+        "lacks": lacks,
         "remedy": row["remedy"],
     }
 
 
 def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json: bool) -> None:
     if name is not None and name not in table:
-        raise UsageError(f"There is no {what} named {name!r}; choose one of {', '.join(table)}.")
+        raise unknown_name(f"{what} named", name, table)
     chosen = [table[name]] if name is not None else list(table.values())
     if json:
         entries = [entry.to_json() for entry in chosen]

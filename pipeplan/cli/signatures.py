@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from copy import copy
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -56,6 +57,14 @@ def option(name: str, kind: Any, flag: str | None = None, default: Any = None, *
     info = typer.Option(flag or flag_of(name), show_default=default is not None, **facts)
     annotation: Any = Annotated[kind | None, info] if default is None else Annotated[kind, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same option, accepted but not listed."""
+    kind, info = get_args(parameter.annotation)
+    unlisted = copy(info)
+    unlisted.hidden = True
+    return parameter.replace(annotation=Annotated[kind, unlisted])
 
 
 def flag_of(name: str) -> str:

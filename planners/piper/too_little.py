@@ -41,7 +41,8 @@ def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOp
     if enough is None:
         return ()
     return (
-        f"{in_digits(enough)} bytes of memory would be enough, if not the least; give --memory {math.ceil(enough)}",
+        f"{in_digits(enough)} bytes of memory are enough, though perhaps not the least; "
+        f"try --memory {math.ceil(enough)}",
     )
 
 

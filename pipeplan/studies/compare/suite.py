@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, did_you_mean
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
 from ...planners.options import typed
@@ -62,7 +62,8 @@ class Competitor:
         table = FORMULATIONS if name in FORMULATIONS else PLANNERS
         if name not in table:
             raise UsageError(
-                f"There is no formulation or planner {name!r}; `plan formulations` and `plan planners` list them."
+                f"There is no formulation or planner {name!r}{did_you_mean(name, [*FORMULATIONS, *PLANNERS])}; "
+                "`plan formulations` and `plan planners` list them."
             )
         return table[name]
 
