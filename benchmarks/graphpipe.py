@@ -65,7 +65,8 @@ def main() -> int:
         "# GraphPipe: measured",
         "",
         "Made by `python benchmarks/graphpipe.py --output docs`. Hardware and sizes are those of the generators",
-        "(`pipeplan.instances.graph_pipeline.models`): assumed, not measured, so gains show trends, not published ones.",
+        "(`pipeplan.instances.graph_pipeline.models`): assumed, not measured, so gains show trends, not the published "
+        "numbers.",
         "",
         METHOD,
         *_search_times(arguments.patience),

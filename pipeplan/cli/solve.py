@@ -36,6 +36,7 @@ _Formulation = Annotated[
     typer.Option(
         "--formulation",
         metavar="NAME",
+        autocompletion=lambda: list(FORMULATIONS),
         help="The model to solve; `plan formulations` lists them.",
         rich_help_panel=METHOD,
     ),
@@ -43,7 +44,11 @@ _Formulation = Annotated[
 _Planner = Annotated[
     str | None,
     typer.Option(
-        "--planner", metavar="NAME", help="The way to a plan; `plan planners` lists them.", rich_help_panel=METHOD
+        "--planner",
+        metavar="NAME",
+        autocompletion=lambda: list(PLANNERS),
+        help="The way to a plan; `plan planners` lists them.",
+        rich_help_panel=METHOD,
     ),
 ]
 _Solver = Annotated[

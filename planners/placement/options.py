@@ -21,7 +21,7 @@ DEVICE_CONTIGUITY = OptionSpec(
     "device_contiguity",
     "flag",
     False,
-    "Ask only that each device is contiguous by itself, as published; devices may then depend on each other in circles.",
+    "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
 )
 SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
 ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.")

@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
         ("--method", "dp"): "no method 'dp'",
         ("--levels", 1): "levels is 1",
         ("--levels", 3, "--memory", "34B"): "give one of them",
-        ("--picture", tmp_path / "curves.pdf"): "name a file that ends in .svg or .png",
+        ("--picture", tmp_path / "curves.gif"): "name a file that ends in .svg, .png or .pdf",
         ("--csv", tmp_path / "none" / "points.csv"): "does not exist",
         ("--progress", "loud"): "give one of auto, json, none",
     }
