@@ -53,7 +53,7 @@ _Workloads = Annotated[
 ]
 _Seeds = Annotated[
     str | None,
-    typer.Option("--seeds", metavar="0,1,2", help="Seeds, with one run for each [default: 0].", rich_help_panel=WHAT),
+    typer.Option("--seeds", metavar="0,1,2", help="Seeds, with one run for each; default: 0.", rich_help_panel=WHAT),
 ]
 _Devices = Annotated[
     list[int] | None, typer.Option("--devices", help="Number of accelerators; repeatable.", rich_help_panel=CLUSTER)
@@ -79,7 +79,7 @@ _Retry = Annotated[
 ]
 _Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Number of runs at a time [default: half the cores].", rich_help_panel=WHERE),
+    typer.Option("--jobs", min=1, help="Number of runs at a time; default: half the cores.", rich_help_panel=WHERE),
 ]
 _Address = Annotated[
     str | None,

@@ -41,8 +41,8 @@ _Levels = Annotated[
     int | None,
     typer.Option(
         "--levels",
-        help="How many memory limits to try, from the smallest with a plan to that of the unlimited optimum. "
-        "[default: 8]",
+        help="How many memory limits to try, from the smallest with a plan to that of the unlimited optimum; "
+        "default: 8.",
         rich_help_panel=CURVES,
     ),
 ]

@@ -23,7 +23,7 @@ MicroBatches = Annotated[
     typer.Option(
         "--micro-batches",
         metavar="N",
-        help="Micro-batches in one iteration; required for splits and chains, else default: the problem's number.",
+        help="Micro-batches in one iteration; required for splits and chains; default for stages: the problem's.",
     ),
 ]
 Schedule = Annotated[

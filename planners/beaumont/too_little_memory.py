@@ -78,7 +78,7 @@ def _remedies(problem: ChainProblem, found: SmallestMemory, limits: SolveOptions
     if problem.weight_copies > 1 and any(problem.weights):
         once = smallest_memory(problem.replace(weight_copies=1), limits)
         yield (
-            f"fewer copies of the weights: with weight_copies 1 in place of {problem.weight_copies:g} "
+            f"fewer copies of the weights: with weight_copies 1 in place of {problem.weight_copies:g}, "
             f"{amount(once.memory_bytes)} is enough"
         )
     if problem.memory_mode == "reserved" and not problem.exclusive_buffers:

@@ -194,7 +194,7 @@ def test_a_path_that_leads_nowhere(function: Callable[..., Any], argument: str) 
         (pipeplan.packaged_names, {"kind": {}}),
         (pipeplan.verify, {"contiguity": "chian"}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_words_that_nothing_has(function: Callable[..., Any], wrong: dict[str, Any]) -> None:
     with pytest.raises(pipeplan.UsageError):

@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_model_for_as_many_devices(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     said = plan("generate", "mmt", "--devices", 32, "-o", path)
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, f"wrote {path}\n")
     assert "97 operators" in " ".join(said.out.split())
     assert pipeplan.load(path) == mmt(devices=32)
 

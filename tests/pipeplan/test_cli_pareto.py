@@ -137,5 +137,5 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
     assert process.returncode == 0
     assert points(path)[: len(done)] == done
     assert len(set(points(path))) == len(points(path)) >= 6  # the quick method came first, and nothing came twice
-    assert "interrupted: the curves are not complete; the same command goes on from" in said
+    assert "interrupted: the curves are not complete; the same command continues from" in said
     assert "contiguous" in shown

@@ -27,7 +27,7 @@ def test_what_is_missing(method: dict[str, str], changes: dict[str, Any], words:
 
 def test_what_would_be_enough_is() -> None:
     (message,) = pipeplan.solve(PROBLEM.replace(memory_bytes=11.0)).messages
-    assert "bytes of memory would be enough" in message
+    assert "bytes of memory are enough" in message
     assert pipeplan.solve(PROBLEM.replace(memory_bytes=11.0), planner="equi").messages == ("no equal stages fit",)
     enough = float(message.split()[0])
     assert pipeplan.solve(PROBLEM.replace(memory_bytes=enough)).objective is not None
