@@ -88,7 +88,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         f"{flag}/--no-{flag[2:]}" if kind == "flag" else flag,
         parser=quantities.size_or_none if kind == "size" else None,
         metavar="SIZE" if kind == "size" else None,
-        help=parameter.help,
+        help=f"{parameter.help[0].upper()}{parameter.help[1:]}.",
         rich_help_panel=PANEL,
     )
 

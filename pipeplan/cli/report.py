@@ -32,7 +32,7 @@ def command(
     """Write a self-contained page: summary, tables, Gantt, memory, graph, search, comparison charts."""
     if Path(source).is_dir():
         if instance is not None:
-            raise UsageError("A comparison names its instances itself; drop INSTANCE.")
+            raise UsageError("A comparison itself names its instances; drop INSTANCE.")
         from ..show.page.comparison_page import comparison_page
         from ..studies.compare.comparison import load_comparison
 

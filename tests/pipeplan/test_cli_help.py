@@ -69,7 +69,8 @@ def test_help_texts_are_phrases_that_stand_alone() -> None:
     for name, command in commands().items():
         for option in options_of(command):
             text = option.help or ""
-            assert text, (name, option.opts)
+            assert text[:1].isupper(), (name, option.opts)
+            assert text.endswith("."), (name, option.opts)
             assert not text.startswith(("Of ", "As of ", "See ")), (name, text)
     for entry in all_methods():
         for spec in entry.options:

@@ -207,7 +207,7 @@ def _refuse_idle(suite: Suite, runs: Sequence[Run], problems: Mapping[str, Probl
         if instance.label not in busy_instances and instance.label not in left_out:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
-        raise UsageError(f"That are {len(runs)} runs; compare at most {MOST_RUNS} at once.")
+        raise UsageError(f"The comparison has {len(runs)} runs; compare at most {MOST_RUNS} at once.")
 
 
 def _refuse_twins(suite: Suite) -> None:
