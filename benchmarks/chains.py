@@ -132,7 +132,7 @@ def page(rows: list[Row], words: str, load: float) -> str:
         "# Proofs on chains: measured",
         "",
         f"Made by `python benchmarks/chains.py {words}`".rstrip() + f" with {os.cpu_count()} cores;",
-        f"the load average of the machine was {load:.1f} when it began (these figures want an idle machine: 0).",
+        f"the load average of the machine was {load:.1f} when it began (it should be idle, 0, for these figures).",
         "",
         "Medians over the seeds. A case is layers x GPUs with tight memory (a share of 0.3), or without any: `@none`.",
         "The figures called *there* are those of the specification's study (section 8): one chain per case by the same",

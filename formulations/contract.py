@@ -253,7 +253,7 @@ class Gradual(Protocol):
     ) -> float | None:
         """How far to go now: at most `cutoff`, and above the bound as far as the model stays small.
 
-        A proof that no plan is below it raises the bound; then it is asked again. Where time runs out any answer will
-        do, since nothing is built for it.
+        A proof that no plan has a value below it is a better bound; then it is asked again. Where time runs out any
+        answer will do, since nothing is built for it.
         """
         ...

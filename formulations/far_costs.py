@@ -15,7 +15,7 @@ def near_cutoff(costs: Iterable[float], bound: float | None, cutoff: float | Non
     """Where it takes no costs far above the bound to be worse than the cut-off: a cut-off below such costs.
 
     No plan below it pays them, so a model under it can do without them (`capped`), and a solver sees the digits of all
-    others. A proof that there is no such plan raises the bound, and with it what comes next.
+    others. A proof that there is no such plan improves the bound, and with it what comes next.
     """
     known = [cost for cost in costs if cost > 0]
     near = FAR * (bound or min(known, default=0.0))

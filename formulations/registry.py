@@ -20,19 +20,28 @@ def _choice(name: str, text: str, *choices: str) -> OptionSpec:
 
 
 NON_CONTIGUOUS = OptionSpec(
-    "non_contiguous", "flag", False, "Devices may hold any nodes; default: a chain of contiguous stages."
+    "non_contiguous", "flag", False, "Let devices hold any nodes; default: a chain of contiguous stages."
 )
 OBJECTIVE = _choice(
-    "objective", "max-load: largest FW+BW load; gpipe: largest FW plus largest BW load.", "max-load", "gpipe"
+    "objective",
+    "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
+    "backward load.",
+    "max-load",
+    "gpipe",
 )
-VARIANT = _choice("variant", "strong: with safe reductions and cuts; plain: as in the paper.", "strong", "plain")
-LATENCY = _choice("objective", "latency: from a sample's arrival to its last result.", "latency")
+VARIANT = _choice(
+    "variant", "Form of the model. strong: with safe reductions and cuts; plain: as in the paper.", "strong", "plain"
+)
+LATENCY = _choice(
+    "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", "latency"
+)
 SUBGRAPHS_PER_DEVICE = OptionSpec(
-    "subgraphs_per_device", "int", 1, "Latency: pieces that an accelerator may run one after the other."
+    "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
 )
 CHAIN_VARIANT = _choice(
     "variant",
-    "corrected: with the errata mended, bounds and cuts; printed: the paper's own rows, for teaching.",
+    "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
+    "of the paper, for teaching.",
     "corrected",
     "printed",
 )
@@ -40,20 +49,20 @@ ALLOCATION = OptionSpec(
     "allocation",
     "allocation",
     None,
-    "The GPU of each layer, as 0,1,1,0, or a file with a list, plan or result: only the schedule is sought.",
+    "The GPU of each layer, as 0,1,1,0 or as a file with a list, plan or result; then only the schedule is sought.",
 )
 BATCHES_PER_PERIOD = OptionSpec(
-    "batches_per_period", "int", 1, "Batches per pattern (kFkB), each with starts of its own."
+    "batches_per_period", "int", 1, "Batches in one period (kFkB), each scheduled on its own."
 )
 PIPER_VARIANT = _choice(
     "variant",
-    "columns: a path whose arcs are stages; compact: stages by number, for tiny instances.",
+    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances.",
     "columns",
     "compact",
 )
 SEMANTICS = _choice(
     "semantics",
-    "paper: weights are synchronised once per d micro-batches; reference: once per batch, and d divides N.",
+    "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
     "paper",
     "reference",
 )
@@ -61,28 +70,37 @@ MICRO_BATCH = OptionSpec(
     "micro_batch",
     "int",
     None,
-    "Samples of a micro-batch; without it, all powers of two that divide the batch are tried.",
+    "Samples in a micro-batch; default: all powers of two that divide the batch are tried.",
 )
 GRAPHPIPE_FAMILY = _choice(
     "family",
-    "series-parallel: stages of the decomposition, as graphpipe has them; convex: all convex sets of operators.",
+    "Possible stages. series-parallel: those of the decomposition, as in graphpipe; convex: all convex sets of "
+    "operators.",
     "series-parallel",
     "convex",
 )
 MIXED_MICRO_BATCHES = OptionSpec(
-    "mixed_micro_batches", "flag", False, "Stages may have micro-batches of different sizes; slower."
+    "mixed_micro_batches", "flag", False, "Let stages have micro-batches of different sizes; slower."
 )
 LARGEST_K = OptionSpec(
-    "k", "int", 1, "Stages may run 1, 2, 4, ... forward passes in a row, then as many backward ones."
+    "k",
+    "int",
+    1,
+    "Largest group: stages may run 1, 2, 4, ... up to so many forward passes in a row, then as many backward passes.",
 )
 DEGREES = _choice(
     "degrees",
-    "Devices of a stage: any that divide its micro-batch, powers of two among them, or none but one.",
+    "Numbers of devices that a stage may have. divisors: those of its micro-batch; pow2: powers of two among them; "
+    "none: just one.",
     "divisors",
     "pow2",
     "none",
 )
-TIME_PER_SAMPLE = _choice("objective", "Of the slowest stage, bubbles left out.", "time-per-sample")
+TIME_PER_SAMPLE = _choice(
+    "objective",
+    "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles.",
+    "time-per-sample",
+)
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
 
 _TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"

@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
-from .files import problem_from_text, problem_to_text
+from .errors import unknown_name
 from .kinds import KINDS, Problem
 from .recipe import Packaged
 
 FOLDER = "packaged"
+FACTS = "facts.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,14 @@ def packaged_names(kind: str | None = None) -> tuple[str, ...]:
 def load_packaged(name: str) -> Problem:
     """The packaged problem of that name, of whatever kind; every call returns the same one."""
     if name not in packaged_names():
-        raise UsageError(f"There is no packaged instance {name!r}; choose one of {', '.join(packaged_names())}.")
+        raise unknown_name("packaged instance", name, packaged_names())
     return _load(name)
 
 
 @cache
 def _load(name: str) -> Problem:
+    from .files import problem_from_text  # readers of every format, which lists do without
+
     return problem_from_text(_folder().joinpath(f"{name}.json").read_text("utf-8"))
 
 
@@ -71,22 +73,35 @@ def packaged_info(kind: str) -> list[dict[str, Any]]:
 
 
 def _info(kind: str, name: str, packaged: Packaged) -> dict[str, Any]:
-    problem = load_packaged(name)
     known = {variant: best_known(name, variant) for variant in packaged.variants}
+    facts = dict(read_facts()[name])
+    time_unit = facts.pop("time_unit")
     return {
         "kind": kind,
         "name": name,
-        **KINDS[kind].get("facts")(problem),
-        **packaged.more(problem),
+        **facts,
         **{variant.replace("-", "_"): best.value if best else None for variant, best in known.items()},
-        "time_unit": problem.time_unit,
+        "time_unit": time_unit,
         "source": next(recipe.source for recipe in packaged.recipes if recipe.name == name),
     }
 
 
+@cache
+def read_facts() -> Mapping[str, Mapping[str, Any]]:
+    """What the list says of each packaged problem, by name; reading the problems themselves takes far longer."""
+    lines = _folder().joinpath(FACTS).read_text("utf-8").splitlines()
+    return {row.pop("name"): row for row in map(json.loads, lines)}
+
+
+def facts_of(problem: Problem) -> dict[str, Any]:
+    """What the list says of a packaged problem, from the problem itself."""
+    more = packaged_kinds()[problem.kind].more(problem)
+    return {**KINDS[problem.kind].get("facts")(problem), **more, "time_unit": problem.time_unit}
+
+
 def _packaged(kind: str) -> Packaged:
     if kind not in list(packaged_kinds()):
-        raise UsageError(f"There is no kind {kind!r}; choose one of {', '.join(packaged_kinds())}.")
+        raise unknown_name("kind", kind, packaged_kinds())
     return packaged_kinds()[kind]
 
 
@@ -108,12 +123,16 @@ def best_known(name: str, variant: str) -> BestKnown | None:
 
 
 def write_packaged(folder: Path) -> None:
-    """Make every packaged file anew, each on one line."""
-    for packaged in packaged_kinds().values():
-        for recipe in packaged.recipes:
-            data = json.loads(problem_to_text(recipe.build()))
-            text = json.dumps(data, separators=(",", ":"))
-            folder.joinpath(f"{recipe.name}.json").write_text(text + "\n", "utf-8")
+    """Make every packaged file anew, each on one line, and the list of facts about them."""
+    from .files import problem_to_text
+
+    facts = []
+    for recipe in (recipe for packaged in packaged_kinds().values() for recipe in packaged.recipes):
+        problem = recipe.build()
+        text = json.dumps(json.loads(problem_to_text(problem)), separators=(",", ":"))
+        folder.joinpath(f"{recipe.name}.json").write_text(text + "\n", "utf-8")
+        facts.append(json.dumps({"name": recipe.name, **facts_of(problem)}, allow_nan=False) + "\n")
+    folder.joinpath(FACTS).write_text("".join(facts), "utf-8")
 
 
 def _folder() -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
@@ -67,10 +68,36 @@ class UsageError(PipeplanError):
     """A combination of options that makes no sense; the message lists those that do."""
 
 
+def nearest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that somebody may have meant: one that is spelt much like it, else one that begins like it."""
+    word, names = str(name)[:100].lower(), list(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    longer = [other for other in names if len(word) >= 3 and other.startswith(word)]
+    return next(iter(close or longer), None)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The nearest known name as a question, to follow the name that is none; nothing where no name is near."""
+    found = nearest(name, known)
+    return "" if found is None else f" (did you mean {found!r}?)"
+
+
+def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
+    """There is nothing of that name; `known` is what there is."""
+    names = list(known)
+    return UsageError(f"There is no {what} {show(name)}{did_you_mean(name, names)}; choose one of {', '.join(names)}.")
+
+
+def unknown_choice(option: str, value: object, choices: Iterable[str]) -> UsageError:
+    """An option was given a value that is none of its choices."""
+    names = list(choices)
+    return UsageError(f"{option} is {show(value)}{did_you_mean(value, names)}; give one of {', '.join(names)}.")
+
+
 def named(name: str, table: Mapping[str, Entry], what: str) -> Entry:
     """The entry of that name, or an error that lists the names that there are."""
     if name not in table:
-        raise UsageError(f"There is no {what} named {name!r}; choose one of {', '.join(table)}.")
+        raise unknown_name(f"{what} named", name, table)
     return table[name]
 
 

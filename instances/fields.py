@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from .errors import InputError, show
+from .errors import InputError, nearest, show
 
 Read = TypeVar("Read")
 
@@ -71,8 +70,8 @@ def refuse_unknown(where: str, data: Mapping[str, Any], known: Collection[str]) 
 
 
 def _nearest(word: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(word[:100], known, n=1, cutoff=0.5)
-    return f'write "{close[0]}"' if close else "use one of " + ", ".join(known)
+    close = nearest(word, known, cutoff=0.5)
+    return f'write "{close}"' if close else "use one of " + ", ".join(known)
 
 
 def shorten(key: str) -> str:

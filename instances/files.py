@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .cluster import Cluster, refuse_profile_options, refuse_staging_options
-from .errors import InputError, UsageError, show, wrong_argument
+from .errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .fields import as_object
 from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
 from .kind import Kind
@@ -153,7 +153,8 @@ def _starts_as_json(text: str, format: str | None) -> bool:
 
 def _known_format(name: str | None) -> str | None:
     if name is not None and name not in FORMATS:
-        raise UsageError(f"The format {show(name)} is unknown; give one of {', '.join(FORMATS)}.")
+        guess = did_you_mean(name, FORMATS)
+        raise UsageError(f"The format {show(name)} is unknown{guess}; give one of {', '.join(FORMATS)}.")
     return name
 
 

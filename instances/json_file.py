@@ -6,13 +6,18 @@ import contextlib
 import json
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from .errors import InputError, wrong_argument
 from .fields import join, shorten
+
+STDIN = "/dev/stdin"
+"""The path of standard input, which is kept when it is read: a pipe cannot be read again."""
 
 MAX_FILE_BYTES = 256 * 2**20
 """A larger file is refused before it is read, unless the caller asks for more."""
@@ -48,9 +53,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     _check_path(path)
     file = str(path)
     try:
-        with open(path, "rb") as stream:
-            _refuse_large(stream, file, max_bytes)
-            raw = stream.read(max_bytes + 1)
+        raw = _read_stdin(sys.stdin, max_bytes) if file == STDIN else _read_file(path, max_bytes)
     except FileNotFoundError:
         raise InputError("file", "does not exist", "check the path", file) from None
     except IsADirectoryError:
@@ -61,6 +64,17 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     if len(raw) > max_bytes:
         raise _too_large(file, f"more than {max_bytes}", max_bytes)
     return raw
+
+
+def _read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    with open(path, "rb") as stream:
+        _refuse_large(stream, str(path), max_bytes)
+        return stream.read(max_bytes + 1)
+
+
+@lru_cache(maxsize=1)
+def _read_stdin(stream: TextIO, max_bytes: int) -> bytes:
+    return stream.buffer.read(max_bytes + 1)
 
 
 def _refuse_large(stream: BinaryIO, file: str, max_bytes: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster as Cluster
-from .errors import InputError, UsageError, show
+from .errors import InputError, UsageError, did_you_mean, show
 
 if TYPE_CHECKING:
     from .kinds import Problem
@@ -31,8 +31,8 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
     if text not in packaged_names():
         raise UsageError(
-            f"There is no file and no packaged instance {show(text)}; `plan instances` lists those, in Python "
-            "pipeplan.packaged_names()."
+            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, packaged_names())}; "
+            "`plan instances` lists those, in Python pipeplan.packaged_names()."
         )
     problem = load_packaged(text)
     return Lowered(kind_of(problem).on_cluster(problem, on))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
 _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-z/]*)")
 
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+GAP_UNITS = ("", "ns", "us", "ms", "s")
 BYTES = {
     "": 1.0,
     "B": 1.0,
@@ -49,6 +51,28 @@ def rate(text: str) -> float:
 def size_or_none(text: str) -> float:
     """Bytes; the word none (no limit) is infinity here, at the door only."""
     return math.inf if text.strip().lower() == "none" else size(text)
+
+
+def share(text: str) -> float:
+    """A part of a whole, as a number or in percent."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a share like 0.01 or 1%.") from None
+
+
+class TimeGap(NamedTuple):
+    """An amount of time; without a unit it is in the problem's."""
+
+    amount: float
+    unit: str
+
+
+def time_gap(text: str) -> TimeGap:
+    """In a unit that problems have, or in none."""
+    match = _QUANTITY.fullmatch(text.strip())
+    amount = parse_quantity(text, dict.fromkeys(GAP_UNITS, 1.0), "5ms or 5")
+    return TimeGap(amount, match["unit"] if match else "")
 
 
 def levels(text: str) -> tuple[tuple[int, float], ...]:

@@ -33,6 +33,9 @@ class SolveOptions:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and value >= 0 and math.isfinite(value)):
                 raise InputError(name, f"is {value!r}", "give a finite number >= 0")
+        if self.rel_gap > 1:
+            percent = f"is {self.rel_gap:g}, which is {100 * self.rel_gap:g} %"
+            raise InputError("rel_gap", percent, "give at most 1, and 0.01 for 1 %")
         for name, least in (("threads", 1), ("memory_limit_bytes", 1), ("seed", 0)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):

@@ -136,12 +136,12 @@ PLANNERS: Mapping[str, Entry] = {
             compiles_on=("tiny-stages",),
             proves_anew=({"knapsack": "exact", "table": None},),
         ),
-        _piper("piper-no-dp", "The same without data parallelism", "NO_DATA_PARALLELISM"),
-        _piper("piper-no-tp", "The same without tensor parallelism", "NO_TENSOR_PARALLELISM"),
-        _piper("piper-no-ar", "The same without recomputation", "NO_RECOMPUTATION"),
+        _piper("piper-no-dp", "Piper without data parallelism", "NO_DATA_PARALLELISM"),
+        _piper("piper-no-tp", "Piper without tensor parallelism", "NO_TENSOR_PARALLELISM"),
+        _piper("piper-no-ar", "Piper without recomputation", "NO_RECOMPUTATION"),
         _equal("equi", "Equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
-        _equal("piper-pipedream", "PipeDream's partitioner, blind to memory", "PLANNER", "pipedream"),
+        _equal("piper-pipedream", "PipeDream's partitioner, which ignores memory", "PLANNER", "pipedream"),
         Entry(
             "exact-beaumont",
             "Allocations, schedules and no-goods in turn",
@@ -171,9 +171,19 @@ PLANNERS: Mapping[str, Entry] = {
             compiles_on=("tiny-graph",),
             proves_anew=({},),
         ),
-        _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner:PARALLEL", PARALLEL_OPTIONS),
+        _graph(
+            "graphpipe-parallel",
+            "Stage graphs with the micro-batch of the best row",
+            "planner:PARALLEL",
+            PARALLEL_OPTIONS,
+        ),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", SEQUENTIAL_OPTIONS),
-        _graph("spp-textbook", "The same by the usual recursion, plain Python", "textbook:PLANNER", TEXTBOOK_OPTIONS),
+        _graph(
+            "spp-textbook",
+            "Stages in a row by the usual recursion, in plain Python",
+            "textbook:PLANNER",
+            TEXTBOOK_OPTIONS,
+        ),
         _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", DOWNSET_OPTIONS),
     )
 }

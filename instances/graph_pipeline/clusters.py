@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import unknown_name
 from .problem import GraphPipelineProblem, Link, Operator, TimeCurve
 
 GIB = 2.0**30
@@ -63,7 +63,7 @@ CLUSTERS: Mapping[str, ClusterProfile] = {
 def cluster_of(name: str) -> ClusterProfile:
     """The cluster of that name."""
     if name not in CLUSTERS:
-        raise UsageError(f"There is no cluster named {name!r}; give one of {', '.join(CLUSTERS)}.")
+        raise unknown_name("cluster named", name, CLUSTERS)
     return CLUSTERS[name]
 
 

@@ -32,9 +32,9 @@ def size(problem: GraphPipelineProblem) -> str:
 
 
 def pipeline(problem: GraphPipelineProblem, plan: StageGraphPlan, micro_batches: int | None, schedule: str) -> Pipeline:
-    """A stage graph says itself how many micro-batches there are."""
+    """A stage graph itself says how many micro-batches there are."""
     if micro_batches is not None:
-        raise UsageError("A stage graph says itself how many micro-batches there are; drop micro_batches.")
+        raise UsageError("A stage graph itself says how many micro-batches there are; drop micro_batches.")
     check_tasks(problem.mini_batch // max(1, stage.micro_batch) for stage in plan.stages)
     refuse_broken(verify_stage_graph(problem, plan))
     return stage_graph_pipeline(problem, plan, schedule)

@@ -250,7 +250,7 @@ def heterogeneous(asked: Asked, unsupported: float) -> PlacementProblem:
     Parameter("ties", "flag", True, "whole numbers, so that many plans have equal values"),
 )
 def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
-    """Tiny and mean, for comparisons with enumeration: zero costs, ties, unsupported nodes."""
+    """Tiny problems with awkward cases (zero costs, ties, unsupported nodes), to be compared with enumeration."""
     rng, nodes = asked.start(), asked.nodes
     _check_share("density", density)
     edges = [edge for edge in itertools.combinations(range(nodes), 2) if rng.random() < density]

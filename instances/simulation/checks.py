@@ -18,7 +18,7 @@ def check_tasks(micro_batches: Iterable[int]) -> None:
     """Before the orders of all stages are made: `micro_batches` of each stage."""
     count = 2 * sum(micro_batches)
     if count > MAX_TASKS:
-        raise UsageError(f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be told one by one.")
+        raise UsageError(f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be listed one by one.")
 
 
 def refuse_broken(violations: Iterable[Violation]) -> None:

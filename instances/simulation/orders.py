@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..errors import UsageError
+from ..errors import unknown_choice
 
 Order = tuple[int, ...]
 
@@ -44,5 +44,5 @@ def replica_orders(count: int, replicas: int, warm_up: int, k: int = 1) -> tuple
 def check_schedule(schedule: str) -> str:
     """The schedule, where there is one of that name."""
     if schedule not in SCHEDULES:
-        raise UsageError(f"The schedule is {schedule!r}; give one of {', '.join(SCHEDULES)}.")
+        raise unknown_choice("The schedule", schedule, SCHEDULES)
     return schedule

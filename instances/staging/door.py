@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..cluster import SECONDS, Cluster, per_unit, refuse_others
-from ..errors import UsageError, show
+from ..errors import UsageError, show, unknown_choice
 from ..facts import facts_of
 from ..simulation.checks import check_tasks, refuse_broken
 from ..simulation.model import Pipeline
@@ -66,7 +66,7 @@ def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
             "drop --time-unit."
         )
     if unit not in SECONDS:
-        raise UsageError(f"--time-unit is {show(unit)}; give one of {', '.join(SECONDS)}.")
+        raise unknown_choice("--time-unit", unit, SECONDS)
     if problem.time_unit is not None:
         return problem
     return problem.replace(time_unit=unit, bandwidth=per_unit(problem.bandwidth, unit))

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..instances.clock import when_compiling
-from ..instances.errors import PipeplanError
+from ..instances.errors import PipeplanError, UsageError, did_you_mean, show
 from ..show.console import clean, say_error, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 
@@ -42,6 +42,13 @@ REPORT_TO = "the project's issue tracker"
 class PlanGroup(TyperGroup):
     """Turns what a command raises into one sentence and an exit code."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            guess = did_you_mean(name, COMMANDS)
+            raise UsageError(f"There is no command {show(name)}{guess}; `plan --help` lists them.")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
@@ -62,9 +69,19 @@ class PlanGroup(TyperGroup):
         except (MemoryError, RecursionError) as error:
             raise typer.Exit(_say_internal(error)) from None
         except Exception as error:
+            if type(error).__name__ == "NoSuchOption":  # typer keeps its own copy of click, and that one private
+                say_error(_no_such_option(error))
+                raise typer.Exit(BAD_INPUT) from None
             if type(error).__module__.startswith(("typer", "click")):
                 raise  # usage errors and exits: typer prints them
             raise typer.Exit(_say_internal(error)) from None
+
+
+def _no_such_option(error: Any) -> str:
+    flags = [flag for parameter in error.ctx.command.params for flag in (*parameter.opts, *parameter.secondary_opts)]
+    flags = [flag for flag in flags if flag.startswith("--")]
+    guess, command = did_you_mean(error.option_name, flags), error.ctx.command_path
+    return f"There is no option {show(error.option_name)}{guess}; `{command} --help` tells where each is listed."
 
 
 def _say_os_error(error: OSError) -> None:
@@ -78,7 +95,7 @@ def _say_internal(error: BaseException) -> int:
     if os.environ.get("PIPEPLAN_DEBUG") == "1":
         traceback.print_exc()
     say_error(
-        f"internal error ({type(error).__name__}: {error}); please report it with the command line to {REPORT_TO}, "
+        f"internal error ({type(error).__name__}: {error}); please report it with the command line to {REPORT_TO}; "
         "PIPEPLAN_DEBUG=1 shows where it happened."
     )
     return INTERNAL
@@ -94,7 +111,7 @@ def _tell_what_was_caught() -> None:
 
 
 def _say_compiling() -> None:
-    say_note("compiling once on this machine, 10 to 60 s that no time limit counts; `plan warm-up` does it ahead.")
+    say_note("compiling once on this machine, 10 to 60 s outside every time limit; `plan warm-up` does it ahead.")
 
 
 def _forget_stdout() -> None:
@@ -108,20 +125,21 @@ def _forget_stdout() -> None:
 
 
 def build(loaded: Collection[str]) -> typer.Typer:
-    """The command line; of commands that are not loaded only the words are known."""
+    """The command line: all commands, or, where some are loaded, only those; of the others only the words are known."""
     app = typer.Typer(
         name="plan",
         cls=PlanGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        add_completion=False,
         help="Exact planning of pipeline-parallel DNN training and inference.",
         epilog="Exit codes: 0 a verified plan, 1 no plan, 2 bad input or usage, 3 the referee rejected a plan, "
         "130 interrupted with nothing to show.",
     )
     app.callback()(_root)
-    _add(app, COMMANDS, loaded)
-    for group, (words, commands) in GROUPS.items():
+    chosen = [name for name in (*COMMANDS, *GROUPS) if name in loaded] or [*COMMANDS, *GROUPS]
+    _add(app, {name: COMMANDS[name] for name in chosen if name in COMMANDS}, loaded)
+    for group in [name for name in chosen if name in GROUPS]:
+        words, commands = GROUPS[group]
         inner = typer.Typer(name=group, no_args_is_help=True, help=words)
         inner.callback()(_group)
         _add(inner, commands, commands if group in loaded else ())
@@ -132,11 +150,17 @@ def build(loaded: Collection[str]) -> typer.Typer:
 def _add(app: typer.Typer, commands: Mapping[str, str], loaded: Collection[str]) -> None:
     for name, place in commands.items():
         module, _, function = place.partition(":")
-        app.command(name)((_loaded if name in loaded else _listed)(module, function))
+        command = (_loaded if name in loaded else _listed)(module, function)
+        app.command(name, help=_paragraphs(command.__doc__ or ""))(command)
 
 
 def _group() -> None:
     """So that a group of one command keeps its second word."""
+
+
+def _paragraphs(text: str) -> str:
+    """A docstring without its line breaks, which a help page would keep."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _loaded(module: str, function: str) -> Callable[..., None]:
@@ -179,6 +203,14 @@ def _root(
     """Exact planning of pipeline-parallel DNN training and inference."""
 
 
+def _completed() -> list[str]:
+    """The whole words of a line that the shell wants to be completed, in the variables of typer's scripts."""
+    if "_PLAN_COMPLETE" not in os.environ:
+        return []
+    line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    return line.split()[1:] if line.endswith((" ", "\n")) else line.split()[1:-1]
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit code. Text that the terminal cannot show is escaped, never an error."""
     for stream in (sys.stdout, sys.stderr):
@@ -188,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
         _tell_what_was_caught()
     when_compiling(_say_compiling)
     words = sys.argv[1:] if argv is None else argv
-    asked = next((word for word in words if not word.startswith("-")), "")
+    asked = next((word for word in _completed() or words if not word.startswith("-")), "")
     try:
         build({asked} & {*COMMANDS, *GROUPS})(args=words, prog_name="plan")
     except SystemExit as done:

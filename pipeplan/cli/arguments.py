@@ -10,30 +10,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError
+from ..instances.errors import InputError, UsageError
+from ..instances.json_file import STDIN
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_with_notes
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, profile_options
-from .signatures import one_of, option, shared
+from .signatures import hidden, one_of, option, shared
+from .written import watch
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
 
 CLUSTER = "Cluster (overrides the file's; required for profiles, which have none)"
 
+
+def readable(context: typer.Context, path: str | None) -> str | None:
+    """`-` is standard input, which can be read only once."""
+    if path != "-" or context.resilient_parsing:
+        return path
+    if STDIN in context.params.values():
+        raise UsageError("Two files are to be read from standard input; give one of them by its name.")
+    return STDIN
+
+
+def input_file(metavar: str, help: str) -> Any:
+    """An argument that names a file to be read."""
+    return typer.Argument(metavar=metavar, help=help, callback=readable)
+
+
 InstanceArgument = Annotated[
-    str, typer.Argument(metavar="INSTANCE", help="A file, or the name of a packaged instance.")
+    str, input_file("INSTANCE", "A file, - for standard input, or the name of a packaged instance.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 # ---- the cluster ---------------------------------------------------------------------------------------
 
 _option = partial(option, rich_help_panel=CLUSTER)
 CLUSTER_OPTIONS = (
-    _option("devices", int, help="Accelerators."),
-    _option("cpus", int, help="CPUs."),
+    _option("devices", int, help="Number of accelerators."),
+    _option("cpus", int, help="Number of CPUs."),
     _option(
         "memory_bytes",
         float,
@@ -47,29 +64,29 @@ CLUSTER_OPTIONS = (
         float,
         parser=quantities.rate,
         metavar="RATE",
-        help="Of the links, for files that hold bytes: 25GiB/s.",
+        help="Bandwidth of the links, for files that give sizes in bytes: 25GiB/s.",
     ),
-    _option("cpu_slowdown", float, help="Profiles: CPU time per accelerator time."),
-    _option("inference", bool, "--inference", help="Profiles: leave out the backward nodes."),
-    _option("batch", int, help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline."),
+    _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
+    _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
+    _option("batch", int, help="Size of a batch: micro-batches for a staging problem, samples for a graph pipeline."),
     _option(
         "exact_batches",
         bool,
         "--exact-batches/--no-exact-batches",
-        help="Staging problems: the replicas of all stages are exactly as many as --batch.",
+        help="For staging problems: all stages together must have exactly --batch replicas.",
     ),
     _option(
         "levels",
         Any,
         parser=quantities.levels,
         metavar="LEVELS",
-        help="Staging problems: devices within devices, the innermost first: 8x300GB/s,2x25GB/s; or none.",
+        help="For staging problems: devices within devices, innermost first: 8x300GB/s,2x25GB/s; or none.",
     ),
     _option(
         "time_unit",
         str,
         metavar="UNIT",
-        help="Staging problems that name none: s, ms, us or ns; rates per second are turned into it.",
+        help="Unit of the times in a staging file that names none: s, ms, us or ns; rates per second are converted.",
     ),
     *PROFILE_OPTIONS,
 )
@@ -92,18 +109,27 @@ def load_instance(text: str, on: Cluster) -> Problem:
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
 """The command with options of the cluster, which arrive together as its argument `on`."""
 
+RARE = ("cpu_slowdown", "inference", "exact_batches", "time_unit")
+"""Commands with many options list the others alone."""
+
+with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)
+"""The same, with fewer options listed."""
+
 # ---- the output ----------------------------------------------------------------------------------------
 
 
-def writable(parameter: typer.CallbackParam, path: str | None) -> str | None:
-    """Refuse a path that cannot be written before the work is done, not after it."""
-    if path is not None:
+def writable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
+    """Refuse a path that cannot be written before the work is done, not after it; say it when it was written."""
+    if path is not None and not context.resilient_parsing:
         name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
         _check_output(name, path, Path(path).parent)
+        watch(context, path)
     return path
 
 
 def _check_output(option: str, path: str, folder: Path) -> None:
+    if path == "-":
+        raise InputError(option, "is '-'", "name a file; --json prints to standard output")
     if Path(path).is_dir():
         raise InputError(option, f"{path} is a folder", "name a file")
     if not folder.is_dir():
@@ -112,11 +138,11 @@ def _check_output(option: str, path: str, folder: Path) -> None:
         raise InputError(option, f"{path} lies in a folder that cannot be written", "choose another folder")
 
 
-def drawable(parameter: typer.CallbackParam, path: str | None) -> str | None:
+def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str | None) -> str | None:
     """The same of a picture, by its ending as well."""
     from ..show.pictures.canvas import format_of
 
-    if writable(parameter, path) is not None:
+    if writable(context, parameter, path) is not None:
         format_of(str(path))
     return path
 
@@ -126,7 +152,7 @@ def output_file(help: str, *flags: str, panel: str | None = None, check: Callabl
     return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
 
 
-Picture = Annotated[str | None, output_file("Draw the plan: .svg or .png.", "--picture", check=drawable)]
+Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 
 PROGRESS_MODES = ("auto", "json", "none")
 

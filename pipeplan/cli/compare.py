@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.options import SolveOptions
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
 from .arguments import CLUSTER, CLUSTER_OPTIONS, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
-from .limits import with_limits
+from .limits import limits_for, with_limits
 from .signatures import shared
 
 if TYPE_CHECKING:
@@ -26,28 +25,38 @@ _what = partial(typer.Option, rich_help_panel="What is compared")
 _where = partial(typer.Option, rich_help_panel="Where and how")
 _cluster = partial(typer.Option, rich_help_panel=CLUSTER)
 
-_Instances = Annotated[list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.")]
-_Suite = Annotated[str | None, _what("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.")]
+_Instances = Annotated[
+    list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files, or names of packaged instances.")
+]
+_Suite = Annotated[
+    str | None, _what("--suite", metavar="NAME|FILE", help="Run a packaged suite, or one in a TOML file.")
+]
 _Methods = Annotated[
     list[str] | None,
-    _what("--method", "-m", metavar="NAME[@SOLVER][:OPTION=VALUE,...]", help="A formulation or planner; repeatable."),
+    _what(
+        "--method",
+        "-m",
+        metavar="NAME[@SOLVER][:OPTION=VALUE,...]",
+        help="A formulation or planner to compare; repeatable.",
+    ),
 ]
-_Quick = Annotated[bool, _what("--quick", help="The suite in a few minutes.")]
+_Quick = Annotated[bool, _what("--quick", help="Run the part of the suite that takes a few minutes.")]
 _Suites = Annotated[bool, _what("--suites", help="List the packaged suites.")]
 _Workloads = Annotated[
-    Path | None, _what("--workloads", metavar="DIR", help="Folder of published inputs that suites name.")
+    Path | None, _what("--workloads", metavar="DIR", help="Folder of the published inputs that suites name.")
 ]
-_Seeds = Annotated[str | None, _what("--seeds", metavar="0,1,2", help="One run each; default: 0.")]
-_Devices = Annotated[list[int] | None, _cluster("--devices", help="Accelerators; repeatable.")]
+_Seeds = Annotated[str | None, _what("--seeds", metavar="0,1,2", help="Seeds, with one run for each; default: 0.")]
+_Devices = Annotated[list[int] | None, _cluster("--devices", help="Number of accelerators; repeatable.")]
 _Memory = Annotated[
-    list[str] | None, _cluster("--memory", metavar="SIZE", help="Of an accelerator: 8GiB, none; repeatable.")
+    list[str] | None,
+    _cluster("--memory", metavar="SIZE", help="Memory of an accelerator, 8GiB or none; repeatable."),
 ]
-_Folder = Annotated[Path, _where("--output", "-o", metavar="DIR", help="Folder of the comparison.")]
-_Resume = Annotated[bool, _where("--resume", help="Go on with the comparison in the folder.")]
-_Retry = Annotated[bool, _where("--retry-failed", help="With --resume: crashed or killed runs again.")]
-_Jobs = Annotated[int | None, _where("--jobs", min=1, help="Runs at a time; default: half the cores.")]
-_Address = Annotated[str | None, _where("--cluster", metavar="tcp://HOST:PORT", help="Run on a dask cluster.")]
-_Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet, too.")]
+_Folder = Annotated[Path, _where("--output", "-o", metavar="DIR", help="Folder to write the comparison into.")]
+_Resume = Annotated[bool, _where("--resume", help="Continue the comparison in the folder.")]
+_Retry = Annotated[bool, _where("--retry-failed", help="With --resume, repeat runs that crashed or were killed.")]
+_Jobs = Annotated[int | None, _where("--jobs", min=1, help="Number of runs at a time; default: half the cores.")]
+_Address = Annotated[str | None, _where("--cluster", metavar="tcp://HOST:PORT", help="Run on this dask cluster.")]
+_Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet as well.")]
 
 
 @shared("common", CLUSTER_OPTIONS)("bandwidth", "batch", "kind")
@@ -73,7 +82,10 @@ def command(
     parquet: _Parquet = False,
     json: Json = False,
 ) -> None:
-    """Compare methods on instances: every finished run is on disk at once, --resume goes on after a kill."""
+    """Compare methods on instances: each run is saved as it finishes; --resume continues an interrupted comparison.
+
+    Name instances and methods, or a suite of both. Limits apply to each run.
+    """
     if suites:
         _list_suites(json)
         return
@@ -83,7 +95,7 @@ def command(
         chosen = _known_suite(suite, quick, limits)
     else:
         if quick:
-            raise UsageError("--quick says which part of a suite to run; name one with --suite, or drop --quick.")
+            raise UsageError("--quick runs a part of a suite; name the suite with --suite, or drop --quick.")
         chosen = _own_suite(instances, method, seeds, _settings(devices, memory, common), limits)
     from ..show.pictures.profile import draw_profile
     from ..studies.compare.comparison import Where, compare
@@ -91,7 +103,7 @@ def command(
     from .compare_progress import Lines
 
     if workloads is not None and not workloads.is_dir():
-        raise UsageError(f"--workloads is {str(workloads)!r}, which is no folder.")
+        raise UsageError(f"--workloads is {str(workloads)!r}, which is not a folder.")
     if parquet:
         check_parquet()
     going_on = {"resume": resume, "retry_failed": retry_failed}
@@ -103,10 +115,9 @@ def command(
 
 
 def _given(limits: dict[str, Any]) -> dict[str, Any]:
-    """Those that say anything, checked."""
-    found = {name: value for name, value in limits.items() if name != "rel_gap" or value}
-    SolveOptions(**found)
-    return found
+    """The same, checked."""
+    limits_for(None, limits)
+    return limits
 
 
 def _exit_code(comparison: Comparison) -> int:
@@ -178,7 +189,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 def _refuse_beside_suite(*given: object) -> None:
     if any(value for value in given):
         raise UsageError(
-            "A suite says itself what is compared: drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
+            "A suite itself says what is compared; drop INSTANCE, --method, --seeds and the cluster, or drop --suite."
         )
 
 
@@ -195,7 +206,7 @@ def _list_suites(json: bool) -> None:
 
 def _tell(comparison: Comparison, paths: dict[str, str], json: bool) -> None:
     if comparison.interrupted:
-        say_note(f"interrupted: {comparison.missing} runs are open; the same command with --resume goes on.")
+        say_note(f"interrupted: {comparison.missing} runs are left; the same command with --resume continues.")
     if json:
         print_json(_facts(comparison, paths))
         return

@@ -19,12 +19,17 @@ def command(
     instance: InstanceArgument,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.", callback=writable)],
     to: Annotated[
-        str, typer.Option("--to", metavar="|".join(FORMATS), help="own: pipeplan.placement/1; published: the paper's.")
+        str,
+        typer.Option(
+            "--to",
+            metavar="|".join(FORMATS),
+            help="Format to write: pipeplan's own JSON, or the published one.",
+        ),
     ] = "own",
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Convert an instance into our own JSON or the published one; what a format cannot hold is refused."""
+    """Convert an instance into pipeplan's JSON or the published format; what a format cannot hold is refused."""
     from ..instances.files import save
     from ..instances.kinds import kind_of
 
@@ -32,4 +37,8 @@ def command(
     problem = load_instance(instance, on)
     save(problem, target, format=to)
     facts = {"file": target, "format": to, "problem": {"name": problem.name, "hash": problem.hash}}
-    tell(json, facts, f"wrote {target} ({to}, a {problem.kind} problem of {kind_of(problem).get('size')(problem)})")
+    tell(
+        json,
+        facts,
+        f"{target}: a {problem.kind} problem of {kind_of(problem).get('size')(problem)}, in the {to} format",
+    )

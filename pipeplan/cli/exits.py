@@ -15,7 +15,7 @@ BAD_INPUT = 2
 REJECTED = 3
 """The referee rejected a plan, a result claims what is not so, or a second proof contradicts one."""
 INTERNAL = 70
-"""A mistake of ours."""
+"""An error inside pipeplan: a bug."""
 INTERRUPTED = 130
 """Interrupted with nothing to show."""
 BROKEN_PIPE = 141

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.chain.generators import CHAIN_GENERATORS
-from ..instances.errors import UsageError
+from ..instances.errors import UsageError, did_you_mean, unknown_name
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.kinds import DEFAULT_KIND, KINDS, kind_of
 from ..instances.placement.generators import GENERATORS, Parameter
@@ -27,31 +27,38 @@ if TYPE_CHECKING:
     from ..instances.kind import Kind
     from ..instances.kinds import Problem
 
-PANEL = "Parameters (`plan generate` alone tells whose they are)"
+PANEL = "Parameters (`plan generate` alone shows which generator has which)"
 
 NETWORK = "NETWORK"
 NETWORK_PARAMETERS = (
-    Parameter("kind", "text", "placement", "of problem: placement, graph-pipeline or staging (both always training)"),
-    Parameter("mini_batch", "int", None, "graph pipelines: samples between two updates of the weights"),
-    Parameter("micro_batches", "int", None, "stagings: micro-batches in a batch; default: 8 for each device"),
-    Parameter("merge", "flag", True, "stagings: one layer for each block of the network, else for each operator"),
-    Parameter("batch", "int", None, "samples in a (micro-)batch; default: the network's usual number"),
+    Parameter(
+        "kind",
+        "text",
+        "placement",
+        "kind of problem: placement, graph-pipeline or staging (both always training)",
+    ),
+    Parameter("mini_batch", "int", None, "for graph pipelines: samples between two updates of the weights"),
+    Parameter("micro_batches", "int", None, "for stagings: micro-batches in a batch; default: 8 for each device"),
+    Parameter("merge", "flag", True, "for stagings: one layer for each block of the network, else for each operator"),
+    Parameter("batch", "int", None, "samples in a (micro-)batch; default: the usual number of the network"),
     Parameter("hardware", "text", "v100-16gb", "the accelerator: v100-16gb, a100-40gb, ..."),
-    Parameter("link", "text", "pcie3-x16", "how it is joined to the host: pcie3-x16, pcie4-x16, ..."),
-    Parameter("accelerators", "int", 4, "how many accelerators"),
-    Parameter("cpus", "int", 0, "how many CPUs"),
-    Parameter("memory_bytes", "size", None, "memory of an accelerator; default: the hardware's"),
+    Parameter("link", "text", "pcie3-x16", "the link to the host: pcie3-x16, pcie4-x16, ..."),
+    Parameter("accelerators", "int", 4, "number of accelerators"),
+    Parameter("cpus", "int", 0, "number of CPUs"),
+    Parameter("memory_bytes", "size", None, "memory of an accelerator; default: that of the hardware"),
     Parameter("training", "flag", False, "add the backward pass"),
 )
 GRAPH_PARAMETERS = (
-    Parameter("accelerators", "int", 8, "how many devices"),
-    Parameter("branches", "int", None, "how many branches; default: the model's usual number"),
-    Parameter("layers", "int", None, "layers of a branch; default: the model's usual number"),
-    Parameter("mini_batch", "int", None, "samples between two updates; default: the model's number for the devices"),
-    Parameter("cluster", "text", "summit-v100", "what it runs on: summit-v100, summit-v100-fp32, summit-v100-ideal"),
-    Parameter("memory_bytes", "size", None, "memory of a device; default: the cluster's"),
-    Parameter("half_samples", "float", None, "samples on which a device runs at half its rate; default: the model's"),
-    Parameter("join", "flag", True, "case study: with the concatenation at the end"),
+    Parameter("accelerators", "int", 8, "number of devices"),
+    Parameter("branches", "int", None, "number of branches; default: the usual number of the model"),
+    Parameter("layers", "int", None, "layers of a branch; default: the usual number of the model"),
+    Parameter("mini_batch", "int", None, "samples between two updates; default: as many as usual for the devices"),
+    Parameter("cluster", "text", "summit-v100", "the cluster: summit-v100, summit-v100-fp32, summit-v100-ideal"),
+    Parameter("memory_bytes", "size", None, "memory of a device; default: that of the cluster"),
+    Parameter(
+        "half_samples", "float", None, "samples at which a device runs at half its rate; default: the model's own"
+    ),
+    Parameter("join", "flag", True, "for the case study: with the concatenation at the end"),
 )
 OPTION_OF = {"accelerators": "--devices", "memory_bytes": "--memory"}
 """Where the command line has a word of its own, the same as in other commands."""
@@ -80,7 +87,7 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
         f"{flag}/--no-{flag[2:]}" if kind == "flag" else flag,
         parser=quantities.size_or_none if kind == "size" else None,
         metavar="SIZE" if kind == "size" else None,
-        help=parameter.help,
+        help=f"{parameter.help[0].upper()}{parameter.help[1:]}.",
         rich_help_panel=PANEL,
     )
 
@@ -104,7 +111,7 @@ _Name = Annotated[
     str | None,
     typer.Argument(metavar="NAME", help="A generator or a network; without it both are listed."),
 ]
-_Output = Annotated[str | None, output_file("Write it there; else to stdout.", "--output", "-o")]
+_Output = Annotated[str | None, output_file("File to write; default: stdout.", "--output", "-o")]
 
 
 @_with_parameters
@@ -115,7 +122,7 @@ def command(
     json: Json = False,
     given: dict[str, Any],
 ) -> None:
-    """Make a problem: random by seed, a chain of the theory, or a known network on named hardware."""
+    """Make a problem: a random one by seed, a chain from the theory, or a known network on named hardware."""
     if name is None:
         _list(given, output, json)
         return
@@ -129,7 +136,7 @@ def command(
     facts = {"name": problem.name, "hash": problem.hash, **(known_facts(known) if known else {})}
     size, gpus = kind_of(problem).get("size")(problem), f", {known.problem.gpus} GPUs" if known else ""
     said = remarks(known) if known else []
-    tell(json, {"file": output, "problem": facts}, f"wrote {output} ({size}{gpus})", *said)
+    tell(json, {"file": output, "problem": facts}, f"{output}: {size}{gpus}", *said)
 
 
 def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem, KnownChain | None]:
@@ -138,8 +145,8 @@ def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem, KnownChain | No
 
     families = _families()
     if name not in (families.keys() - {NETWORK}) | WORKLOADS.keys():
-        choices = ", ".join([*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *GRAPH_MODELS])
-        raise UsageError(f"There is no generator and no network named {name!r}; choose one of {choices}.")
+        choices = [*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *GRAPH_MODELS]
+        raise unknown_name("generator and no network named", name, choices)
     _check_own(name, given, families[name if name in families else NETWORK][1])
     if name in CHAIN_GENERATORS:
         known = build_chain(name, given)
@@ -155,8 +162,9 @@ def _check_own(name: str, given: Mapping[str, Any], parameters: Iterable[Paramet
     own = [parameter.name for parameter in parameters]
     foreign = next((key for key in given if key not in own), None)
     if foreign is not None:
-        has = ", ".join(map(_option, own)) or "none"
-        raise UsageError(f"{name!r} has no parameter {_option(foreign)}; it has {has}.")
+        has, flag = list(map(_option, own)), _option(foreign)
+        guess = did_you_mean(flag, has)
+        raise UsageError(f"{name!r} has no parameter {flag}{guess}; it has {', '.join(has) or 'none'}.")
     for key, value in given.items():
         if isinstance(value, float) and not math.isfinite(value) and key != "memory_bytes":
             raise UsageError(f"{_option(key)} is {value}; give a finite number.")

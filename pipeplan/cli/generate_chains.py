@@ -15,8 +15,8 @@ TIGHTNESS = Parameter(
     "tightness",
     "float",
     None,
-    "memory as a share of the way from what an eager pipeline of runs of layers needs with one batch to what it needs "
-    "with two more batches than GPUs; not with --memory",
+    "memory between that of an eager contiguous pipeline with one batch in flight (0) and with two batches more than "
+    "GPUs (1); not with --memory",
 )
 """Of the benchmark's chains alone: it takes planners to find those two amounts."""
 

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..instances.errors import UsageError
-from ..planners.options import typed
+from ..instances.amounts import as_written
+from ..instances.cluster import SECONDS
+from ..instances.errors import InputError, UsageError
+from ..instances.kinds import Problem
+from ..instances.quantities import TimeGap
+from ..planners.options import SolveOptions, typed
 from . import quantities
-from .signatures import option, shared
+from .signatures import flag_of, option, shared
 
 _option = partial(option, rich_help_panel="Limits")
 LIMITS = (
-    _option("rel_gap", float, "--gap", 0.0, help="Stop at this relative gap: 0.01 is 1 %; 0 is a proof."),
-    _option("abs_gap", float, default=0.0, help="Stop at this gap in the instance's time unit."),
+    _option(
+        "rel_gap",
+        float,
+        "--gap",
+        parser=quantities.share,
+        metavar="SHARE",
+        help="Stop when the relative gap is at most this: 0.01 or 1%; default: 0, a proof.",
+    ),
+    _option(
+        "abs_gap",
+        Any,
+        parser=quantities.time_gap,
+        metavar="TIME",
+        help="Stop when the gap is at most this: 5ms, or 5 (in the unit of the instance).",
+    ),
     _option(
         "time_limit_s",
         float,
         "--time-limit",
         parser=quantities.duration,
         metavar="TIME",
-        help="30, 30s or 5min.",
+        help="Stop after this time: 30, 30s or 5min.",
     ),
     _option(
         "memory_limit_bytes",
@@ -28,11 +46,16 @@ LIMITS = (
         "--memory-limit",
         parser=quantities.whole_size,
         metavar="SIZE",
-        help="Of a solver process: 4GiB.",
+        help="Stop a solver process that needs more memory than this: 4GiB.",
     ),
-    _option("threads", int, help="Of the solver."),
-    _option("seed", int, default=0, help="Of everything that is random."),
-    _option("native", list[str], metavar="KEY=VALUE", help="An option that only the chosen solver knows; repeatable."),
+    _option("threads", int, help="Number of threads that the solver may use."),
+    _option("seed", int, default=0, help="Seed of all random choices."),
+    _option(
+        "native",
+        list[str],
+        metavar="KEY=VALUE",
+        help="Pass an option to the chosen solver under its own name; repeatable.",
+    ),
 )
 
 
@@ -42,8 +65,36 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+FLAGS = {parameter.name: flag_of(parameter.name) for parameter in LIMITS} | {
+    "rel_gap": "--gap",
+    "time_limit_s": "--time-limit",
+    "memory_limit_bytes": "--memory-limit",
+}
+"""How the command line names what `SolveOptions` refuses."""
+
 with_limits = shared("limits", LIMITS, _arguments)
 """The command with limits, of which those that were given arrive together as its argument `limits`."""
+
+
+def limits_for(problem: Problem | None, given: Mapping[str, Any], **more: Any) -> SolveOptions:
+    """The limits, checked; an absolute gap is turned into the problem's unit of time."""
+    try:
+        gap = given.get("abs_gap")
+        known = {} if gap is None or problem is None else {"abs_gap": in_unit_of(problem, gap)}
+        return SolveOptions(**{**given, **known, **more})
+    except InputError as error:
+        raise error.renamed(FLAGS) from None
+
+
+def in_unit_of(problem: Problem, gap: TimeGap) -> float:
+    """The gap as a number."""
+    unit = problem.time_unit
+    if gap.unit in ("", unit):
+        return gap.amount
+    if unit not in SECONDS:
+        remedy = "give a number in its unit"
+        raise InputError("abs_gap", f"is in {gap.unit}, and the instance's times are in {unit or 'no unit'}", remedy)
+    return float(as_written(gap.amount) * SECONDS[gap.unit] / SECONDS[unit])
 
 
 def _key_and_value(text: str) -> tuple[str, Any]:

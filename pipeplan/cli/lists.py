@@ -12,11 +12,11 @@ from ..formulations.registry import FORMULATIONS, Entry
 from ..instances.errors import named
 from ..instances.recipe import Packaged
 from ..planners.registry import PLANNERS
-from ..show.console import out, print_json, styled
+from ..show.console import out, print_json, styled, styled_lines
 from .arguments import Json
 from .signatures import flag_of
 
-_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show one of them with its options.")]
+_Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
 
 
 def formulations(name: _Name = None, json: Json = False) -> None:
@@ -52,8 +52,7 @@ def _print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
         print_table(rows)
         return
     print_table([{key: value for key, value in row.items() if key != "made of"} for row in rows])
-    for row in rows:
-        out().print(styled(f"{row['name']}: {row['made of']}", "dim"))
+    out().print(styled_lines([f"{row['name']}: {row['made of']}" for row in rows], "dim"))
 
 
 def _instance_row(row: Mapping[str, Any], packaged: Packaged) -> dict[str, Any]:
@@ -80,15 +79,32 @@ def solvers(json: Json = False) -> None:
         print_table([_solver_row(row) for row in rows])
 
 
+WITHOUT: Mapping[str, str] = {
+    "warm_start": "start from a plan",
+    "takes_solutions": "new starts while it runs",
+    "progress": "bounds while it runs",
+    "incumbents": "plans while it runs",
+    "interrupt": "answer when interrupted",
+    "unbounded": "unbounded models",
+    "continuous": "continuous variables",
+    "native": "CP-SAT models",
+    "exact": "exact arithmetic",
+    "threads": "several threads",
+    "seed": "seed",
+    "absolute_gap": "absolute gap",
+}
+"""What a solver without a capability lacks, in words."""
+
+
 def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a solver cannot do is shorter, and more to the point, than what it can."""
-    lacks = [name.replace("_", " ") for name, able in row["capabilities"].items() if not able]
+    lacks = [WITHOUT.get(name, name) for name, able in row["capabilities"].items() if not able]
     version = (row["version"] or "unknown") if row["available"] else "not installed"
     return {
         "name": row["name"],
         "title": row["title"],
         "version": version,
-        "does without": lacks,
+        "lacks": lacks,
         "remedy": row["remedy"],
     }
 

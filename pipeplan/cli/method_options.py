@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
+
+import typer
 
 from ..formulations.contract import OptionSpec
 from ..planners.registry import all_methods, option_owners
 from .signatures import option, with_options
-
-PANEL = "Options of formulations and planners"
-MANY = 3
-"""More owners than this are counted, not named."""
+from .written import watch
 
 _TYPES: dict[str, type] = {
     "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
@@ -31,28 +31,24 @@ def _declared() -> dict[str, OptionSpec]:
         for spec in entry.options:
             known = specs.get(spec.name, spec)
             choices = tuple(dict.fromkeys(known.choices + spec.choices))
-            default = known.default if spec.default == known.default else None
-            specs[spec.name] = OptionSpec(spec.name, known.type, default, _both(known.help, spec.help), choices)
+            specs[spec.name] = replace(known, choices=choices)
     return specs
 
 
-def _both(known: str, more: str) -> str:
-    """What several owners say of options of one name."""
-    return known if more in known else f"{known} {more}"
-
-
 def _parameter(spec: OptionSpec) -> inspect.Parameter:
+    """Not listed among those of the command: what it does depends on the method, which lists it with its help."""
     return option(
         spec.name,
         _TYPES[spec.type],
-        help=_help(spec),
+        help="An option of " + ", ".join(option_owners()[spec.name]) + ".",
         metavar="[" + "|".join(spec.choices) + "]" if spec.choices else _METAVARS.get(spec.type),
-        rich_help_panel=PANEL,
+        callback=_watched if spec.type == "path" else None,
+        hidden=True,
     )
 
 
-def _help(spec: OptionSpec) -> str:
-    owners = option_owners()[spec.name]
-    of = ", ".join(owners) if len(owners) <= MANY else f"{owners[0]} and {len(owners) - 1} planners"
-    default = "" if spec.default in (None, False) else f" [default: {spec.default}]"
-    return f"{spec.help}{default} ({of})"
+def _watched(context: typer.Context, path: str | None) -> str | None:
+    """Some of these files are written."""
+    if path is not None:
+        watch(context, path)
+    return path

@@ -14,10 +14,10 @@ from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import Cluster, Json, drawable, load_instance, output_file, with_cluster
+from .arguments import Cluster, Json, drawable, input_file, load_instance, output_file, with_cluster
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
-from .limits import with_limits
+from .limits import limits_for, with_limits
 from .progress import reporter
 from .solve import Progress
 
@@ -29,20 +29,24 @@ _curves = partial(typer.Option, rich_help_panel="Curves")
 EXAMPLE = "golden-4"
 
 _Instance = Annotated[
-    str | None, typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example.")
+    str | None,
+    input_file("INSTANCE", "A chain: a file, - for standard input, or a packaged name; default: an example."),
 ]
 _Methods = Annotated[
     list[str] | None,
     _curves(
         "--method",
         metavar="NAME",
-        help="Repeatable; default: exact-beaumont and the baselines; also ilp-beaumont, cp-beaumont.",
+        help="A method to draw, ilp-beaumont and cp-beaumont included; repeatable; default: exact-beaumont and the "
+        "baselines.",
     ),
 ]
 _Levels = Annotated[
     int | None,
     _curves(
-        "--levels", help="Memory limits from the smallest that works to that of the unlimited optimum; default: 8."
+        "--levels",
+        help="How many memory limits to try, from the smallest with a plan to that of the unlimited optimum; "
+        "default: 8.",
     ),
 ]
 _Memory = Annotated[
@@ -52,14 +56,19 @@ _Memory = Annotated[
 _Output = Annotated[
     str | None,
     output_file(
-        "Each point as a JSON line at once; an interrupted run goes on from there.", "--output", "-o", panel=OUTPUT
+        "Write each point at once, as a JSON line; an interrupted run continues from it.",
+        "--output",
+        "-o",
+        panel=OUTPUT,
     ),
 ]
 _Resume = Annotated[
-    bool, typer.Option("--resume/--no-resume", help="Go on with an existing --output.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--resume/--no-resume", help="Continue from an existing --output.", rich_help_panel=OUTPUT)
 ]
-_Csv = Annotated[str | None, output_file("The points as a table.", "--csv", panel=OUTPUT)]
-_Picture = Annotated[str | None, output_file("The curves as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)]
+_Csv = Annotated[str | None, output_file("Write the points as a table.", "--csv", panel=OUTPUT)]
+_Picture = Annotated[
+    str | None, output_file("Draw the curves: .svg, .png or .pdf.", "--picture", panel=OUTPUT, check=drawable)
+]
 
 
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
@@ -81,7 +90,7 @@ def command(
 ) -> None:
     """Draw period against memory: each method at each memory limit, every plan recomputed by the referee.
 
-    The time limit (60 s unless given) is for each point. Ctrl-C shows what is there.
+    The time limit (60 s unless given) is for each point. Ctrl-C ends the run and shows the points so far.
     """
     problem = load_instance(instance or EXAMPLE, _cluster(instance, on))
     from ..instances.chain.problem import ChainProblem
@@ -92,13 +101,13 @@ def command(
     from ..studies.pareto.stored import open_journal
     from ..studies.pareto.sweep import check, sweep
 
-    settings = _settings(method, levels, memory, SolveOptions(**{"time_limit_s": TIME_LIMIT_S, **limits}))
+    settings = _settings(method, levels, memory, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))
     check(problem, settings)
     journal = open_journal(output, problem, settings, resume)
     with graceful(), reporter(progress) as watch:
         answer = sweep(problem, settings, journal, watch)
     if not answer.complete:
-        goes_on = f"; the same command goes on from {output}" if output else ""
+        goes_on = f"; the same command continues from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
     if csv is not None:
         from ..studies.pareto.export import write_csv

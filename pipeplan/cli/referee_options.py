@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ..instances.errors import UsageError
 from ..instances.kinds import KINDS, kind_of
 from ..show.console import say_note
+from .arguments import input_file
 from .signatures import flag_of, one_of, option, shared
 
 if TYPE_CHECKING:
@@ -22,27 +21,27 @@ if TYPE_CHECKING:
 
 PlanArgument = Annotated[
     str,
-    typer.Argument(metavar="PLAN", help="A plan, a result of `plan solve`, or an expert split."),
+    input_file("PLAN", "A plan, a result of `plan solve`, or an expert split; - for standard input."),
 ]
 
 
 def _choice(name: str, what: str, default: str) -> inspect.Parameter:
     choices = [choice for kind in KINDS.values() for choice in kind.choices.get(name, ())]
-    sentence = f"{what}; default: what the result was made for, else {default}."
+    sentence = f"{what}; default: that of the result, else {default}."
     return option(name, str, metavar="|".join(choices), help=sentence)
 
 
 RULE_OPTIONS = (
-    _choice("contiguity", "What each device's nodes must form", "none"),
-    _choice("objective", "What is recomputed", "the first of its kind"),
-    _choice("semantics", "Of staging problems", "paper"),
-    _choice("hierarchy", "Of staging problems with levels", "precise"),
+    _choice("contiguity", "What the nodes of each device must form", "none"),
+    _choice("objective", "The value to recompute", "the first of its kind"),
+    _choice("semantics", "When weights are synchronised, for staging problems", "paper"),
+    _choice("hierarchy", "How memory is counted, for staging problems with levels", "precise"),
     option(
         "subgraphs_per_device",
         int,
         metavar="Q",
         min=1,
-        help="With --objective latency, pieces that an accelerator may hold; default: what the result was made for.",
+        help="With --objective latency, pieces that an accelerator may hold; default: that of the result.",
     ),
 )
 RULE_NAMES = (*(option.name for option in RULE_OPTIONS), "allocation")
@@ -88,7 +87,7 @@ def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
     if made_hash is not None and made_hash != problem.hash:
         say_note(
             f"{path} was made for another problem (hash {made_hash}, this one has {problem.hash}); "
-            "give the same cluster options as then."
+            "give the same cluster options as in that run."
         )
     rules = _rules(problem, given, made_for)
     from ..instances.chain.allocation import unknown_allocation

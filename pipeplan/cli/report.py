@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ..instances.errors import UsageError
 from ..show.console import tell
-from .arguments import Cluster, Json, load_instance, output_file, with_cluster
+from .arguments import Cluster, Json, input_file, load_instance, output_file, with_cluster
 
 _Source = Annotated[
     str,
-    typer.Argument(metavar="RESULT|FOLDER", help="A result file, or the folder of `plan compare`."),
+    input_file("RESULT|FOLDER", "A result file, - for standard input, or the folder of `plan compare`."),
 ]
 _Instance = Annotated[
     str | None,
-    typer.Argument(metavar="[INSTANCE]", help="What was solved; a packaged instance is found by itself."),
+    input_file("[INSTANCE]", "The problem that was solved; not needed for a packaged instance."),
 ]
-_Output = Annotated[str, output_file("The page.", "--output", "-o")]
+_Output = Annotated[str, output_file("The HTML file to write.", "--output", "-o")]
 
 
 @with_cluster()
@@ -31,10 +29,10 @@ def command(
     json: Json = False,
     on: Cluster,
 ) -> None:
-    """Write a page that stands alone: summary, tables, Gantt, memory, graph, search, comparison charts."""
+    """Write a self-contained page: summary, tables, Gantt, memory, graph, search, comparison charts."""
     if Path(source).is_dir():
         if instance is not None:
-            raise UsageError("A comparison names its instances itself; drop INSTANCE.")
+            raise UsageError("A comparison itself names its instances; drop INSTANCE.")
         from ..show.page.comparison_page import comparison_page
         from ..studies.compare.comparison import load_comparison
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..planners.options import SolveOptions
 from ..show.console import number, out, print_json, say_note, styled
 from . import quantities
-from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, load_instance, with_usual_cluster
 from .arguments import progress as progress_option
 from .exits import exit_code
 from .interrupt import graceful
-from .limits import with_limits
+from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
 from .solve import METHOD
@@ -26,27 +25,34 @@ if TYPE_CHECKING:
     from ..studies.sensitivity import Sensitivity, Worth
 
 STEPS = "Steps"
+AS_IN_SOLVE = "What to solve with, as in `plan solve`."
 
-_Name = Annotated[str | None, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD)]
-_Solver = Annotated[str, typer.Option(metavar="NAME", help="As of `plan solve`.", rich_help_panel=METHOD)]
+_Name = Annotated[str | None, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
+_Solver = Annotated[str, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
 _MoreMemory = Annotated[
     float,
     typer.Option(
         "--more-memory",
         parser=quantities.size,
         metavar="SIZE",
-        help="How much memory is added to every device.",
+        help="How much memory every device gets in addition.",
         rich_help_panel=STEPS,
     ),
 ]
 _MoreBandwidth = Annotated[
     float,
-    typer.Option("--more-bandwidth", help="By which share links get faster: 0.1 is 10 %.", rich_help_panel=STEPS),
+    typer.Option(
+        "--more-bandwidth",
+        parser=quantities.share,
+        metavar="SHARE",
+        help="How much faster the links become: 0.1 or 10%.",
+        rich_help_panel=STEPS,
+    ),
 ]
-_Progress = Annotated[str | None, progress_option("On stderr, as of `plan solve`.")]
+_Progress = Annotated[str | None, progress_option("How to report progress on stderr, as in `plan solve`.")]
 
 
-@with_cluster()
+@with_usual_cluster()
 @with_method_options
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "memory_limit_bytes", "threads", "seed")
 def command(
@@ -56,7 +62,7 @@ def command(
     planner: _Name = None,
     solver: _Solver = "auto",
     more_memory: _MoreMemory = "1GB",  # type: ignore[assignment]  # read by the parser, as what a user gives
-    more_bandwidth: _MoreBandwidth = 0.1,
+    more_bandwidth: _MoreBandwidth = "10%",  # type: ignore[assignment]  # likewise
     limits: dict[str, Any],
     json: Json = False,
     progress: _Progress = None,
@@ -65,7 +71,7 @@ def command(
 ) -> None:
     """Solve an instance again on slightly better clusters: what one more device, memory or bandwidth is worth.
 
-    Limits are for each of the solves.
+    Limits apply to each solve. `plan planners NAME` and `plan formulations NAME` list the options of a method.
     """
     problem = load_instance(instance, on)
     _check_steps(more_memory, more_bandwidth)
@@ -76,7 +82,7 @@ def command(
         found = sensitivity(
             problem,
             **method,
-            limits=SolveOptions(**limits),
+            limits=limits_for(problem, limits),
             memory_bytes=more_memory,
             bandwidth_share=more_bandwidth,
             on_progress=watch,
@@ -94,7 +100,7 @@ def _check_steps(more_memory: float, more_bandwidth: float) -> None:
 
 def _tell(problem: Problem, found: Sensitivity, json: bool) -> None:
     if found.interrupted:
-        say_note("interrupted: the changes that are not listed were not asked")
+        say_note("interrupted: changes that are not listed were not tried")
     for message in found.base.messages:
         say_note(message)
     if json:

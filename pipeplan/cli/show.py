@@ -9,7 +9,7 @@ import typer
 from ..instances.errors import PipeplanError, UsageError
 from ..instances.kinds import kind_of
 from ..show.console import out, print_json, say_note, styled
-from .arguments import Cluster, InstanceArgument, Json, Picture, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_instance, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, read_case, with_rules
 from .verify import report
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 
 _Plan = Annotated[
     str | None,
-    typer.Argument(
-        metavar="PLAN",
-        help="A plan, a result of `plan solve`, or an expert split; without it the instance alone is shown.",
-    ),
+    input_file("PLAN", "A plan, a result of `plan solve`, or an expert split; without it, show the instance."),
 ]
 _Unrolled = Annotated[
-    bool, typer.Option("--unrolled", help="Patterns: the pipeline from the first batch on, by batch number.")
+    bool, typer.Option("--unrolled", help="For patterns: show the pipeline from the first batch on, by batch number.")
 ]
 
 

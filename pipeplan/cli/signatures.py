@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
-from typing import Annotated, Any
+from copy import copy
+from typing import Annotated, Any, get_args
 
 import typer
 
-from ..instances.errors import UsageError
+from ..instances.errors import unknown_choice
 
 Command = Callable[..., None]
 
@@ -67,6 +68,14 @@ def plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
+def hidden(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same option, accepted but not listed."""
+    kind, info = get_args(parameter.annotation)
+    unlisted = copy(info)
+    unlisted.hidden = True
+    return parameter.replace(annotation=Annotated[kind, unlisted])
+
+
 def flag_of(name: str) -> str:
     """An argument's name as the command line writes it."""
     return "--" + name.replace("_", "-")
@@ -75,5 +84,5 @@ def flag_of(name: str) -> str:
 def one_of(option: str, value: str, choices: Collection[str]) -> str:
     """The value, where it is one of the choices."""
     if value not in choices:
-        raise UsageError(f"{option} is {value!r}; give one of {', '.join(choices)}.")
+        raise unknown_choice(option, value, choices)
     return value

@@ -24,7 +24,7 @@ MicroBatches = Annotated[
     typer.Option(
         "--micro-batches",
         metavar="N",
-        help="How many run in one iteration: for splits and chains, and for stages other than the problem's number.",
+        help="Micro-batches in one iteration; required for splits and chains; default for stages: the problem's.",
     ),
 ]
 Schedule = Annotated[
@@ -32,7 +32,8 @@ Schedule = Annotated[
     typer.Option(
         "--schedule",
         metavar="|".join(SCHEDULES),
-        help="planned: as a stage graph says, 1F1B for other plans; gpipe: all forward, then all backward.",
+        help="Order of the passes. planned: that of the stage graph, or 1F1B for other plans; gpipe: all forward "
+        "passes, then all backward.",
     ),
 ]
 

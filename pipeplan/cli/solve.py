@@ -11,15 +11,14 @@ from ..formulations.registry import FORMULATIONS
 from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
-from ..planners.options import SolveOptions
 from ..planners.registry import EXACT, PLANNERS, example_of
 from ..show.console import print_json, say_note
 from ..studies import export
-from .arguments import Cluster, Json, Picture, load_instance, output_file, with_cluster
+from .arguments import Cluster, Json, Picture, input_file, load_instance, output_file, readable, with_usual_cluster
 from .arguments import progress as progress_option
 from .exits import exit_code
 from .interrupt import graceful
-from .limits import with_limits
+from .limits import limits_for, with_limits
 from .method_options import with_method_options
 from .progress import reporter
 from .table_picture import pictured_table
@@ -31,33 +30,58 @@ METHOD, OUTPUT = "Method", "Output"
 _method = partial(typer.Option, rich_help_panel=METHOD)
 
 _Instance = Annotated[
-    str | None, typer.Argument(metavar="INSTANCE", help="A file or a packaged name; without it a packaged example.")
+    str | None,
+    input_file("INSTANCE", "A file, - for standard input, or the name of a packaged instance; default: an example."),
 ]
-_Formulation = Annotated[str | None, _method("--formulation", metavar="NAME", help="See `plan formulations`.")]
-_Planner = Annotated[str | None, _method("--planner", metavar="NAME", help="See `plan planners`.")]
-_Solver = Annotated[str, _method("--solver", metavar="NAME", help="See `plan solvers`.")]
+_Formulation = Annotated[
+    str | None,
+    _method(
+        "--formulation",
+        metavar="NAME",
+        autocompletion=lambda: list(FORMULATIONS),
+        help="The model to solve; `plan formulations` lists them.",
+    ),
+]
+_Planner = Annotated[
+    str | None,
+    _method(
+        "--planner",
+        metavar="NAME",
+        autocompletion=lambda: list(PLANNERS),
+        help="The way to a plan; `plan planners` lists them.",
+    ),
+]
+_Solver = Annotated[
+    str,
+    _method("--solver", metavar="NAME", help="The solver to use; `plan solvers` lists them."),
+]
 _WarmStart = Annotated[
     str,
     _method(
         "--warm-start",
         metavar="auto|dp|none|FILE",
-        help="dp: the optimal chain of stages; FILE: a plan or a result to start from.",
+        help="The plan to start from. dp: the best chain of stages; FILE: a plan or result.",
+        callback=readable,
     ),
 ]
 _CrossCheck = Annotated[
-    bool, _method("--cross-check", help="Solve with a second exact method, too; contradicting proofs fail.")
+    bool,
+    _method(
+        "--cross-check",
+        help="Solve with a second exact method as well, and fail if the proofs contradict each other.",
+    ),
 ]
 _Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
-_Log = Annotated[str | None, output_file("The solver's own log.", "--log", panel=OUTPUT)]
+_Log = Annotated[str | None, output_file("Write the solver's own log to this file.", "--log", panel=OUTPUT)]
 Progress = Annotated[
-    str | None, progress_option("On stderr; without the option drawn on a terminal and silent elsewhere.", OUTPUT)
+    str | None, progress_option("How to report progress on stderr; default: a live line on a terminal.", OUTPUT)
 ]
 _Export = Annotated[
     str | None, output_file("Write the model as .mps or .lp before solving it.", "--export-model", panel=OUTPUT)
 ]
 
 
-@with_cluster()
+@with_usual_cluster()
 @with_method_options
 @with_limits()
 def command(
@@ -78,11 +102,15 @@ def command(
     own: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Plan an instance: prove the best plan, or find the best within the limits."""
+    """Plan an instance: prove the best plan, or find the best within the limits.
+
+    The options of a method (--objective, --non-contiguous, ...) are listed by `plan planners NAME` and
+    `plan formulations NAME`, rare options of the cluster by `plan convert --help`.
+    """
     if export_model is not None:
         export.check_export(export_model)
-    options = SolveOptions(**limits, log_path=log)
     problem = load_instance(instance or _example(formulation, planner), on)
+    options = limits_for(problem, limits, log_path=log)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
         export.export_model(problem, export_model, **method)

@@ -1,4 +1,4 @@
-"""`--table FILE.svg` or `.png`: the planner writes the numbers beside it, and they are drawn."""
+"""`--table FILE.svg`, `.png` or `.pdf`: the planner writes the numbers beside it, and they are drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ..instances.kinds import Problem
 
-PICTURES = (".svg", ".png")
+PICTURES = (".svg", ".png", ".pdf")
 
 
 @contextmanager

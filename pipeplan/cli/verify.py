@@ -12,7 +12,7 @@ from ..show.console import print_json
 from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
 from .exits import NO_PLAN, OK, REJECTED
 from .interrupt import graceful
-from .limits import with_limits
+from .limits import limits_for, with_limits
 from .referee_options import Case, PlanArgument, read_case, with_rules
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Proof = Annotated[
     bool,
-    typer.Option("--proof", help="Of a result: prove its bound anew, by a second exact method where there is one."),
+    typer.Option("--proof", help="Also prove the bound of a result again, by another exact method if there is one."),
 ]
 
 
@@ -38,10 +38,10 @@ def command(
     given: dict[str, Any],
     on: Cluster,
 ) -> None:
-    """Recompute a plan and list every broken rule: exit code 0 where there is none, else 3.
+    """Recompute a plan and list every broken rule: exit code 0 if there is none, else 3.
 
-    What a result claims and the referee does not find counts as broken, too. With --proof also the bound is proven
-    anew: exit code 0 where that is confirmed, 1 where it is not, 3 where it is contradicted.
+    A claim of the result that the referee does not confirm counts as a broken rule. With --proof the bound is proven
+    again: exit code 0 if it is confirmed, 1 if not, 3 if it is contradicted.
     """
     problem = load_instance(instance, on)
     if proof:
@@ -63,14 +63,13 @@ def command(
 def _check_proof(problem: Problem, path: str, given: dict[str, Any], limits: dict[str, Any], json: bool) -> int:
     """By the rules that the result was made for; what was found before Ctrl-C is not enough to say anything."""
     if given:
-        raise UsageError("--proof goes by the rules that the result was made for; drop the options of other rules.")
+        raise UsageError("--proof goes by the rules that the result was made for; drop options of other rules.")
     from ..instances.results import load_result
-    from ..planners.options import SolveOptions
     from ..planners.run.proof_check import verify_proof
 
     result = load_result(path)
     with graceful():
-        check = verify_proof(problem, result, limits=SolveOptions(**limits))
+        check = verify_proof(problem, result, limits=limits_for(problem, limits))
     if json:
         print_json(check.to_json())
     else:

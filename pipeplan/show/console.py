@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ def styled(text: object, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(clean(text), style=style)
+
+
+def styled_lines(lines: Sequence[object], style: str = "") -> Text:
+    """The same of several lines."""
+    from rich.text import Text
+
+    return Text("\n".join(map(clean, lines)), style=style)
 
 
 def say_error(message: object) -> None:

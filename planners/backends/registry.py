@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from ...formulations.contract import NativeModel
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, unknown_name
 from .model import MatrixModel
 
 
@@ -164,7 +164,7 @@ def backend_named(name: str) -> Backend:
 def find_backend(name: str) -> Backend:
     """The backend of that name, installed, or a `UsageError` with the remedy."""
     if name not in BACKENDS and name not in all_backends():
-        raise UsageError(f"There is no solver named {name!r}; choose one of {', '.join(all_backends())}.")
+        raise unknown_name("solver named", name, all_backends())
     found = backend_named(name)
     if not found.available():
         raise UsageError(

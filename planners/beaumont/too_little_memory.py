@@ -35,8 +35,8 @@ def explain(problem: ChainProblem, options: Mapping[str, Any], limits: SolveOpti
     found = smallest_memory(problem, limits)
     if found.memory_bytes <= memory:
         return (
-            f"patterns exist from {amount(found.memory_bytes)} of memory per GPU on, so {amount(memory)} would do, "
-            "but none that this method can make; --planner exact-beaumont finds them",
+            f"patterns exist from {amount(found.memory_bytes)} of memory per GPU on, so {amount(memory)} is enough, "
+            "but this method cannot make any; --planner exact-beaumont finds them",
         )
     return tuple(_sentences(problem, found, limits, proven or found.lower_bytes > memory))
 
@@ -46,7 +46,7 @@ def _sentences(problem: ChainProblem, found: ChainMemory, limits: SolveOptions, 
     fits = "no pattern fits" if proven else "perhaps no pattern fits"
     yield (
         f"{fits} {amount(problem.memory_bytes)} of memory per GPU: one batch at a time on the best allocation "
-        f"takes {said(found)} in memory mode {problem.memory_mode}, and 1F1B never less"
+        f"needs {said(found)} in memory mode {problem.memory_mode}, and 1F1B never needs less"
     )
     yield binding(found)
     helping = list(_remedies(problem, found, limits))
@@ -67,7 +67,7 @@ def binding(found: ChainMemory) -> str:
     parts = ", ".join(f"{name} {amount(size)}" for name, size in held.items()) or "nothing"
     return (
         f"gpu{found.gpu} with layers {layers} needs it during {found.task}: {parts}; "
-        f"the most are {TERMS[found.largest_term]}"
+        f"the largest part is {TERMS[found.largest_term]}"
     )
 
 
@@ -78,15 +78,15 @@ def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -
     if problem.weight_copies > 1 and any(problem.weights):
         once = smallest_memory(problem.replace(weight_copies=1), limits)
         yield (
-            f"fewer copies of the weights: with weight_copies 1 in place of {problem.weight_copies:g} "
-            f"{amount(once.memory_bytes)} do"
+            f"fewer copies of the weights: with weight_copies 1 in place of {problem.weight_copies:g}, "
+            f"{amount(once.memory_bytes)} is enough"
         )
     if problem.memory_mode == "reserved" and not problem.exclusive_buffers:
         inputs = smallest_memory(problem.replace(memory_mode="inputs"), limits)
         if inputs.memory_bytes < found.memory_bytes:
             yield (
                 "memory mode inputs, if slots and the tensors of running tasks have memory of their own: "
-                f"{amount(inputs.memory_bytes)} do"
+                f"{amount(inputs.memory_bytes)} is enough"
             )
 
 
@@ -95,15 +95,15 @@ def _more_gpus(problem: ChainProblem, limits: SolveOptions) -> Iterator[str]:
     assert problem.memory_bytes is not None
     gpus = problem.gpus
     if gpus >= problem.layers:
-        yield "more GPUs do not: each layer could have one already"
+        yield "not more GPUs: each layer could have one already"
         return
     while gpus < problem.layers:
         gpus = min(2 * gpus, problem.layers)
         needed = smallest_memory(problem.replace(gpus=gpus), limits).memory_bytes
         if needed <= problem.memory_bytes:
-            yield f"--devices {gpus}, with which {amount(needed)} do"
+            yield f"--devices {gpus}, with which {amount(needed)} is enough"
             return
-    yield f"more GPUs alone do not: even {gpus}, one per layer, would need {amount(needed)}"
+    yield f"not more GPUs alone: even {gpus}, one per layer, would need {amount(needed)}"
 
 
 def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
     if found.memory_bytes > problem.memory_bytes:
         yield (
             f"no pattern of this allocation fits {amount(problem.memory_bytes)} of memory per GPU: "
-            f"one batch at a time takes {said(found)} in memory mode {problem.memory_mode}"
+            f"one batch at a time needs {said(found)} in memory mode {problem.memory_mode}"
         )
         yield binding(found)
 

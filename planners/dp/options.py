@@ -5,6 +5,11 @@ from __future__ import annotations
 from ...formulations.contract import OptionSpec
 from ..placement.options import OBJECTIVE
 
-MAX_IDEALS = OptionSpec("max_ideals", "int", 2_000_000, "With more ideals than this, only some of them are used.")
+MAX_IDEALS = OptionSpec(
+    "max_ideals",
+    "int",
+    2_000_000,
+    "Largest number of ideals to use; on graphs with more, the plan is no longer proven optimal.",
+)
 
 OPTIONS = (OBJECTIVE, MAX_IDEALS)

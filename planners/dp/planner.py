@@ -162,7 +162,7 @@ class _Run:
                 stop = Stop.PROVEN
             elif stop == Stop.PROVEN:
                 stop = Stop.COMPLETED
-                self.messages.append(f"costs of very different size: loads may be wrong by {self.error:.3g}")
+                self.messages.append(f"costs of very different sizes: loads may be wrong by {self.error:.3g}")
         return Outcome(
             stop,
             self.plan,

@@ -9,33 +9,35 @@ OBJECTIVE = OptionSpec(
     "objective",
     "choice",
     "iteration",
-    "iteration: simulated time of a mini-batch; time-per-sample: of the slowest stage, bubbles left out.",
+    "What to minimise. iteration: the simulated time of a mini-batch; time-per-sample: the time of one more sample on "
+    "the slowest stage, without bubbles.",
     ("iteration", "time-per-sample"),
 )
 DEPTH = OptionSpec(
     "depth",
     "choice",
     "any",
-    "any: also stages that are slower, but fewer in a row, if that shortens the iteration; fastest: as published, for "
-    "each micro-batch size the least time per sample alone.",
+    "Plans to consider. any: also slower ones of fewer stages in a row, if they shorten the iteration; fastest: only "
+    "those of the least time per sample for each micro-batch size, as published.",
     ("any", "fastest"),
 )
 JOIN = OptionSpec(
     "join",
     "choice",
     "any",
-    "any: what joins branches may share a stage with the end of one; tree: only with all branches or none.",
+    "Where branches join. any: the join may share a stage with the end of one branch; tree: only with all of them or "
+    "none.",
     ("any", "tree"),
 )
 CUTS = OptionSpec(
     "cuts",
     "choice",
     "any",
-    "any: also stages cut from a row of all operators, across branches; tree: those of the decomposition alone, as "
-    "published.",
+    "Possible stages. any: also those cut from a row of all operators, across branches; tree: only those of the "
+    "decomposition, as published.",
     ("any", "tree"),
 )
-MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets than this, there is no answer.")
+MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.")
 
 ROUNDED_MEMORY = "memory has more digits than are counted: there is no plan for a hair less of it"
 

@@ -9,23 +9,24 @@ KNAPSACK = OptionSpec(
     "knapsack",
     "choice",
     "exact",
-    "exact: the best configurations that fit; greedy: the published bang-per-buck choice.",
+    "How configurations are chosen. exact: the best that fit; greedy: the published bang-per-buck choice.",
     ("exact", "greedy"),
 )
-MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets of layers than this, there is no answer.")
+MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "Refuse networks with more downsets of layers than this.")
 
 TABLE = OptionSpec(
     "table",
     "path",
     None,
-    "Also write the least time on every number of devices and sum of data-parallel degrees: .csv; here .svg and .png.",
+    "Also write the least time on every number of devices and sum of data-parallel degrees: .csv, or on the command "
+    "line .svg, .png or .pdf.",
 )
 
 HIERARCHY = OptionSpec(
     "hierarchy",
     "choice",
     "precise",
-    "With levels: precise counts memory by copies on all levels, crude too much of it, basic none.",
+    "How memory is counted with levels. precise: by copies on all levels; crude: too much of it; basic: not at all.",
     ("precise", "crude", "basic"),
 )
 
@@ -33,7 +34,8 @@ OBJECTIVE = OptionSpec(
     "objective",
     "choice",
     "throughput",
-    "throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for an emptied pipeline.",
+    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for a "
+    "pipeline that is emptied after each batch.",
     ("throughput", "flush"),
 )
 

@@ -10,23 +10,24 @@ OBJECTIVE = OptionSpec(
     "objective",
     "choice",
     "max-load",
-    "max-load: largest FW+BW load; gpipe: largest FW plus largest BW load.",
+    "What to minimise. max-load: the largest forward and backward load; gpipe: the largest forward plus the largest "
+    "backward load.",
     ("max-load", "gpipe"),
 )
 NON_CONTIGUOUS = OptionSpec(
-    "non_contiguous", "flag", False, "Devices may hold any nodes; default: a chain of contiguous stages."
+    "non_contiguous", "flag", False, "Let devices hold any nodes; default: a chain of contiguous stages."
 )
 DEVICE_CONTIGUITY = OptionSpec(
     "device_contiguity",
     "flag",
     False,
-    "Each device contiguous by itself, as published, though devices may then depend on each other in a circle.",
+    "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
 )
 SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
-ORDERS = OptionSpec("orders", "int", 4, "How many topological orders are tried.")
-RESTARTS = OptionSpec("restarts", "int", 10, "How many random starts are improved.")
-CYCLES = OptionSpec("cycles", "int", 12, "Annealing cycles; the time limit may end them earlier.")
-STEPS = OptionSpec("steps", "int", 1_000_000, "Annealing steps of the first cycles; they double every round.")
+ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.")
+RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.")
+CYCLES = OptionSpec("cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.")
+STEPS = OptionSpec("steps", "int", 1_000_000, "Annealing steps of the first cycles; each round doubles them.")
 
 COMMON = (OBJECTIVE, NON_CONTIGUOUS)
 

@@ -1,6 +1,7 @@
 """PipeDream's partitioner: the graph is contracted to a path at its articulation points, the path is cut optimally.
 
-As published it ignores memory, so its plans may violate it; the referee says so, and so does a message.
+Unless asked to check it, the published script ignores memory, and so does this planner: its plans may violate it, and
+then the referee and a message say so.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 from ...formulations.contract import OptionSpec, Problem
 from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import InputError, UsageError, named
+from ...instances.errors import InputError, UsageError, did_you_mean, named
 from ..options import SolveOptions
 from ..registry import (
     EXACT,
@@ -170,8 +170,8 @@ def _foreign_option(name: str, entry: Entry) -> str:
     flag = "--" + name.replace("_", "-")
     owners = option_owners().get(name)
     if not owners:
-        has = _list("--" + spec.name.replace("_", "-") for spec in entry.options) or "none"
-        return f"There is no option {flag}; {entry.name!r} has {has}."
+        flags = ["--" + spec.name.replace("_", "-") for spec in entry.options]
+        return f"There is no option {flag}{did_you_mean(flag, flags)}; {entry.name!r} has {_list(flags) or 'none'}."
     return f"{entry.name!r} has no option {flag}; it belongs to {_list(owners)}."
 
 
@@ -204,7 +204,8 @@ def _flag(spec: OptionSpec, value: Any) -> bool:
 
 def _choice(spec: OptionSpec, value: Any) -> Any:
     if value not in spec.choices:
-        raise _wrong(spec, value, f"give one of {_list(spec.choices)}")
+        field, guess = f"option {spec.name}", did_you_mean(value, spec.choices)
+        raise InputError(field, f"is {value!r}{guess}", f"give one of {_list(spec.choices)}")
     return value
 
 

@@ -138,7 +138,7 @@ def _proven_anew(
     for ask in _asks(problem, result, method):
         left = None if limits.time_limit_s is None else max(0.0, limits.time_limit_s - (now() - started))
         gap = result.gap if result.gap is not None and result.gap > PROVEN_TOLERANCE else 0.0
-        own = replace(limits, time_limit_s=left, rel_gap=gap, seed=ask.seed)
+        own = replace(limits, time_limit_s=left, rel_gap=min(gap, 1.0), seed=ask.seed)
         start: Any = result.plan if ask.method.planner.takes_start and result.plan is not None else "none"
         try:
             found = solve(

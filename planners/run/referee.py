@@ -9,7 +9,7 @@ from ...formulations.contract import Plan, Problem
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import PatternEvaluation
-from ...instances.errors import UsageError, show
+from ...instances.errors import UsageError, unknown_name
 from ...instances.given import misfit, plan_of, problem_of
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
@@ -63,7 +63,7 @@ def verify(problem: Problem | str | os.PathLike[str], plan: Plan, contiguity: st
     if contiguity != "none" and known is None:
         raise UsageError(f"contiguity says nothing about a {problem.kind} problem; drop it.")
     if known is not None and contiguity not in known:
-        raise UsageError(f"There is no contiguity {show(contiguity)}; choose one of {', '.join(known)}.")
+        raise unknown_name("contiguity", contiguity, known)
     plan = _fitting(problem, plan)
     return rules_of(problem, {"contiguity": contiguity}).violations(problem, plan)
 

@@ -13,11 +13,13 @@ from pipeplan.instances import catalogue
 from pipeplan.instances.catalogue import (
     BestKnown,
     best_known,
+    facts_of,
     load_packaged,
     packaged_info,
     packaged_kinds,
     packaged_names,
     read_best_known,
+    read_facts,
     write_packaged,
 )
 from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
@@ -68,7 +70,12 @@ def test_files_are_small_and_explained(name: str) -> None:
 def test_all_files_can_be_made_anew(tmp_path: Path) -> None:
     write_packaged(tmp_path)
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert made == {path.name: path.read_bytes() for path in FOLDER.glob("*.json")}
+    assert made == {path.name: path.read_bytes() for path in FOLDER.glob("*.json*")}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_list_of_facts_says_what_the_problem_does(name: str) -> None:
+    assert read_facts()[name] == facts_of(load_packaged(name))
 
 
 # ---- best known values ---------------------------------------------------------------------------------

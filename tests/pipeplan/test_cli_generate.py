@@ -21,7 +21,7 @@ def test_the_same_seed_gives_the_same_problem(plan: Plan, tmp_path: Path, name: 
     first, again, other = tmp_path / "first.json", tmp_path / "again.json", tmp_path / "other.json"
     for path, seed in ((first, 1), (again, 1), (other, 2)):
         said = plan("generate", name, "--nodes", 8, "--seed", seed, "-o", path)
-        assert (said.code, said.err) == (0, "")
+        assert (said.code, said.err) == (0, f"wrote {path}\n")
     assert first.read_bytes() == again.read_bytes()
     assert pipeplan.load(first).hash == pipeplan.load(again).hash != pipeplan.load(other).hash
 

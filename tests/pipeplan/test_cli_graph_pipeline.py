@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_model_for_as_many_devices(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     said = plan("generate", "mmt", "--devices", 32, "-o", path)
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, f"wrote {path}\n")
     assert "97 operators" in " ".join(said.out.split())
     assert pipeplan.load(path) == mmt(devices=32)
 
@@ -62,7 +62,7 @@ def test_a_network_as_a_graph_pipeline(plan: Plan, tmp_path: Path) -> None:
         (("mmt", "--no-join"), "'mmt' has no parameter --join"),
         (("mmt", "--devices", 0), "devices is 0"),
         (("mmt", "--half-samples", -1), "half_samples is negative (-1.0)"),
-        (("mmt", "--cluster", "frontier"), "give one of summit-v100"),
+        (("mmt", "--cluster", "frontier"), "choose one of summit-v100"),
         (("resnet18", "--kind", "chain"), "--kind is 'chain'; give one of placement, graph-pipeline"),
         (("resnet18", "--kind", "graph-pipeline", "--cpus", 1), "--cpus says nothing about a graph pipeline"),
         (("resnet18", "--mini-batch", 8), "--mini-batch is for graph pipelines"),

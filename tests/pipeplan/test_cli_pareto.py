@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Pa
         ("--method", "dp"): "no method 'dp'",
         ("--levels", 1): "levels is 1",
         ("--levels", 3, "--memory", "34B"): "give one of them",
-        ("--picture", tmp_path / "curves.pdf"): "name a file that ends in .svg or .png",
+        ("--picture", tmp_path / "curves.gif"): "name a file that ends in .svg, .png or .pdf",
         ("--csv", tmp_path / "none" / "points.csv"): "does not exist",
         ("--progress", "loud"): "give one of auto, json, none",
     }
@@ -137,5 +137,5 @@ def test_a_killed_sweep_goes_on_and_an_interrupted_one_shows_what_is_there(tmp_p
     assert process.returncode == 0
     assert points(path)[: len(done)] == done
     assert len(set(points(path))) == len(points(path)) >= 6  # the quick method came first, and nothing came twice
-    assert "interrupted: the curves are not complete; the same command goes on from" in said
+    assert "interrupted: the curves are not complete; the same command continues from" in said
     assert "contiguous" in shown

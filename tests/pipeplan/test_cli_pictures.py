@@ -54,7 +54,7 @@ def test_the_pipeline_is_unrolled_on_demand(plan: Plan, result: Path) -> None:
 
 def test_what_cannot_be_drawn_is_refused_before_the_work(plan: Plan, tmp_path: Path) -> None:
     for arguments, words in (
-        (("solve", "golden-4", "--picture", tmp_path / "plan.pdf"), "name a file that ends in .svg or .png"),
+        (("solve", "golden-4", "--picture", tmp_path / "plan.gif"), "name a file that ends in .svg, .png or .pdf"),
         (("solve", "golden-4", "--picture", tmp_path / "no" / "plan.svg"), "a folder that does not exist"),
         (("show", "golden-4", "--picture", tmp_path / "plan.svg"), "There is no plan to draw"),
         (("show", "tiny-stages", "plan.json", "--unrolled"), "--unrolled is for patterns of chains"),
@@ -74,7 +74,7 @@ def test_no_plan_no_picture(plan: Plan, tmp_path: Path) -> None:
 def test_why_there_is_no_plan_is_said_to_people_and_machines(plan: Plan) -> None:
     said = plan("solve", "golden-4", "--memory", 8)
     told = plan("solve", "golden-4", "--memory", 8, "--json").json["messages"]
-    assert any("takes 29 B (proven to be the least)" in message for message in told)
+    assert any("needs 29 B (proven to be the least)" in message for message in told)
     assert all(f"Note: {message}" in said.err for message in told)
 
 

@@ -189,6 +189,7 @@ def test_help_is_there_at_once() -> None:
     help_alone = min(spent(sys.executable, "-c", "import typer, typer.rich_utils") for _ in range(3))
     ours = min(spent(*PLAN, "--help") for _ in range(3))
     assert ours < max(0.3, 2 * help_alone)
+    assert min(spent(*PLAN, "instances") for _ in range(3)) < max(0.4, 3 * help_alone)
 
 
 def test_a_terminal_without_unicode_is_no_fault(hard: Path) -> None:

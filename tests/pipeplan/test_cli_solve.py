@@ -46,7 +46,7 @@ OPTIMUM = 6.25
 def test_a_result_for_machines(plan: Plan, instance: Path, tmp_path: Path) -> None:
     said = plan("solve", instance, "--json", "--output", tmp_path / "out.json")
     result = said.json
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, f"wrote {tmp_path / 'out.json'}\n")
     validate(result)
     assert (result["stop"], result["found"], result["objective"]) == ("proven", "optimal", pytest.approx(OPTIMUM))
     assert (result["planner"], result["formulation"], result["verified"]) == ("exact", "ip-tarnawski", True)
@@ -192,8 +192,11 @@ def test_malformed_files(plan: Plan, tmp_path: Path, case: malformed.Malformed) 
         (("--native", "x=1"), "name one solver"),
         (("--native", "x", "--solver", "highs"), "KEY=VALUE"),
         (("--progress", "loud"), "auto, json, none"),
-        (("--gap", "-1"), "rel_gap"),
-        (("--gap", "nan"), "rel_gap"),
+        (("--gap", "-1"), "--gap is -1.0; give a finite number >= 0."),
+        (("--gap", "nan"), "--gap is nan"),
+        (("--gap", "5"), "--gap is 5, which is 500 %; give at most 1, and 0.01 for 1 %."),
+        (("--gap", "101%"), "--gap is 1.01, which is 101 %"),
+        (("--output", "-"), "--output is '-'; name a file"),
         (("--threads", "0"), "threads"),
         (("--bandwidth", "25GiB/s"), "--bandwidth"),
         (("--devices", "0"), "at least one device"),

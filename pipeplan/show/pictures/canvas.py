@@ -16,7 +16,9 @@ from ...instances.json_file import write_bytes_atomically
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMATS = ("svg", "png")
+FORMATS = ("svg", "png", "pdf")
+UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}
+"""What is left out of a file of each format, so that an unchanged picture is an unchanged file."""
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222")
 """Paul Tol's bright scheme: told apart by colour-blind readers as well."""
 
@@ -31,7 +33,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     ending = Path(path).suffix.lstrip(".").lower()
     if ending not in FORMATS:
         raise InputError(
-            "picture", f"ends in {ending or 'nothing'!r}", "name a file that ends in .svg or .png", str(path)
+            "picture", f"ends in {ending or 'nothing'!r}", "name a file that ends in .svg, .png or .pdf", str(path)
         )
     return ending
 
@@ -53,6 +55,7 @@ def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
     style: dict[Any, Any] = {
         "svg.hashsalt": "pipeplan",
         "svg.fonttype": "none",
+        "pdf.fonttype": 42,
         "font.size": 9,
         "text.parse_math": False,
     }
@@ -61,13 +64,13 @@ def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
 
 
 def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """SVG or PNG by the file's ending, atomically, without a date in it. Call it inside `canvas`."""
+    """SVG, PNG or PDF by the file's ending, atomically, without a date in it. Call it inside `canvas`."""
     ending = format_of(path)
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             _write_plain_powers(axis)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else {"Software": None})
+    figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending])
     write_bytes_atomically(path, buffer.getvalue())
 
 

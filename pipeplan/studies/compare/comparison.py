@@ -77,7 +77,7 @@ def compare(
     expanded = expand(suite, workloads)
     journal = journal_in(_prepared(folder))
     if journal.exists() and not resume:
-        raise UsageError(f"{folder} holds a comparison already; go on with it by --resume, or name another folder.")
+        raise UsageError(f"{folder} holds a comparison already; continue it with --resume, or name another folder.")
     write_json(folder / CONTENTS, expanded.to_json())
     keep_problems(folder, expanded.problems)
     wanted = {run.key: run for run in expanded.runs}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import UsageError
+from ...instances.errors import UsageError, did_you_mean
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
 from ...instances.profile.options import PROFILE_FIELDS, ProfileOptions
@@ -63,7 +63,8 @@ class Competitor:
         table = FORMULATIONS if name in FORMULATIONS else PLANNERS
         if name not in table:
             raise UsageError(
-                f"There is no formulation or planner {name!r}; `plan formulations` and `plan planners` list them."
+                f"There is no formulation or planner {name!r}{did_you_mean(name, [*FORMULATIONS, *PLANNERS])}; "
+                "`plan formulations` and `plan planners` list them."
             )
         return table[name]
 
@@ -207,7 +208,7 @@ def _refuse_idle(suite: Suite, runs: Sequence[Run], problems: Mapping[str, Probl
         if instance.label not in busy_instances and instance.label not in left_out:
             raise UsageError(f"No method of the comparison plans {instance.label}; add one of its kind.")
     if len(runs) > MOST_RUNS:
-        raise UsageError(f"That are {len(runs)} runs; compare at most {MOST_RUNS} at once.")
+        raise UsageError(f"The comparison has {len(runs)} runs; compare at most {MOST_RUNS} at once.")
 
 
 def _refuse_twins(suite: Suite) -> None:

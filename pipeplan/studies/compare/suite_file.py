@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...instances.cluster import STAGING_OPTIONS
-from ...instances.errors import InputError, PipeplanError, UsageError, show
+from ...instances.errors import InputError, PipeplanError, UsageError, did_you_mean, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
 from ...instances.profile.options import PROFILE_FIELDS
 from ...instances.quantities import duration, levels, rate, size, size_or_none
@@ -39,7 +39,8 @@ def load_suite(name: str, quick: bool = False) -> Suite:
         return _parse(known[name], name, quick, None)
     path = Path(name)
     if not path.is_file():
-        raise UsageError(f"There is no suite and no file {name!r}; packaged are {', '.join(sorted(known))}.")
+        guess = did_you_mean(name, known)
+        raise UsageError(f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(known))}.")
     try:
         return _parse(path.read_text("utf-8"), name, quick, path.parent)
     except UnicodeDecodeError:

@@ -13,7 +13,7 @@ from ...formulations.registry import FORMULATIONS
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.clock import now
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import InputError, UsageError, did_you_mean
 from ...instances.result import Result, Stop
 from ...planners.beaumont import exact
 from ...planners.options import Progress
@@ -74,7 +74,8 @@ def check(problem: ChainProblem, settings: Settings) -> None:
     """Settings that make no sense are refused before any work is done."""
     unknown = [name for name in settings.methods if name not in METHODS]
     if unknown:
-        raise UsageError(f"plan pareto knows no method {unknown[0]!r}; choose from {', '.join(METHODS)}.")
+        guess = did_you_mean(unknown[0], METHODS)
+        raise UsageError(f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}.")
     if not settings.methods:
         raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
     if not settings.memory_bytes and settings.levels < 2:

@@ -27,11 +27,13 @@ def test_the_same_facts_give_the_same_svg_with_escaped_text(tmp_path: Path) -> N
 
 def test_the_ending_decides_the_format(tmp_path: Path) -> None:
     assert drawn(tmp_path / "one.PNG").startswith(b"\x89PNG")
+    assert drawn(tmp_path / "one.pdf").startswith(b"%PDF")
+    assert drawn(tmp_path / "one.pdf") == drawn(tmp_path / "two.pdf")
 
 
-@pytest.mark.parametrize("name", ["plan.pdf", "plan"])
+@pytest.mark.parametrize("name", ["plan.gif", "plan"])
 def test_other_endings_are_refused_in_one_sentence(name: str) -> None:
-    with pytest.raises(InputError, match=r"name a file that ends in \.svg or \.png"):
+    with pytest.raises(InputError, match=r"name a file that ends in \.svg, \.png or \.pdf"):
         format_of(name)
 
 

@@ -264,7 +264,9 @@ def test_describe_lists_every_backend_with_its_remedy() -> None:
 
 
 def test_an_unknown_or_missing_solver_is_refused(knapsack: MatrixModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"no solver named 'higs'; choose one of highs, cp-sat"):
+    with pytest.raises(
+        UsageError, match=r"no solver named 'higs' \(did you mean 'highs'\?\); choose one of highs, cp-sat"
+    ):
         submit("higs", knapsack)
     monkeypatch.setattr("shutil.which", lambda program: None)
     with pytest.raises(UsageError, match=r"'cbc' is not installed: install the program cbc .*; installed here: highs"):

@@ -1,4 +1,4 @@
-"""Without a plan the result says why: how much memory would do, who lacks it for what, and what would need less."""
+"""Without a plan the result says why: how much memory is enough, who lacks it for what, and what would need less."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_exact_method_says_what_would_be_enough(method: dict[str, Any]) ->
     needed = smallest_memory(TIGHT, LIMITS)
     text = " ".join(result.messages)
     assert (
-        f"no pattern fits 8 B of memory per GPU: one batch at a time on the best allocation takes {amount(29)}" in text
+        f"no pattern fits 8 B of memory per GPU: one batch at a time on the best allocation needs {amount(29)}" in text
     )
     assert f"gpu{needed.gpu} with layers" in text
     assert "--memory 29" in text
@@ -63,8 +63,8 @@ def test_remedies_are_computed() -> None:
     """Twice the GPUs are enough here, and so are single copies of the weights: both are solved for."""
     problem = ChainProblem((1,) * 4, (1,) * 4, (0,) * 5, (2,) * 4, gpus=2, memory_bytes=6, name="heavy")
     remedies = explain(problem, {}, LIMITS, True)[-1]
-    assert "--devices 4, with which 6 B do" in remedies
-    assert "with weight_copies 1 in place of 3 4 B do" in remedies
+    assert "--devices 4, with which 6 B is enough" in remedies
+    assert "with weight_copies 1 in place of 3, 4 B is enough" in remedies
     assert run(problem.replace(gpus=4)).verified
     assert run(problem.replace(weight_copies=1)).verified
 
@@ -72,9 +72,9 @@ def test_remedies_are_computed() -> None:
 def test_the_binding_term_is_named() -> None:
     heavy = ChainProblem((1, 1), (1, 1), (1, 1, 1), (50, 1), gpus=2)
     wide = ChainProblem((1, 1), (1, 1), (50, 1, 1), (0, 0), gpus=2, memory_mode="inputs")
-    assert "the most are weights" in binding(smallest_memory(heavy, LIMITS))
+    assert "the largest part is weights" in binding(smallest_memory(heavy, LIMITS))
     assert "gpu0 with layers 1" in binding(smallest_memory(heavy, LIMITS))
-    assert "the most are kept activations" in binding(smallest_memory(wide, LIMITS))
+    assert "the largest part is kept activations" in binding(smallest_memory(wide, LIMITS))
 
 
 def test_an_open_question_is_called_open() -> None:
