@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,21 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
         assert plan(*line).code == 0, line
     assert (own_model.parent / "comparison.html").stat().st_size > 10_000
     assert "*proven*" in (own_model.parent / "comparison" / "tables.md").read_text("utf-8")
+
+
+def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example,) = (block for block in blocks("extending.md", "python") if "CommonFormulation" in block)
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    described, exported, checked = (plan(*line) for line in commands("extending.md"))
+    monkeypatch.delitem(sys.modules, "example")
+    assert (described.code, exported.code, checked.code) == (0, 0, 0)
+    assert "eq_2" in (tmp_path / "example.lp").read_text("utf-8")
+    assert "optimal" in checked.out
+    assert "no contradiction" in " ".join(checked.out.split())
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
