@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 
 WHAT, WHERE = "What is compared", "Where and how"
 
-_Instances = Annotated[list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="Files or packaged names.")]
+_Instances = Annotated[
+    list[str] | None, typer.Argument(metavar="[INSTANCE]...", help="The instances to plan: files or packaged names.")
+]
 _Suite = Annotated[
     str | None,
-    typer.Option("--suite", metavar="NAME|FILE", help="A packaged suite or a TOML file.", rich_help_panel=WHAT),
+    typer.Option(
+        "--suite",
+        metavar="NAME|FILE",
+        help="Run a packaged suite, or one that a TOML file describes.",
+        rich_help_panel=WHAT,
+    ),
 ]
 _Methods = Annotated[
     list[str] | None,
@@ -34,49 +41,68 @@ _Methods = Annotated[
         "--method",
         "-m",
         metavar="NAME[@SOLVER][:OPTION=VALUE,...]",
-        help="A formulation or planner; repeatable.",
+        help="A formulation or planner to compare, with its solver and options; repeatable.",
         rich_help_panel=WHAT,
     ),
 ]
-_Quick = Annotated[bool, typer.Option("--quick", help="The suite in a few minutes.", rich_help_panel=WHAT)]
-_Suites = Annotated[bool, typer.Option("--suites", help="List the packaged suites.", rich_help_panel=WHAT)]
+_Quick = Annotated[
+    bool, typer.Option("--quick", help="Run the short version of the suite, a few minutes.", rich_help_panel=WHAT)
+]
+_Suites = Annotated[bool, typer.Option("--suites", help="List the packaged suites and exit.", rich_help_panel=WHAT)]
 _Workloads = Annotated[
     Path | None,
     typer.Option(
-        "--workloads", metavar="DIR", help="Folder of published inputs that suites name.", rich_help_panel=WHAT
+        "--workloads",
+        metavar="DIR",
+        help="The folder with the published inputs that a suite names.",
+        rich_help_panel=WHAT,
     ),
 ]
 _Seeds = Annotated[
-    str | None, typer.Option("--seeds", metavar="0,1,2", help="One run each [default: 0].", rich_help_panel=WHAT)
+    str | None,
+    typer.Option(
+        "--seeds", metavar="0,1,2", help="Random seeds; each is a run of its own (default: 0).", rich_help_panel=WHAT
+    ),
 ]
 _Devices = Annotated[
-    list[int] | None, typer.Option("--devices", help="Accelerators; repeatable.", rich_help_panel=CLUSTER)
+    list[int] | None,
+    typer.Option("--devices", help="Number of accelerators; repeatable, to compare several.", rich_help_panel=CLUSTER),
 ]
 _Memory = Annotated[
     list[str] | None,
     typer.Option(
-        "--memory", metavar="SIZE", help="Of an accelerator: 8GiB, none; repeatable.", rich_help_panel=CLUSTER
+        "--memory", metavar="SIZE", help="Memory of an accelerator, 8GiB or none; repeatable.", rich_help_panel=CLUSTER
     ),
 ]
 _Folder = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="DIR", help="Folder of the comparison.", rich_help_panel=WHERE),
+    typer.Option("--output", "-o", metavar="DIR", help="The folder for runs and tables.", rich_help_panel=WHERE),
 ]
 _Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the comparison in the folder.", rich_help_panel=WHERE)
+    bool,
+    typer.Option(
+        "--resume", help="Continue the comparison in that folder; finished runs are kept.", rich_help_panel=WHERE
+    ),
 ]
 _Retry = Annotated[
-    bool, typer.Option("--retry-failed", help="With --resume: crashed or killed runs again.", rich_help_panel=WHERE)
+    bool,
+    typer.Option(
+        "--retry-failed", help="With --resume: repeat runs that crashed or were killed.", rich_help_panel=WHERE
+    ),
 ]
 _Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, help="Runs at a time [default: half the cores].", rich_help_panel=WHERE),
+    typer.Option(
+        "--jobs", min=1, help="How many runs at the same time (default: half the cores).", rich_help_panel=WHERE
+    ),
 ]
 _Address = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="tcp://HOST:PORT", help="Run on a dask cluster.", rich_help_panel=WHERE),
+    typer.Option(
+        "--cluster", metavar="tcp://HOST:PORT", help="Run on the Dask cluster at this address.", rich_help_panel=WHERE
+    ),
 ]
-_Parquet = Annotated[bool, typer.Option("--parquet", help="Write runs.parquet, too.", rich_help_panel=WHERE)]
+_Parquet = Annotated[bool, typer.Option("--parquet", help="Also write runs.parquet.", rich_help_panel=WHERE)]
 
 
 @shared("common", CLUSTER_OPTIONS)("bandwidth", "batch")
@@ -102,7 +128,10 @@ def command(
     parquet: _Parquet = False,
     json: Json = False,
 ) -> None:
-    """Compare methods on instances: every finished run is on disk at once, --resume goes on after a kill."""
+    """Plan the same instances by several methods, and tabulate what each finds, proves and costs.
+
+    Every run is a process of its own. Finished runs are saved at once, so --resume can continue after an interrupt.
+    """
     if suites:
         _list_suites(json)
         return

@@ -87,6 +87,13 @@ def _median_with_failures(cell: pandas.Series[Any]) -> float | None:
     return found[middle] if middle < len(found) else None
 
 
+def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:
+    """The smallest proven value of a case, whichever method's and for whichever plans."""
+    proven = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["stop"] == "proven")]
+    found = proven["value"].dropna()
+    return float(found.min()) if len(found) else None
+
+
 def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:
     """Each method's value over the best of its case."""
     table = values(frame).astype("Float64")
@@ -113,10 +120,16 @@ def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in found),
                 "mean_ratio_to_best": _geometric_mean(found),
                 "worst_ratio_to_best": max(found) if found else None,
-                "median_total_s": own["total_s"].median() if own["total_s"].notna().any() else None,
+                "median_total_s": _median(own["total_s"]),
+                "median_wall_s": _median(own["wall_s"]),
+                "median_peak_memory_bytes": _median(own["peak_memory_bytes"]),
             }
         )
     return pandas.DataFrame(rows)
+
+
+def _median(column: pandas.Series[Any]) -> float | None:
+    return float(column.median()) if column.notna().any() else None
 
 
 def _geometric_mean(found: Sequence[float]) -> float | None:
