@@ -72,13 +72,14 @@ class Competitor:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A value that somebody printed, to stand beside ours."""
+    """A value that somebody printed, or how many seconds a search took there, to stand beside ours."""
 
     instance: str
     method: str
-    value: float
+    value: float | None
     source: str
     setting: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DETERMINISTIC = (
     "instance", "setting", "kind", "method", "formulation", "planner", "solver", "seed", "problem_hash", "status",
-    "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_source",
+    "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_s", "published_source",
 )  # fmt: skip
 """What two undisturbed runs agree on where the limits are deterministic (no clock decides)."""
 MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
@@ -39,7 +39,7 @@ def tidy(runs: Sequence[Run], records: Mapping[str, Record], published: Sequence
         if run.key in records
     ]
     frame = pandas.DataFrame(rows, columns=[*DETERMINISTIC, *MEASURED, *OTHER])
-    numbers = ["value", "bound", "gap", "published", *MEASURED]
+    numbers = ["value", "bound", "gap", "published", "published_s", *MEASURED]
     frame[numbers] = frame[numbers].astype("Float64")
     return frame
 
@@ -62,6 +62,7 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
         "gap": result.get("gap"),
         "verified": verified,
         "published": None if printed is None else printed.value,
+        "published_s": None if printed is None else printed.seconds,
         "published_source": None if printed is None else printed.source,
         **{f"{name}_s": seconds.get(name) for name in ("build", "solve", "total")},
         "wall_s": record.wall_s,

@@ -162,12 +162,17 @@ def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 def _run_cell(row: Mapping[str, Any], name: str) -> str:
     if name == "wall time":
-        return seconds(row["wall_s"])
+        return seconds(row["wall_s"]) + _printed_seconds(row)
     if name == "peak memory":
         return memory(row["peak_memory_bytes"])
     if name == "stop":
         return str(row["stop"] or row["status"])
     return number(row["value"], 6) if name == "value" else str(row[name])
+
+
+def _printed_seconds(row: Mapping[str, Any]) -> str:
+    """Of a search, on the machine that the source names."""
+    return "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
 
 
 def seconds(value: float | None) -> str:

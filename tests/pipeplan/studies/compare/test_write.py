@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.suite import Published
+from pipeplan.studies.compare.suite_file import load_suite
 from pipeplan.studies.compare.table import best_proven, plain_rows, summary, tidy
 from pipeplan.studies.compare.write import case_cells, run_cells
 
@@ -50,6 +52,20 @@ def test_every_run_says_how_long_it_took_and_how_much_memory_it_held() -> None:
     assert head == ["instance", "method", "seed", "value", "stop", "wall time", "peak memory"]
     assert rows[2] == ["one", "weak", "0", "11", "time", "1.2 s", "300 MiB"]
     assert rows[4] == ["one", "lost", "0", "", "time", "1.2 s", "300 MiB"]
+
+
+def test_printed_seconds_stand_beside_the_wall_time() -> None:
+    printed = Published("one", "weak", None, "a table", seconds=0.75)
+    table = tidy([RUNS[2].run], {RUNS[2].run.key: RUNS[2]}, (printed,))
+    (row,) = run_cells(table)[1]
+    assert row[-2] == "1.2 s [published 0.75 s]"
+    assert case_cells(table)[1][0][1:] == ["11"]
+
+
+def test_the_suite_of_graphpipe_carries_the_printed_seconds() -> None:
+    printed = {(entry.instance, entry.method): entry.seconds for entry in load_suite("graphpipe-tables").published}
+    assert printed["MMT, 8 devices", "as published"] == 0.76
+    assert len(printed) == 6
 
 
 def test_the_summary_of_a_method_has_medians_of_both() -> None:
