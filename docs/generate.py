@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -181,7 +182,9 @@ def equations() -> str:
         "# From the papers' equations to lines of code",
         "",
         "Each block of constraints of a Pyomo model has a name; here is where it is built and what the function",
-        "around it says, with the equations by their numbers in the paper. Native CP-SAT models follow the same order.",
+        "around it says, with the equations by their numbers in the paper, which the rows of exported models carry as",
+        "`eq_16_inside[...]`. Blocks without a number are ours, or have none in print. Native CP-SAT models follow the",
+        "same order.",
         "",
     ]
     for folder, title in FOLDERS.items():
@@ -195,14 +198,22 @@ def equations() -> str:
             continue
         lines += [f"## {title}", "", "| module | holds |", "| --- | --- |"]
         lines += [f"| `{path}` | {cell(text)} |" for path, text in modules]
-        lines += ["", "| block | line | says |", "| --- | --- | --- |"] if blocks else []
-        lines += [f"| `{name}` | `{place}` | {cell(text)} |" for name, place, text in blocks]
+        lines += ["", "| equation | block | line | says |", "| --- | --- | --- | --- |"] if blocks else []
+        lines += [f"| {_number(name)} | `{name}` | `{place}` | {cell(text)} |" for name, place, text in blocks]
         lines.append("")
     return "\n".join(lines) + "\n"
 
 
+def _number(block: str) -> str:
+    """The equation that the name of a block begins with."""
+    found = re.match(r"eq_(\d+)", block)
+    return f"({found[1]})" if found else ""
+
+
 def _blocks(path: Path, root: Path) -> Iterator[tuple[str, str, str]]:
+    """Name, place and meaning of every block of rows: assigned to the model, or given to a frame's `rows` by name."""
     tree = ast.parse(path.read_text("utf-8"))
+    numbers = _equations(path, root)
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -210,8 +221,26 @@ def _blocks(path: Path, root: Path) -> Iterator[tuple[str, str, str]]:
             if isinstance(node, ast.Assign) and _makes_constraints(node.value):
                 target = node.targets[0]
                 if isinstance(target, ast.Attribute):
-                    place = f"{path.relative_to(root.parent)}:{node.lineno}"
-                    yield target.attr, place, _first(ast.get_docstring(function))
+                    number = numbers.get(target.attr)
+                    name = target.attr if number is None else f"eq_{number}_{target.attr}"
+                    yield name, f"{path.relative_to(root.parent)}:{node.lineno}", _first(ast.get_docstring(function))
+            elif isinstance(node, ast.Call) and _names_rows(node):
+                place = f"{path.relative_to(root.parent)}:{node.lineno}"
+                yield ast.literal_eval(node.args[0]), place, _first(ast.get_docstring(function))
+
+
+def _equations(path: Path, root: Path) -> Mapping[str, str]:
+    """The module's table of numbers, if it has one."""
+    if not path.read_text("utf-8").count("\nEQUATIONS = "):
+        return {}
+    name = ".".join(path.relative_to(root).with_suffix("").parts)
+    found: Mapping[str, str] = importlib.import_module(f"pipeplan.formulations.{name}").EQUATIONS
+    return found
+
+
+def _names_rows(call: ast.Call) -> bool:
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == "rows"
+    return named and bool(call.args) and isinstance(call.args[0], ast.Constant)
 
 
 def _makes_constraints(value: ast.expr) -> bool:

@@ -6,12 +6,14 @@ A formulation is added by one entry here; its own options appear on the command 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from ..instances.kind import load_address
 from .contract import OptionSpec
 from .family import Describe, Family
+from .plugins import PluginError, installed, is_address, load_installed, load_named
 
 
 def _choice(name: str, text: str, *choices: str) -> OptionSpec:
@@ -268,3 +270,37 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
     )
 }
+
+GROUP = "pipeplan.formulations"
+"""Of the entry points by which other packages bring formulations, each the address of an `Entry`."""
+
+DUTIES = ("check", "contiguity", "portfolio", "lower_bound", "build")
+
+
+def find_formulation(name: str) -> Entry | None:
+    """Ours, that of another package, or the one at an address; None: there is none."""
+    return FORMULATIONS.get(name) or plugged_in(name, GROUP, DUTIES)
+
+
+@cache
+def plugged_in(name: str, group: str, duties: tuple[str, ...]) -> Entry | None:
+    """The method of another package, known by the name that the user gives; None: there is none."""
+    if is_address(name):
+        entry = load_named(name, Entry)
+    elif name in (points := installed(group)):
+        entry = load_installed(points[name], Entry)
+    else:
+        return None
+    _check_duties(name, entry, duties)
+    return replace(entry, name=name)
+
+
+def _check_duties(name: str, entry: Entry, duties: tuple[str, ...]) -> None:
+    try:
+        method = entry.load()
+    except Exception as error:  # whatever is wrong in somebody else's module
+        reason = f"{type(error).__name__}: {error}"
+        raise PluginError(f"{name!r}", f"at {entry.address!r}: {reason}", "mend its address or its module") from error
+    missing = [duty for duty in duties if not callable(getattr(method, duty, None))]
+    if missing:
+        raise PluginError(f"{name!r}", f"{entry.address!r} has no {', '.join(missing)}", "see docs/extending.md")

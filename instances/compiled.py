@@ -9,19 +9,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any
 
 from . import clock
 
+_loading = RLock()
+"""Two threads that import numba at the same time have waited for each other's locks without end."""
 
-@cache
+
 def compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
     """The unit's function `entry`, with all functions of the unit that it calls.
 
     A unit is a module, or a package: its modules import functions of each other by name. The functions are compiled in
     scopes of their own, so that the plain ones remain what they are.
     """
+    with _loading:
+        return _compiled(unit, entry)
+
+
+@cache
+def _compiled(unit: ModuleType, entry: str) -> Callable[..., Any]:
     _stop_the_clock_while_compiling()
     modules = _modules(unit)
     version = _version(modules)

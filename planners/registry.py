@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..formulations.contract import OptionSpec
-from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry
+from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry, find_formulation, plugged_in
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS, TEXTBOOK_OPTIONS
@@ -187,6 +187,24 @@ PLANNERS: Mapping[str, Entry] = {
         _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", DOWNSET_OPTIONS),
     )
 }
+
+
+GROUP = "pipeplan.planners"
+"""Of the entry points by which other packages bring planners, each the address of an `Entry`."""
+
+
+def find_planner(name: str) -> Entry | None:
+    """Ours, that of another package, or the one at an address; None: there is none."""
+    return PLANNERS.get(name) or plugged_in(name, GROUP, ("plan",))
+
+
+def find_method(name: str) -> Entry | None:
+    """Whatever has that name; plug-ins are looked for only where it is none of ours."""
+    return FORMULATIONS.get(name) or PLANNERS.get(name) or find_formulation(name) or find_planner(name)
+
+
+def is_formulation(name: str) -> bool:
+    return name in FORMULATIONS or (name not in PLANNERS and find_formulation(name) is not None)
 
 
 def option_owners() -> dict[str, list[str]]:

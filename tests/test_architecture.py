@@ -242,7 +242,7 @@ def test_planners_hold_ways_to_get_a_plan_and_nothing_else() -> None:
 # ---- independence --------------------------------------------------------------------------------------
 
 TABLES_AND_CONTRACTS = {
-    "formulations.contract", "formulations.family", "formulations.registry",
+    "formulations.contract", "formulations.family", "formulations.plugins", "formulations.registry",
     "planners.contract", "planners.options", "planners.registry", "planners.referee",
 }  # fmt: skip
 """What two methods that check each other may have in common beside the problems and their referees: how they are

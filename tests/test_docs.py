@@ -7,12 +7,15 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+
+import pipeplan
 
 DOCS = Path(__file__).parents[1] / "docs"
 Plan = Callable[..., Any]
@@ -71,6 +74,21 @@ def test_the_commands_and_the_lines_of_python_of_the_page_on_tables_work(
     known: dict[str, Any] = {}
     exec(program, known)
     assert (known["problem"].kind, known["lowered"].problem.kind) == ("placement", "staging")
+
+
+def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example,) = (block for block in blocks("extending.md", "python") if "CommonFormulation" in block)
+    (tmp_path / "example.py").write_text(example, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    described, exported, checked = (plan(*line) for line in commands("extending.md"))
+    monkeypatch.delitem(sys.modules, "example")
+    assert (described.code, exported.code, checked.code) == (0, 0, 0)
+    assert "eq_2" in (tmp_path / "example.lp").read_text("utf-8")
+    assert "optimal" in checked.out
+    assert "no contradiction" in " ".join(checked.out.split())
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
@@ -152,6 +170,35 @@ def test_plans_are_written_as_the_page_on_formats_shows_them() -> None:
 
     (text,) = blocks("formats.md", "json")
     assert {json.loads(line)["kind"] for line in text.splitlines()} <= set(plan_types())
+
+
+def test_equations_are_listed_by_their_numbers_as_exported_rows_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from pipeplan.studies.export import export_model
+
+    monkeypatch.syspath_prepend(DOCS)
+    listed = re.findall(r"^\| \((\d+)\) \| `(\w+)`", importlib.import_module("generate").equations(), re.MULTILINE)
+    assert len(listed) > 50
+    assert all(name.startswith(f"eq_{number}") for number, name in listed)
+    models: dict[str, dict[str, Any]] = {
+        "tiny-chain": {"formulation": "ip-tarnawski", "options": {"variant": "plain"}},
+        "tiny-stages": {"formulation": "mip-piper", "options": {"variant": "compact"}},
+        "three-chain": {"formulation": "ilp-beaumont"},
+    }
+    for instance, method in models.items():
+        export_model(pipeplan.load_packaged(instance), str(tmp_path / "model.lp"), **method)
+        rows = re.findall(r"\beq_\w+", (tmp_path / "model.lp").read_text("utf-8"))
+        assert rows, instance
+        assert not [row for row in rows if not row.startswith(tuple(f"{name}_" for _, name in listed))], instance
+
+
+def test_the_page_of_best_known_values_has_a_row_for_each() -> None:
+    from pipeplan.instances.catalogue import read_best_known
+
+    text = (DOCS / "best-known.md").read_text("utf-8")
+    listed = re.findall(r"^\| (\S+) \| (\S+) \|.*%? \|", text, re.MULTILINE)[1:]
+    assert [row for row in listed if row[0] != "---"] == [(row.instance, row.variant) for row in read_best_known()]
 
 
 def test_the_page_on_the_api_lists_the_public_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:

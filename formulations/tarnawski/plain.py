@@ -13,11 +13,15 @@ from typing import Any
 import pyomo.environ as pyo
 
 from ...instances.placement.problem import PlacementProblem
+from ..equations import number_rows
 from ..memory import memory_row
 from .bounds import worst_value
 from .groups import accelerator_takes
 
 Arcs = Sequence[tuple[int, int]]
+
+EQUATIONS = dict.fromkeys(("inside", "reached", "no_return"), "16")
+"""Section 5.3 calls contiguity constraint (16); the numbers of other rows are not printed outside of the appendix."""
 
 
 def build(
@@ -60,6 +64,7 @@ def build(
     if contiguous:
         forward = [v for v, node in enumerate(nodes) if not node.backward]
         add_contiguity(model, forward, [(u, v) for u, v in problem.arcs if not nodes[v].backward], devices)
+        number_rows(model, EQUATIONS)
 
     def counts(v: int, q: int) -> bool:
         return len(parts) == 1 or nodes[v].backward == bool(q)

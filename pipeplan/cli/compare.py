@@ -82,9 +82,9 @@ def command(
     parquet: _Parquet = False,
     json: Json = False,
 ) -> None:
-    """Compare methods on instances: each run is saved as it finishes; --resume continues an interrupted comparison.
+    """Plan the same instances by several methods, and tabulate what each finds, proves and costs.
 
-    Name instances and methods, or a suite of both. Limits apply to each run.
+    Every run is a process of its own. Finished runs are saved at once, so --resume can continue after an interrupt.
     """
     if suites:
         _list_suites(json)

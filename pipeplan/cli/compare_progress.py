@@ -33,12 +33,10 @@ class Lines:
         assert record is not None
         result = record.result or {}
         word = str(result.get("stop") or record.status)
-        gap = result.get("gap")
         parts = [
             record.run.title,
             word,
             number(result.get("objective"), "no plan"),
-            "" if gap is None else f"gap {100 * gap:.2f} %",
             "" if record.wall_s is None else f"{record.wall_s:.1f} s",
             self._left(progress),
         ]

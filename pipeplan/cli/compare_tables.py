@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
     from ..studies.compare.table import faults, plain_rows, summary
-    from ..studies.compare.write import case_cells, told_otherwise
+    from ..studies.compare.write import LOSS, case_cells, told_otherwise
 
     frame = comparison.table()
     if frame.empty:
@@ -23,6 +23,8 @@ def draw(comparison: Comparison) -> None:
     head, rows = case_cells(frame)
     short, key = _shortened(head, rows, set(frame["method"]), out().width)
     _table("values, recomputed by the referee", short, rows)
+    if any("%" in cell for row in rows for cell in row):
+        out().print(styled(f"in brackets: {LOSS.removeprefix('a percentage ')}", "dim"))
     if key:
         out().print(styled(key))
     methods = [_method(row) for row in plain_rows(summary(frame))]
@@ -33,11 +35,14 @@ def draw(comparison: Comparison) -> None:
         out().print(styled(f"{method}: {status}. {message}"), soft_wrap=True)
 
 
-METHOD_HEAD = ["method", "plans", "proven", "best in", "mean", "worst", "seconds"]
+METHOD_HEAD = ["method", "plans", "proven", "best in", "mean", "worst", "seconds", "wall", "memory"]
 
 
 def _method(row: dict[str, Any]) -> list[str]:
-    """How many runs have a plan, in how many cases it is the best; ratios where there is a value; median seconds."""
+    """How many runs have a plan, in how many cases it is the best; ratios where there is a value; medians of its own
+    seconds, of those of its process and of the most memory that this held."""
+    from ..studies.compare.write import memory, seconds
+
     return [
         str(row["method"]),
         f"{row['verified']} of {row['runs']}",
@@ -46,6 +51,8 @@ def _method(row: dict[str, Any]) -> list[str]:
         _ratio(row["mean_ratio_to_best"]),
         _ratio(row["worst_ratio_to_best"]),
         "-" if row["median_total_s"] is None else f"{row['median_total_s']:.2f}",
+        seconds(row["median_wall_s"]) or "-",
+        memory(row["median_peak_memory_bytes"]) or "-",
     ]
 
 

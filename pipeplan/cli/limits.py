@@ -61,7 +61,7 @@ LIMITS = (
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     if "native" in given:
-        given["native"] = dict(map(_key_and_value, given["native"]))
+        given["native"] = dict(key_and_value("--native", text) for text in given["native"])
     return given
 
 
@@ -97,8 +97,9 @@ def in_unit_of(problem: Problem, gap: TimeGap) -> float:
     return float(as_written(gap.amount) * SECONDS[gap.unit] / SECONDS[unit])
 
 
-def _key_and_value(text: str) -> tuple[str, Any]:
+def key_and_value(flag: str, text: str) -> tuple[str, Any]:
+    """What follows a repeatable option as KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise UsageError(f"--native is {text!r}; write it as KEY=VALUE.")
+        raise UsageError(f"{flag} is {text!r}; write it as KEY=VALUE.")
     return key, typed(value)

@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from ..formulations import registry as models
 from ..formulations.contract import OptionSpec
+from ..formulations.plugins import PluginError, installed
 from ..formulations.registry import FORMULATIONS, Entry
-from ..instances.errors import named
+from ..instances.errors import unknown_name
 from ..instances.recipe import Packaged
+from ..planners import registry as ways
 from ..planners.registry import PLANNERS
-from ..show.console import out, print_json, styled, styled_lines
+from ..show.console import out, print_json, say_note, styled, styled_lines
 from .arguments import Json
 from .signatures import flag_of
 
 _Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")]
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Methods of ours and of other packages."""
+
+    what: str
+    ours: Mapping[str, Entry]
+    group: str
+    find: Callable[[str], Entry | None]
+
+    def one(self, name: str) -> Entry:
+        entry = self.find(name)
+        if entry is None:
+            raise unknown_name(f"{self.what} named", name, dict.fromkeys((*self.ours, *installed(self.group))))
+        return entry
+
+    def all(self) -> Iterator[Entry]:
+        """Plug-ins last; one that cannot be loaded costs a note."""
+        yield from self.ours.values()
+        for name in installed(self.group):
+            try:
+                yield from [self.one(name)] if name not in self.ours else []
+            except PluginError as error:
+                say_note(str(error))
+
+
 def formulations(name: _Name = None, json: Json = False) -> None:
     """List the models, or show one with its options."""
-    _show_entries(FORMULATIONS, "formulation", name, json)
+    _show_entries(_Table("formulation", FORMULATIONS, models.GROUP, models.find_formulation), name, json)
 
 
 def planners(name: _Name = None, json: Json = False) -> None:
     """List the ways to get a plan, or show one with its options."""
-    _show_entries(PLANNERS, "planner", name, json)
+    _show_entries(_Table("planner", PLANNERS, ways.GROUP, ways.find_planner), name, json)
 
 
 def instances(json: Json = False) -> None:
@@ -109,8 +138,8 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show_entries(table: Mapping[str, Entry], what: str, name: str | None, json: bool) -> None:
-    chosen = [named(name, table, what)] if name is not None else list(table.values())
+def _show_entries(table: _Table, name: str | None, json: bool) -> None:
+    chosen = [table.one(name)] if name is not None else list(table.all())
     if json:
         entries = [entry.to_json() for entry in chosen]
         print_json(entries[0] if name is not None else entries)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import typer
 
 from ..formulations.contract import OptionSpec
 from ..planners.registry import all_methods, option_owners
+from .limits import key_and_value
 from .signatures import option, with_options
 from .written import watch
 
@@ -19,9 +21,18 @@ _TYPES: dict[str, type] = {
 _METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
 
 
+_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.", hidden=True)
+"""Plug-ins are imported once they are named, which is too late for options by name."""
+
+
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one more option per declared one; those that were given arrive as `own`."""
-    return with_options(command, "own", map(_parameter, _declared().values()))
+    return with_options(command, "own", [*map(_parameter, _declared().values()), _OF_PLUGINS], _own)
+
+
+def _own(given: dict[str, Any]) -> dict[str, Any]:
+    named = dict(key_and_value("--option", text) for text in given.pop("option", ()))
+    return {**given, **{key.replace("-", "_"): value for key, value in named.items()}}
 
 
 def _declared() -> dict[str, OptionSpec]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..formulations.registry import FORMULATIONS
+from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
-from ..planners.registry import EXACT, PLANNERS, example_of
+from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
 from ..studies import export
 from .arguments import Cluster, Json, Picture, input_file, load_instance, output_file, readable, with_usual_cluster
@@ -130,7 +130,8 @@ def command(
 
 def _example(formulation: str | None, planner: str | None) -> str:
     """A packaged instance that the method can plan."""
-    entry = FORMULATIONS.get(formulation or "") or PLANNERS.get(planner or "") or PLANNERS[EXACT]
+    named = find_formulation(formulation) if formulation else find_planner(planner) if planner else None
+    entry = named or PLANNERS[EXACT]
     example = example_of(entry)
     if example is None:
         raise UsageError(f"There is no packaged instance for {entry.name!r}; name an INSTANCE.")

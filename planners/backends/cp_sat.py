@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from ...formulations.contract import NativeModel
+from ...formulations.plugins import import_from_here
 from ...instances.errors import InputError
 from ...instances.result import StartOutcome, Stop, WarmStart
 from ..options import SolveOptions
@@ -119,7 +119,7 @@ def _hint(program: _Program, form: IntegerForm, model: MatrixModel, start: Start
 
 def _from_builder(native: NativeModel) -> tuple[_Program, tuple[str, ...]]:
     module, _, function = native.builder.partition(":")
-    built = getattr(importlib.import_module(module), function)(native.payload)
+    built = getattr(import_from_here(module), function)(native.payload)
     scale, offset, loss = built.scale, built.offset, getattr(built, "loss", 0.0)
     priced = built.model.has_objective()
     program = _Program(

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from ...formulations.contract import NativeModel
+from ...formulations.plugins import PluginError, installed, load_installed
 from ...instances.errors import UsageError, unknown_name
 from .model import MatrixModel
 
@@ -138,16 +139,14 @@ OFFERED: Mapping[str, Backend] = {
 @cache
 def plugged_in() -> Mapping[str, Backend]:
     """The backends of other packages. To look for them takes longer than to plan a small problem."""
-    points = importlib.metadata.entry_points(group=GROUP)
-    return {point.name: _loaded(point) for point in points if point.name not in BACKENDS}
+    return {name: _loaded(point) for name, point in installed(GROUP).items() if name not in BACKENDS}
 
 
 def _loaded(point: importlib.metadata.EntryPoint) -> Backend:
     try:
-        found: Backend = point.load()
-        return replace(found, name=point.name)
-    except Exception as error:  # whatever is wrong with one plug-in, the others work
-        remedy = f"its plug-in cannot be loaded ({type(error).__name__}: {error}), mend or uninstall it"
+        return replace(load_installed(point, Backend), name=point.name)
+    except PluginError as error:  # whatever is wrong with one plug-in, the others work
+        remedy = f"its plug-in cannot be loaded ({error.reason}), {error.remedy}"
         return Backend(point.name, point.name, "", Capabilities(), remedy=remedy)
 
 

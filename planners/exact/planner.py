@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...formulations.contract import Formulation, Gradual, Plan, Stage, side_by_side
-from ...formulations.registry import FORMULATIONS
+from ...formulations.registry import find_formulation
 from ...instances.errors import TooLargeError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart, relative_gap
 from ..backends.registry import STANDARD
@@ -53,7 +53,9 @@ class _Run:
     def __init__(self, request: Request) -> None:
         own = dict(request.options)
         self.request = request
-        self.entry = FORMULATIONS[own.pop("formulation")]
+        entry = find_formulation(own.pop("formulation"))
+        assert entry is not None, "who asks has found it"
+        self.entry = entry
         self.formulation: Formulation = self.entry.load()
         self.solver = own.pop("solver", None) or "auto"
         self.options: Mapping[str, Any] = own

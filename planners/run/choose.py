@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.contract import OptionSpec, Problem
 from ...formulations.family import Family
-from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import InputError, UsageError, did_you_mean, named
+from ...formulations.plugins import installed
+from ...formulations.registry import FORMULATIONS, Entry, find_formulation
+from ...formulations.registry import GROUP as FORMULATION_PLUGINS
+from ...instances.errors import InputError, UsageError, did_you_mean, unknown_name
 from ..options import SolveOptions
 from ..registry import (
     EXACT,
+    GROUP,
     PLANNERS,
-    all_methods,
     default_formulation,
     default_method,
+    find_method,
+    find_planner,
     methods_of,
     option_owners,
 )
@@ -82,7 +86,7 @@ def choose(
 def _choose_planner(
     problem: Problem, formulation: str | None, planner: str, solver: str, options: Mapping[str, Any]
 ) -> Method:
-    entry = named(planner, PLANNERS, "planner")
+    entry = PLANNERS.get(planner) or _another("planner", planner, PLANNERS, GROUP, find_planner)
     if formulation is not None:
         raise UsageError(
             f"Planner {planner!r} uses no formulation; give --planner {planner} alone, or --formulation {formulation} "
@@ -97,7 +101,7 @@ def _choose_planner(
 
 def _choose_exact(problem: Problem, formulation: str | None, solver: str, options: Mapping[str, Any]) -> Method:
     kind = problem.kind
-    entry = default_formulation(kind) if formulation is None else named(formulation, FORMULATIONS, "formulation")
+    entry = default_formulation(kind) if formulation is None else _formulation(formulation)
     if entry is None:
         kinds = dict.fromkeys(other.problem_kind for other in FORMULATIONS.values())
         raise UsageError(f"No formulation plans problems of kind {kind!r}; kinds with one: {_list(kinds)}.")
@@ -123,6 +127,18 @@ def check_native(solver: str, limits: SolveOptions) -> None:
             f"--native {next(iter(limits.native))}=... belongs to one solver and --solver is {solver!r}; "
             "name one solver with --solver."
         )
+
+
+def _formulation(name: str) -> Entry:
+    return FORMULATIONS.get(name) or _another("formulation", name, FORMULATIONS, FORMULATION_PLUGINS, find_formulation)
+
+
+def _another(what: str, name: str, ours: Iterable[str], group: str, find: Callable[[str], Entry | None]) -> Entry:
+    """That of another package, or a `UsageError` with all names."""
+    entry = find(name)
+    if entry is None:
+        raise unknown_name(f"{what} named", name, dict.fromkeys((*ours, *installed(group))))
+    return entry
 
 
 def _check_kind(entry: Entry, kind: str, others: Iterable[Entry], what: str) -> None:
@@ -177,7 +193,7 @@ def _foreign_option(name: str, entry: Entry) -> str:
 
 def declared_options(name: str) -> tuple[str, ...]:
     """The names of a method's own options; none where there is no such method."""
-    entry = next((entry for entry in all_methods() if entry.name == name), None)
+    entry = find_method(name)
     return () if entry is None else tuple(spec.name for spec in entry.options)
 
 

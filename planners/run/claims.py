@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...formulations.contract import Problem
+from ...formulations.plugins import is_address
 from ...instances.chain.allocation import stored_allocation, unknown_allocation
 from ...instances.errors import InputError, UsageError
 from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_gap
@@ -97,7 +98,7 @@ def _or_none(value: float | None) -> str:
 
 def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
     """Results of earlier versions name no plans of which their bounds speak, or a file for their allocation."""
-    if unknown_allocation(result.options.get("allocation")) is not None:
+    if unknown_allocation(result.options.get("allocation")) is not None or is_address(_named(result)):
         return
     told = dict.fromkeys(filter(None, (result.scope, None if result.proof is None else result.proof.scope)))
     if not told:
@@ -113,10 +114,21 @@ def _scope_differences(problem: Problem, result: Result) -> Iterator[str]:
             yield f"the result says that its bound holds for {scope}; its method proves {proves}"
 
 
+def _named(result: Result) -> str:
+    """The method that it says."""
+    return result.formulation or result.planner or ""
+
+
 def stored_method(problem: Problem, result: Result) -> Method:
     """The method that a result names, with the options that it names; what no longer exists is refused in words."""
+    name = _named(result)
+    if is_address(name):
+        raise UsageError(
+            f"The result was made by {name!r}, which is imported for no file's sake; install it as a plug-in, "
+            "and plan again by its name."
+        )
     planner = None if result.formulation is not None and result.planner == EXACT else result.planner
-    declared = declared_options(result.formulation or planner or "")
+    declared = declared_options(name)
     options: dict[str, Any] = {name: result.options[name] for name in declared if name in result.options}
     if "allocation" in options:  # older results have the name of a file there, which says nothing any more
         options["allocation"] = stored_allocation(options["allocation"])

@@ -88,3 +88,28 @@ def test_what_others_call_can_be_called_from_outside_too(package: Path) -> None:
     assert compiled(loops, "walk")(5) == 20
     assert compiled(loops, "step")(4) == 8
     assert compiled(_as_in_a_new_process(), "step")(4) == 8
+
+
+def test_threads_load_numba_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that met the other's half of an import has left a lock of llvmlite closed for good."""
+    import threading
+    import time
+
+    from pipeplan.instances import compiled as module
+
+    inside: list[int] = []
+
+    def load(unit: ModuleType, entry: str) -> None:
+        inside.append(len(threads_inside))
+        threads_inside.append(entry)
+        time.sleep(0.05)
+        threads_inside.remove(entry)
+
+    threads_inside: list[str] = []
+    monkeypatch.setattr(module, "_compiled", load)
+    threads = [threading.Thread(target=compiled, args=(module, str(i))) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert inside == [0, 0, 0]

@@ -7,15 +7,13 @@ from xml.etree.ElementTree import Element
 
 from ...studies.compare.comparison import Comparison
 from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
-from ...studies.compare.write import TOLD_OTHERWISE, case_cells, state, told_otherwise
+from ...studies.compare.write import LOSS, TOLD_OTHERWISE, case_cells, run_cells, state, told_otherwise
 from .charts import Line, bars, line_chart
 from .markup import tag
 from .page import page, section, table
 
 if TYPE_CHECKING:
     import pandas
-
-RUN_COLUMNS = ("instance", "setting", "method", "seed", "status", "stop", "found", "value", "bound", "gap", "total_s")
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -41,15 +39,14 @@ def _parts(frame: pandas.DataFrame) -> list[Element]:
     names = [name.replace("_", " ") for name in methods[0]]
     lines = [[_cell(row[name]) for name in methods[0]] for row in methods]
     failed = faults(frame)
-    runs = [[_cell(row[name]) for name in RUN_COLUMNS] for row in plain_rows(frame[list(RUN_COLUMNS)])]
     return [
-        section("Values", table(columns, rows, "Recomputed by the referee")),
+        section("Values", table(columns, rows, f"Recomputed by the referee; {LOSS}")),
         section("Methods", table(names, lines, "A run without a verified plan is counted and never averaged")),
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),
         section("Seconds", _seconds(frame)),
         *([section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))] if failed else []),
-        section("Runs", table([name.replace("_", " ") for name in RUN_COLUMNS], runs, "Every run")),
+        section("Runs", table(*run_cells(frame), "Seconds of the whole process, and the most memory that it held")),
     ]
 
 

@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError, did_you_mean
 from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
 from ...instances.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...planners.options import typed
-from ...planners.registry import PLANNERS, usual_objective
+from ...planners.registry import PLANNERS, find_method, is_formulation, usual_objective
 from ...planners.run.choose import resolve_options
 from .run import Run
 
@@ -60,24 +61,27 @@ class Competitor:
     @property
     def entry(self) -> Entry:
         name = self.formulation or self.planner or ""
-        table = FORMULATIONS if name in FORMULATIONS else PLANNERS
-        if name not in table:
+        if is_address(name):
+            raise UsageError(f"Methods of a comparison are named, not imported from {name!r}; install it as a plug-in.")
+        found = find_method(name)
+        if found is None:
             raise UsageError(
                 f"There is no formulation or planner {name!r}{did_you_mean(name, [*FORMULATIONS, *PLANNERS])}; "
                 "`plan formulations` and `plan planners` list them."
             )
-        return table[name]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A value that somebody printed, to stand beside ours."""
+    """A value that somebody printed, or how many seconds a search took there, to stand beside ours."""
 
     instance: str
     method: str
-    value: float
+    value: float | None
     source: str
     setting: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +248,8 @@ def competitor(text: str) -> Competitor:
 
 def of_name(name: str, method: Competitor) -> Competitor:
     """The competitor with its formulation or planner, and with options that it has."""
-    method = replace(method, formulation=name) if name in FORMULATIONS else replace(method, planner=name)
+    is_model = not is_address(name) and is_formulation(name)
+    method = replace(method, formulation=name) if is_model else replace(method, planner=name)
     resolved = resolve_options(method.entry, method.options)  # refused before any run
     # Allocations are read here, so that no run hangs on their files.
     read = {spec.name for spec in method.entry.options if spec.type == "allocation"} & set(method.options)

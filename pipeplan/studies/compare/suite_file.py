@@ -123,12 +123,21 @@ def _method(where: str, entry: Mapping[str, Any], folder: Path | None) -> Compet
 
 
 def _published(where: str, entry: Mapping[str, Any]) -> Published:
-    refuse_unknown(where, entry, ("instance", "setting", "method", "value", "source"))
-    value = require(where, entry, "value")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(join(where, "value"), f"is {show(value)}", "give a number")
+    """A value, the seconds of a search, or both."""
+    refuse_unknown(where, entry, ("instance", "setting", "method", "value", "seconds", "source"))
+    if "seconds" not in entry:
+        require(where, entry, "value")
+    value, seconds = (_number(join(where, key), entry.get(key)) for key in ("value", "seconds"))
     instance, method, source = (str(require(where, entry, key)) for key in ("instance", "method", "source"))
-    return Published(instance, method, float(value), source, str(entry.get("setting", "")))
+    return Published(instance, method, value, source, str(entry.get("setting", "")), seconds)
+
+
+def _number(where: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(where, f"is {show(value)}", "give a number")
+    return float(value)
 
 
 def _seeds(where: str, value: object) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DETERMINISTIC = (
     "instance", "setting", "kind", "method", "formulation", "planner", "solver", "seed", "problem_hash", "status",
-    "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_source",
+    "stop", "found", "value", "time_unit", "bound", "gap", "verified", "published", "published_s", "published_source",
 )  # fmt: skip
 """What two undisturbed runs agree on where the limits are deterministic (no clock decides)."""
 MEASURED = ("build_s", "solve_s", "total_s", "wall_s", "peak_memory_bytes")
@@ -39,7 +39,7 @@ def tidy(runs: Sequence[Run], records: Mapping[str, Record], published: Sequence
         if run.key in records
     ]
     frame = pandas.DataFrame(rows, columns=[*DETERMINISTIC, *MEASURED, *OTHER])
-    numbers = ["value", "bound", "gap", "published", *MEASURED]
+    numbers = ["value", "bound", "gap", "published", "published_s", *MEASURED]
     frame[numbers] = frame[numbers].astype("Float64")
     return frame
 
@@ -62,6 +62,7 @@ def _row(record: Record, printed: Published | None) -> dict[str, Any]:
         "gap": result.get("gap"),
         "verified": verified,
         "published": None if printed is None else printed.value,
+        "published_s": None if printed is None else printed.seconds,
         "published_source": None if printed is None else printed.source,
         **{f"{name}_s": seconds.get(name) for name in ("build", "solve", "total")},
         "wall_s": record.wall_s,
@@ -85,6 +86,13 @@ def _median_with_failures(cell: pandas.Series[Any]) -> float | None:
     found = sorted(float(value) for value in cell.dropna())
     middle = (len(cell) - 1) // 2
     return found[middle] if middle < len(found) else None
+
+
+def best_proven(frame: pandas.DataFrame, case: Sequence[Any]) -> float | None:
+    """The smallest proven value of a case, whichever method's and for whichever plans."""
+    proven = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["stop"] == "proven")]
+    found = proven["value"].dropna()
+    return float(found.min()) if len(found) else None
 
 
 def ratios(frame: pandas.DataFrame) -> pandas.DataFrame:
@@ -113,10 +121,16 @@ def summary(frame: pandas.DataFrame) -> pandas.DataFrame:
                 "best_in_cases": sum(ratio <= 1 + 1e-9 for ratio in found),
                 "mean_ratio_to_best": _geometric_mean(found),
                 "worst_ratio_to_best": max(found) if found else None,
-                "median_total_s": own["total_s"].median() if own["total_s"].notna().any() else None,
+                "median_total_s": _median(own["total_s"]),
+                "median_wall_s": _median(own["wall_s"]),
+                "median_peak_memory_bytes": _median(own["peak_memory_bytes"]),
             }
         )
     return pandas.DataFrame(rows)
+
+
+def _median(column: pandas.Series[Any]) -> float | None:
+    return float(column.median()) if column.notna().any() else None
 
 
 def _geometric_mean(found: Sequence[float]) -> float | None:

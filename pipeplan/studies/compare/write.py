@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import UsageError
 from ...instances.json_file import write_bytes_atomically, write_text_atomically
+from ...instances.result import met
 from .comparison import Comparison
-from .table import CASE, absent_as_none, faults, ratios, summary, values
+from .table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
 
 if TYPE_CHECKING:
     import pandas
@@ -43,11 +44,13 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
     if frame.empty:
         return "\n".join(lines)
-    lines += ["## Values", "", "Recomputed by the referee; *proven* marks a proven optimum, a percentage the gap.", ""]
+    lines += ["## Values", "", f"Recomputed by the referee; *proven* marks a proven optimum, {LOSS}.", ""]
     lines += [*_case_table(frame, values(frame), _value_cell), ""]
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
     lines += ["## Methods", "", *_frame(summary(frame)), ""]
+    lines += ["## Runs", "", "Seconds of the whole process, and the most memory that it held.", ""]
+    lines += [*lines_of(*run_cells(frame)), ""]
     claims = told_otherwise(comparison)
     if claims:
         lines += ["## Claims", "", TOLD_OTHERWISE, "", *(f"- {clean(claim)}" for claim in claims), ""]
@@ -61,6 +64,9 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
         ]
     return "\n".join(lines)
 
+
+LOSS = "a percentage how much more that is than the best proven value of the row"
+"""What stands beside values. The gap to a method's own bound, which is another matter, is in the CSV alone."""
 
 TOLD_OTHERWISE = "Stored results that say otherwise than what was recomputed; the tables show the latter."
 
@@ -128,15 +134,53 @@ def _value_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, val
     if own.empty:
         return ""
     words = [number(value, 6) if value is not None else _failure(own)]
-    gaps = own["gap"].dropna()
     if value is not None and (own["stop"] == "proven").all():
         words.append(PROVEN)
-    elif value is not None and len(gaps):
-        words.append(f"({100 * float(gaps.max()):.2f} %)")
+    words += _loss(value, best_proven(frame, case))
     printed = own["published"].dropna()
     if len(printed):
         words.append(f"[published {number(float(printed.iloc[0]), 6)}]")
     return " ".join(words)
+
+
+def _loss(value: float | None, best: float | None) -> list[str]:
+    """Against the best proven value; below it where that is proven of fewer plans."""
+    if value is None or not best or met(value, best):
+        return []
+    return [f"({100 * (value / best - 1):+.2f} %)"]
+
+
+RUN_HEAD = ("instance", "setting", "method", "seed", "value", "stop", "wall time", "peak memory")
+
+
+def run_cells(frame: pandas.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table of all runs: what each found, how long it took and how much memory."""
+    rows = plain_rows(frame)
+    kept = [name for name in RUN_HEAD if name != "setting" or any(row["setting"] for row in rows)]
+    return kept, [[_run_cell(row, name) for name in kept] for row in rows]
+
+
+def _run_cell(row: Mapping[str, Any], name: str) -> str:
+    if name == "wall time":
+        return seconds(row["wall_s"]) + _printed_seconds(row)
+    if name == "peak memory":
+        return memory(row["peak_memory_bytes"])
+    if name == "stop":
+        return str(row["stop"] or row["status"])
+    return number(row["value"], 6) if name == "value" else str(row[name])
+
+
+def _printed_seconds(row: Mapping[str, Any]) -> str:
+    """Of a search, on the machine that the source names."""
+    return "" if row["published_s"] is None else f" [published {number(row['published_s'], 6)} s]"
+
+
+def seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} s"
+
+
+def memory(value: float | None) -> str:
+    return "" if value is None else f"{value / 2**20:.0f} MiB"
 
 
 def _failure(own: pandas.DataFrame) -> str:

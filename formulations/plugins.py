@@ -1,0 +1,81 @@
+"""What other packages add: found by entry points or named by address, and imported only when it is asked for.
+
+A name is that of an installed entry point, or the address `module:NAME` that a user wrote; names that files give are
+never imported as addresses (`is_address` tells them apart).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ..instances.errors import UsageError, show
+
+T = TypeVar("T")
+
+Points = Mapping[str, importlib.metadata.EntryPoint]
+
+REMEDY = "give MODULE:NAME as it is imported here"
+ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+class PluginError(UsageError):
+    """A plug-in is there, and cannot be used."""
+
+    def __init__(self, what: str, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"{what} cannot be loaded ({reason}); {remedy}.")
+
+
+def is_address(name: str) -> bool:
+    """Is it written as `module:NAME`?"""
+    return ADDRESS.fullmatch(name) is not None
+
+
+def installed(group: str) -> Points:
+    """The entry points of a group by name; nothing of theirs is imported."""
+    return {point.name: point for point in importlib.metadata.entry_points(group=group)}
+
+
+def load_installed(point: importlib.metadata.EntryPoint, wanted: type[T]) -> T:
+    """What an entry point names, or a sentence with the package that it came with."""
+    package = point.dist.name if point.dist is not None else point.module
+    return _made(point.load, wanted, f"The plug-in {point.name!r} of {package}", f"mend or uninstall {package}")
+
+
+def load_named(address: str, wanted: type[T]) -> T:
+    """What stands at `module:NAME`, found in the current folder, too."""
+    module, _, attribute = address.partition(":")
+    return _made(
+        lambda: getattr(import_from_here(module), attribute),
+        wanted,
+        show(address),
+        "give MODULE:NAME as it is imported here",
+    )
+
+
+def import_from_here(module: str) -> Any:
+    """The module; what is installed comes before what lies in the current folder."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    importlib.invalidate_caches()
+    return importlib.import_module(module)
+
+
+def _made(find: Callable[[], Any], wanted: type[T], what: str, remedy: str) -> T:
+    """An object of the wanted type, or what a function without arguments makes of it."""
+    try:
+        found = find()
+        made = found() if callable(found) and not isinstance(found, wanted) else found
+    except Exception as error:  # whatever is wrong with one plug-in, the others work
+        raise PluginError(what, f"{type(error).__name__}: {error}", remedy) from error
+    if not isinstance(made, wanted):
+        reason = f"it holds an object of type {type(made).__name__}, where {wanted.__name__} is expected"
+        raise PluginError(what, reason, remedy)
+    return made

@@ -1,0 +1,73 @@
+"""What stands beside the values of made-up runs, and what every run took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeplan.studies.compare.run import Record, Run, Status
+from pipeplan.studies.compare.suite import Published
+from pipeplan.studies.compare.suite_file import load_suite
+from pipeplan.studies.compare.table import best_proven, plain_rows, summary, tidy
+from pipeplan.studies.compare.write import case_cells, run_cells
+
+
+def record(method: str, value: float | None, stop: str, gap: float | None = None) -> Record:
+    run = Run("one", "", method, "placement", "hash", planner=method)
+    result = {"verified": value is not None, "objective": value, "stop": stop, "gap": gap}
+    return Record(run, Status.DONE, result, wall_s=1.25, peak_memory_bytes=300 * 2**20)
+
+
+def frame(*records: Record) -> Any:
+    return tidy([r.run for r in records], {r.run.key: r for r in records})
+
+
+RUNS = (
+    record("contiguous", 12.0, "proven"),
+    record("free", 10.0, "proven"),
+    record("weak", 11.0, "time", gap=0.9),
+    record("lucky", 10.0, "completed", gap=0.5),
+    record("lost", None, "time"),
+)
+
+
+def test_beside_a_value_stands_the_loss_against_the_best_proven_one_and_never_a_methods_own_gap() -> None:
+    _, (row,) = case_cells(frame(*RUNS))
+    assert row[1:] == ["12 proven (+20.00 %)", "10 proven", "11 (+10.00 %)", "10", "time"]
+
+
+def test_where_nothing_is_proven_a_value_stands_alone() -> None:
+    _, (row,) = case_cells(frame(RUNS[2]))
+    assert row[1:] == ["11"]
+    assert best_proven(frame(RUNS[2]), ("one", "")) is None
+
+
+def test_the_gap_to_a_methods_own_bound_is_in_the_csv() -> None:
+    assert plain_rows(frame(RUNS[2]))[0]["gap"] == 0.9
+
+
+def test_every_run_says_how_long_it_took_and_how_much_memory_it_held() -> None:
+    head, rows = run_cells(frame(*RUNS))
+    assert head == ["instance", "method", "seed", "value", "stop", "wall time", "peak memory"]
+    assert rows[2] == ["one", "weak", "0", "11", "time", "1.2 s", "300 MiB"]
+    assert rows[4] == ["one", "lost", "0", "", "time", "1.2 s", "300 MiB"]
+
+
+def test_printed_seconds_stand_beside_the_wall_time() -> None:
+    printed = Published("one", "weak", None, "a table", seconds=0.75)
+    table = tidy([RUNS[2].run], {RUNS[2].run.key: RUNS[2]}, (printed,))
+    (row,) = run_cells(table)[1]
+    assert row[-2] == "1.2 s [published 0.75 s]"
+    assert case_cells(table)[1][0][1:] == ["11"]
+
+
+def test_the_suite_of_graphpipe_carries_the_printed_seconds() -> None:
+    printed = {(entry.instance, entry.method): entry.seconds for entry in load_suite("graphpipe-tables").published}
+    assert printed["MMT, 8 devices", "as published"] == 0.76
+    assert len(printed) == 6
+
+
+def test_the_summary_of_a_method_has_medians_of_both() -> None:
+    first = plain_rows(summary(frame(*RUNS)))[0]
+    assert (first["median_wall_s"], first["median_peak_memory_bytes"]) == (pytest.approx(1.25), 300 * 2**20)
