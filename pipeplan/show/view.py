@@ -10,8 +10,11 @@ from typing import Any
 
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
+from .names import Held
 from .words import size
 
+COUNT = "count"
+"""Of the layers or nodes in a row."""
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -35,12 +38,18 @@ class Row:
     slowest: bool = False
     depth: int = 0
     """Rows that it is inside of."""
+    held: Held | None = None
+    """Its layers or nodes."""
     told: Mapping[str, str] = field(default_factory=dict)
     """Columns too wide for a terminal, which has sentences in their place."""
 
     @property
     def title(self) -> str:
         return self.name if self.label is None else self.label
+
+    def named(self, most: int) -> str:
+        """With its layers or nodes, in as many characters."""
+        return self.title if self.held is None else f"{self.title}: {self.held.text(most)}"
 
     @property
     def memory_bytes(self) -> float | None:
@@ -53,10 +62,19 @@ class Table:
 
     what: str
     rows: tuple[Row, ...]
+    item: str = "layer"
+    """What they hold."""
 
-    def columns(self, rows: Sequence[Row]) -> dict[str, list[str]]:
-        """Some of its rows as text by column."""
+    @property
+    def items(self) -> str:
+        """The title of the column that names them."""
+        return f"{self.item}s"
+
+    def columns(self, rows: Sequence[Row], names_width: int | None = None) -> dict[str, list[str]]:
+        """Some of its rows as text by column; names in full, or as wide as that."""
         columns = {self.what: [row.name for row in rows]}
+        columns[self.items] = ["" if row.held is None else row.held.text(names_width) for row in rows]
+        columns[COUNT] = ["" if row.held is None else str(row.held.count) for row in rows]
         for title in dict.fromkeys(title for row in self.rows for title in row.cells):
             columns[title] = [row.cells.get(title, "") for row in rows]
         columns["load"] = [f"{row.load:.5g}" for row in rows]
@@ -179,6 +197,8 @@ class PlanView:
     """Of the problem."""
     headline: str
     """The value and what goes with it."""
+    value: str
+    """Of the plan, with its unit and what it is for, as `6 ms per sample`."""
     tables: tuple[Table, ...]
     """Devices or stages first."""
     unit: str | None
@@ -187,6 +207,8 @@ class PlanView:
     """As long as a bar can be."""
     sentences: tuple[str, ...]
     """What binds and what else the tables leave open."""
+    limits: str = ""
+    """What keeps the plan from being faster; empty: the slowest row."""
     each: str = ""
     """What the rows of the first table are, in words; empty: what its heading says."""
     legend: str = ""
@@ -197,6 +219,16 @@ class PlanView:
     memory: tuple[Curve, ...] = ()
     graph: Graph | None = None
     flow: Flow | None = None
+
+    def named(self, lane: str, most: int) -> str:
+        """A lane of a timeline with what its row holds; rows of several pieces stay without."""
+        held = [row for table in self.tables for row in table.rows if lane in (row.name, row.label)]
+        return held[0].named(most) if len(held) == 1 else lane
+
+    def slowest(self) -> tuple[Table, Row] | None:
+        """The innermost of the slowest rows, which says most about what binds."""
+        found = [(table, row) for table in self.tables for row in table.rows if row.slowest]
+        return max(found, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
 
 
 def module_of(problem: Problem) -> Any:

@@ -17,6 +17,7 @@ WIDTH_IN = 9.0
 ROW_IN = 0.28
 FRAME_IN = 1.6
 MOST_ROWS = 64
+MOST_NAMED = 32
 
 
 def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:
@@ -42,7 +43,7 @@ def _draw_loads(axes: Axes, view: PlanView, rows: Sequence[Row]) -> None:
             axes.barh(range(len(rows)), shown, left=reached, color=colour, label=name)
         reached = [before + value for before, value in zip(reached, shown, strict=True)]
     axes.axvline(view.full_load, color="black", linestyle=":", linewidth=1)
-    axes.set_yticks(range(len(rows)), [legible(row.title) for row in rows])
+    axes.set_yticks(range(len(rows)), [legible(row.named(MOST_NAMED)) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     for row, text in zip(rows, axes.get_yticklabels(), strict=True):
         text.set_fontweight("bold" if row.slowest else "normal")

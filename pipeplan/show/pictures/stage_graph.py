@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MOST_NAMED = 26
 BOX_HEIGHT = 0.62
 
 
@@ -33,7 +34,7 @@ def draw(view: PlanView, flow: Flow, figure: Figure) -> None:
     )
     _draw_graph(top, view, flow, list(zip(flow.levels, lanes, strict=True)))
     for axes, timeline in zip(below, view.timelines, strict=True):
-        draw_timeline(axes, timeline, view.time_unit)
+        draw_timeline(axes, timeline, view)
 
 
 def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -66,9 +67,10 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float) -> None:
     x, y = place
     held, cells = row.memory_bytes or 0.0, row.cells
     colour = COLOURS[1] if row.slowest else COLOURS[0]
-    text = f"{row.title}: {cells['ops']} ops on {cells['d']}\nb {cells['b']}, k {cells['k']}, held {cells['held']}"
+    names = "" if row.held is None else legible(row.held.text(MOST_NAMED))
+    text = f"{row.title} on {cells['d']}\n{names}\nb {cells['b']}, k {cells['k']}, held {cells['held']}"
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color="white", edgecolor=colour, linewidth=1.5)
-    axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="x-small")
+    axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="xx-small")
     _bar(axes, place, -0.22, load, colour)
     if row.limit:
         _bar(axes, place, -0.27, min(1.0, held / row.limit), COLOURS[2])

@@ -11,11 +11,16 @@ from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, s
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.kind import Rules
 from ...instances.simulate import simulate
-from ..view import MOST_TOLD, About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, limit, names, several, size
+from ..even import stage_graphs
+from ..names import Order, order_of
+from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
+from ..words import amount, limit, several, size
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
+
+even_plans = stage_graphs
+"""(problem) -> what anyone would try first, to compare with."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -59,18 +64,20 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     order = sorted(range(len(plan.stages)), key=places.__getitem__)
     scale, small = _scaled(unit, evaluation.time_per_sample)
     timeline, memory = _iteration(problem, plan)
+    operators = order_of(problem, problem.operators)
+    rows = tuple(_row(problem, plan, x, evaluation, scale, operators) for x in order)
     position = {x: row for row, x in enumerate(order)}
     return PlanView(
         name=problem.name,
+        value=_value(evaluation, rules, unit),
         headline=f"{amount(evaluation.time_per_sample, unit, 4)} per sample, depth {evaluation.depth}",
-        tables=(Table("stage", tuple(_row(problem, plan, x, evaluation, scale) for x in order)),),
+        tables=(Table("stage", rows, "operator"),),
         unit=small,
         full_load=scale * evaluation.time_per_sample,
         sentences=(
             *([] if levels is None else [_levels_in_a_line(levels)]),
             f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
             f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
-            *(f"stage {x}: {names(stage.nodes)}" for x, stage in enumerate(plan.stages[:MOST_TOLD])),
         ),
         legend=f"b, held: samples; load (with moved and sync): {small or 'time'} per sample",
         time_unit=unit,
@@ -87,6 +94,12 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
             tuple((position[i], position[j]) for i, j in plan.edges if i in position and j in position),
         ),
     )
+
+
+def _value(evaluation: StageGraphEvaluation, rules: Rules, unit: str | None) -> str:
+    """By what was minimised."""
+    what = "iteration" if rules.objective == "iteration" else "sample"
+    return f"{amount(evaluation.objective(rules.objective), unit)} per {what}"
 
 
 def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Timeline, tuple[Curve, ...]]:
@@ -111,7 +124,12 @@ def _scaled(unit: str | None, largest: float) -> tuple[float, str | None]:
 
 
 def _row(
-    problem: GraphPipelineProblem, plan: StageGraphPlan, x: int, evaluation: StageGraphEvaluation, scale: float
+    problem: GraphPipelineProblem,
+    plan: StageGraphPlan,
+    x: int,
+    evaluation: StageGraphEvaluation,
+    scale: float,
+    operators: Order,
 ) -> Row:
     stage, cost = plan.stages[x], evaluation.stages[x]
     per_sample = scale / stage.micro_batch
@@ -125,7 +143,6 @@ def _row(
             "synchronisation": scale * cost.synchronisation / problem.mini_batch,
         },
         cells={
-            "ops": str(len(stage.nodes)),
             "d": str(stage.devices),
             "b": str(stage.micro_batch),
             "k": str(stage.k),
@@ -136,6 +153,7 @@ def _row(
         memory={"memory": cost.memory_bytes},
         limit=problem.memory_bytes,
         slowest=x == evaluation.bottleneck,
+        held=operators.fold(stage.nodes),
     )
 
 

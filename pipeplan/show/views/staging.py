@@ -12,12 +12,16 @@ from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
 from ...instances.staging.rules import FLUSH
+from ..even import staging_plans
+from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, limit, names, several, size
+from ..words import amount, limit, several, size
 
-SHORT_NAMES = 50
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
+
+even_plans = staging_plans
+"""(problem) -> what anyone would try first, to compare with."""
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
@@ -54,13 +58,15 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         return _leveled(problem, plan, rules)
     evaluation: StagedEvaluation = rules.evaluation(problem, plan)
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
-    rows = tuple(_stage_row(problem, i, stage, evaluation) for i, stage in enumerate(plan.stages))
+    layers = order_of(problem, problem.layers)
+    rows = tuple(_stage_row(problem, i, stage, evaluation, layers) for i, stage in enumerate(plan.stages))
     slots = [f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"]
     labels = {layer.id: str(layer.id) for layer in problem.layers}
     edges = [(edge.source, edge.target) for edge in problem.edges]
     groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
     return PlanView(
         name=problem.name,
+        value=f"{amount(rules.value(problem, plan), unit)} per micro-batch",
         headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
         "(data x tensor parallel)",
         tables=(Table("stage", rows),),
@@ -78,7 +84,9 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     )
 
 
-def _stage_row(problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation) -> Row:
+def _stage_row(
+    problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation, layers: Order
+) -> Row:
     kind, cost = type_of(problem, stage), evaluation.stages[i]
     on = f", {stage.device_type}" if stage.device_type is not None else ""
     return Row(
@@ -87,7 +95,6 @@ def _stage_row(problem: StagingProblem, i: int, stage: PlannedStage, evaluation:
         parts=_parts(cost),
         cells={
             "type": stage.device_type or "",
-            "layers": str(len(stage.nodes)),
             "d": str(stage.data_parallel),
             "t": str(stage.tensor_parallel),
             "held": str(cost.in_flight),
@@ -96,11 +103,11 @@ def _stage_row(problem: StagingProblem, i: int, stage: PlannedStage, evaluation:
         memory={"memory": cost.memory_bytes},
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
+        held=layers.fold(stage.nodes),
         told={
             "devices": str(cost.devices),
             "layers run": counted(stage.configurations),
             "binds": ", ".join(cost.binds),
-            "names": names(stage.nodes, SHORT_NAMES),
         },
     )
 
@@ -120,7 +127,7 @@ def _told(row: Row, cost: StageCost | LeafCost) -> str:
     share = row.parts[largest] / row.load if row.load else 1.0
     verb = "are" if largest == "transfers" else "is"
     binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
-    return f"stage {row.name}: {row.told['layers run']}; {binds}; layers {row.told['names']}"
+    return f"stage {row.name}: {row.told['layers run']}; {binds}"
 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanView:
@@ -128,10 +135,12 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     evaluation: LeveledEvaluation = rules.evaluation(problem, plan)
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
     leveled = list(leveled_rows(plan, evaluation))
-    rows = tuple(_leveled_row(problem, row, largest) for row in leveled)
+    layers = order_of(problem, problem.layers)
+    rows = tuple(_leveled_row(problem, row, largest, layers) for row in leveled)
     told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
     return PlanView(
         name=problem.name,
+        value=f"{amount(largest, unit)} per micro-batch",
         headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
         tables=(Table("stage", rows),),
         unit=unit,
@@ -147,7 +156,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     )
 
 
-def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Row:
+def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layers: Order) -> Row:
     stage, leaf, cost = row.stage, row.leaf, row.cost
     copies = stage.data_parallel
     return Row(
@@ -156,7 +165,6 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Ro
         parts={"larger of links and inside": row.load} if leaf is None else _parts(leaf, row.share),
         cells={
             "level": str(cost.level),
-            "layers": str(len(stage.nodes)),
             "d": str(copies),
             "t": "" if leaf is None else str(stage.tensor_parallel),
             "held": "" if leaf is None else str(leaf.in_flight),
@@ -168,5 +176,6 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Ro
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - EQUAL),
         depth=len(row.path) - 1,
-        told={} if leaf is None else {"layers run": counted(stage.configurations), "names": names(stage.nodes)},
+        held=layers.fold(stage.nodes),
+        told={} if leaf is None else {"layers run": counted(stage.configurations)},
     )
