@@ -14,10 +14,14 @@ NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut out of its middle: beginnings say what it is, and ends which one."""
+    """Cut behind parts that hold a number, as `branch0.1`, or else out of its middle: beginnings say what it is, and
+    ends which one."""
     if len(text) <= most:
         return text
     kept = max(most, LEAST_NAME) - len(DOTS)
+    whole = re.match(r".*\d(?=[./_])", text[: kept + 1])
+    if whole:
+        return whole[0] + DOTS
     return text[: kept - kept // 2] + DOTS + text[len(text) - kept // 2 :]
 
 

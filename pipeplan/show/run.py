@@ -31,10 +31,9 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text is not None}
 
 
-def options_facts(result: Result) -> dict[str, str]:
-    """What was asked for, where anything was."""
-    options = ", ".join(f"{name}={value}" for name, value in result.options.items() if value is not None)
-    return {"options": options} if options else {}
+def options_of(result: Result) -> dict[str, str]:
+    """What was asked for, by the names of options; what says nothing is left out."""
+    return {name: str(value) for name, value in result.options.items() if value is not None and value != {}}
 
 
 def _value(value: float | None, unit: str | None) -> str:

@@ -15,6 +15,7 @@ from .words import size
 
 COUNT = "count"
 """Of the layers or nodes in a row."""
+COSTS = "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -47,9 +48,9 @@ class Row:
     def title(self) -> str:
         return self.name if self.label is None else self.label
 
-    def named(self, most: int) -> str:
-        """With its layers or nodes, in as many characters."""
-        return self.title if self.held is None else f"{self.title}: {self.held.text(most)}"
+    def named(self, item: str, most: int) -> str:
+        """With its layers or nodes, which have as many characters."""
+        return self.title if self.held is None else f"{self.title}: {self.held.named(item, most)}"
 
     @property
     def memory_bytes(self) -> float | None:
@@ -84,6 +85,10 @@ class Table:
         columns["memory"] = ["" if row.memory_bytes is None else size(row.memory_bytes) for row in rows]
         columns["full"] = [f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows]
         return {title: cells for title, cells in columns.items() if any(cells)}
+
+    def has(self, row: Row, name: str) -> bool:
+        """Is the row called so, with or without what it is?"""
+        return name in (row.name, row.label, f"{self.what} {row.name}")
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -222,8 +227,12 @@ class PlanView:
 
     def named(self, lane: str, most: int) -> str:
         """A lane of a timeline with what its row holds; rows of several pieces stay without."""
-        held = [row for table in self.tables for row in table.rows if lane in (row.name, row.label)]
-        return held[0].named(most) if len(held) == 1 else lane
+        name = lane.partition("/")[0]  # replicas are numbered behind it
+        found = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
+        if len(found) != 1:
+            return lane
+        row, table = found[0]
+        return lane if row.held is None else f"{lane}: {row.held.named(table.item, most - len(lane))}"
 
     def slowest(self) -> tuple[Table, Row] | None:
         """The innermost of the slowest rows, which says most about what binds."""
@@ -240,6 +249,12 @@ def about(problem: Problem) -> About:
     """What has to be computed to know it, if there is anything."""
     found = kind_of(problem).get("about")
     return About({}) if found is None else found(problem)
+
+
+def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
+    """What the costs rest on, a sentence each."""
+    of_kind = getattr(module_of(problem), "assumptions", None)
+    return (*(() if of_kind is None else of_kind(problem, rules)), COSTS)
 
 
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:

@@ -23,7 +23,7 @@ MEMORY_COLUMNS = 4
 LABEL_SHARE = 0.012
 """A bar that is narrower than this share of its panel, per character, has no label."""
 
-MOST_NAMED = 24
+MOST_NAMED = 32
 WIDTH_IN = 11.0
 ROW_IN = 0.26
 PANEL_IN = 0.9

@@ -67,10 +67,11 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float) -> None:
     x, y = place
     held, cells = row.memory_bytes or 0.0, row.cells
     colour = COLOURS[1] if row.slowest else COLOURS[0]
-    names = "" if row.held is None else legible(row.held.text(MOST_NAMED))
-    text = f"{row.title} on {cells['d']}\n{names}\nb {cells['b']}, k {cells['k']}, held {cells['held']}"
+    ops, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
+    settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
+    text = f"{row.title}: {ops} ops on {cells['d']}\n{names}\n{settings}"
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color="white", edgecolor=colour, linewidth=1.5)
-    axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="xx-small")
+    axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="x-small")
     _bar(axes, place, -0.22, load, colour)
     if row.limit:
         _bar(axes, place, -0.27, min(1.0, held / row.limit), COLOURS[2])

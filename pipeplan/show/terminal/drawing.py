@@ -11,7 +11,7 @@ from ...instances.result import Result
 from ...planners.referee import rules_of
 from ..answer import answer
 from ..console import out, styled
-from ..run import options_facts, run_facts
+from ..run import options_of, run_facts
 from ..view import About, PlanView, module_of
 from ..words import amount, several
 from .plan import draw
@@ -43,7 +43,8 @@ def draw_result(problem: Problem, result: Result, view: PlanView | None, verbose
         draw_instance(problem, About({}))
         if result.model_size:
             _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
-        _block("run", {**run_facts(result, problem.time_unit), **options_facts(result)})
+        options = ", ".join(f"{name}={value}" for name, value in options_of(result).items())
+        _block("run", {**run_facts(result, problem.time_unit), "options": options})
     if view is not None:
         draw(view, briefly=not verbose)
     facts = run_facts(result, problem.time_unit)

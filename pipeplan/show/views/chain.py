@@ -53,6 +53,22 @@ def about(problem: ChainProblem) -> About:
     return About({"smallest_memory": needed.to_json()}, facts)
 
 
+MEMORY = {
+    "reserved": "weights, kept activations, what the running task reads and writes, and a slot for each tensor that "
+    "crosses to another GPU",
+    "strict": "weights, kept activations, what the running task reads and writes, and tensors on their way",
+    "inputs": "weights and kept activations",
+    "weights": "weights alone",
+}
+
+
+def assumptions(problem: ChainProblem, rules: Rules) -> tuple[str, ...]:
+    return (
+        "The same pattern repeats in every period; a GPU runs one task at a time, and links work beside the GPUs.",
+        f"Memory counts {MEMORY[problem.memory_mode]}; each byte of weights is held {problem.weight_copies:g} times.",
+    )
+
+
 def value_name(rules: Rules) -> str:
     return "period per batch"
 

@@ -7,6 +7,7 @@ from typing import Any
 from ...instances.errors import PipeplanError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from ...instances.graph_pipeline.referee.costs import GraphStageCost
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.kind import Rules
@@ -50,6 +51,15 @@ def about(problem: GraphPipelineProblem) -> About:
     tree = decompose(len(place), [(place[u], place[v]) for u, v in problem.edges])
     lines = to_text(tree, list(place)).splitlines()
     return About({"decomposition": lines}, heading="decomposition", lines=lines)
+
+
+def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
+    return (
+        "The weights are updated once per batch, when all its samples have come back.",
+        "Forward passes, backward passes and transfers of a stage add up to its load; in the iteration, which is "
+        "simulated, transfers run beside the computation.",
+        f"Each byte of weights is held {problem.weight_copies:g} times.",
+    )
 
 
 def value_name(rules: Rules) -> str:
@@ -150,11 +160,19 @@ def _row(
             "after": _shortened(sorted(i for i, j in plan.edges if j == x)),
         },
         label=f"stage {x}",
-        memory={"memory": cost.memory_bytes},
+        memory=_memory(problem, cost),
         limit=problem.memory_bytes,
         slowest=x == evaluation.bottleneck,
         held=operators.fold(stage.nodes),
     )
+
+
+def _memory(problem: GraphPipelineProblem, cost: GraphStageCost) -> dict[str, float]:
+    """What is left of it are the samples."""
+    weights = problem.weight_copies * cost.weight_bytes
+    workspace = {"workspace": problem.workspace_bytes} if problem.workspace_bytes else {}
+    samples = max(0.0, cost.memory_bytes - weights - problem.workspace_bytes)
+    return {"weights": weights, **workspace, "samples in flight": samples}
 
 
 def _shortened(stages: list[int]) -> str:

@@ -21,6 +21,11 @@ from ..words import amount, several, size
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 POOL_COLOUR = 6
 MOST_NAMED = 40
+ASSUMPTIONS = (
+    "One sample is run at a time.",
+    "A piece of an accelerator begins when all that it reads is there, and delivers everything at its end.",
+    "The CPUs are one pool that is never full: a node runs there as soon as its inputs are there.",
+)
 
 
 def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanView:

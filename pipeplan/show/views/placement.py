@@ -49,6 +49,22 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
     return facts | {f"level {number}": level for number, level in enumerate(levels, start=1)}
 
 
+def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
+    if rules.objective == LATENCY:
+        return latency.ASSUMPTIONS
+    passes = "All forward passes come first, then all backward passes." if rules.objective == "gpipe" else ""
+    return tuple(
+        filter(
+            None,
+            [
+                "Samples follow each other without end, and the slowest device sets the pace.",
+                "A device computes and moves data in turn: its load is the sum of both.",
+                passes,
+            ],
+        )
+    )
+
+
 def value_name(rules: Rules) -> str:
     return rules.objective
 

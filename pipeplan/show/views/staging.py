@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...instances.kind import Rules
-from ...instances.staging.leveled_plan import LeveledPlan
+from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
@@ -45,6 +45,19 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
         )
     levels = [f"{level.devices} devices, {size(level.bandwidth)}/{unit}" for level in problem.levels]
     return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
+
+
+def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
+    overlap = "Computation, transfers and synchronisation of a stage add up to its load."
+    if problem.levels:
+        overlap += " Between levels they overlap: a load is the largest over the levels."
+    reference = rules.to_options().get("semantics") == "reference"
+    often = "per batch" if reference else "for as many micro-batches as the stage has replicas"
+    return (
+        overlap,
+        f"Weights are synchronised once {often}.",
+        "A stage holds as many micro-batches as there are replicas from it to the last stage, shared among its own.",
+    )
 
 
 def value_name(rules: Rules) -> str:
@@ -100,7 +113,7 @@ def _stage_row(
             "held": str(cost.in_flight),
         },
         label=f"stage {i} ({stage.data_parallel} x {stage.tensor_parallel}{on})",
-        memory={"memory": cost.memory_bytes},
+        memory=_memory(problem, stage, cost),
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
         held=layers.fold(stage.nodes),
@@ -110,6 +123,17 @@ def _stage_row(
             "binds": ", ".join(cost.binds),
         },
     )
+
+
+def _memory(
+    problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: StageCost | LeafCost
+) -> dict[str, float]:
+    """What is left of it are the micro-batches."""
+    degree, fixed = stage.tensor_parallel, 0.0
+    for node in stage.nodes:
+        ways = problem.layers[problem.index[node]].configurations.get(degree, ())
+        fixed += sum(way.memory_fixed for way in ways if way.id == stage.configurations.get(node))
+    return {"whatever is in flight": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
 
 
 def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
@@ -172,7 +196,7 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
         },
         label=f"stage {row.name} "
         + (f"(level {cost.level}, x {copies})" if leaf is None else f"({copies} x {stage.tensor_parallel})"),
-        memory=None if leaf is None else {"memory": leaf.memory_bytes},
+        memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - EQUAL),
         depth=len(row.path) - 1,
