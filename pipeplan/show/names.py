@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..instances.graph import Graph
 
@@ -66,27 +67,30 @@ class Held:
     def text(self, most: int | None = None) -> str:
         """All of it, or as many ranges as fit, and how many more there are."""
         texts = [part.text(most) for part in self.ranges]
-        if most is None or len(", ".join(texts)) <= most:
+        if most is None or len(texts) < 2 or len(", ".join(texts)) <= most:
             return ", ".join(texts)
         for shown in range(len(texts) - 1, 0, -1):
             more = f", +{len(texts) - shown}"
-            line = ", ".join(texts[:shown]) + more
-            if len(line) <= most:
-                return line
+            line = ", ".join(texts[:shown])
+            if len(line + more) <= most:
+                return line + more
+        more = f", +{len(texts) - 1}"
         return self.ranges[0].text(most - len(more)) + more
 
     def named(self, what: str, most: int | None = None) -> str:
         """With what they are: `layer 3`, `layers 3-9`, or `layer3-layer9`, which says it itself."""
         if not self.ranges:
             return f"no {what}s"
-        text = self.text(most)
-        return text if text.startswith(what) else f"{what}{'' if self.count == 1 else 's'} {text}"
+        if self.ranges[0].first.startswith(what):
+            return self.text(most)
+        noun = what if self.count == 1 else f"{what}s"
+        return f"{noun} {self.text(most and most - len(noun) - 1)}"
 
 
 class Order:
     """The names of all layers or nodes of a problem in the order in which they run."""
 
-    def __init__(self, names: Mapping[Hashable, str]) -> None:
+    def __init__(self, names: Mapping[Any, str]) -> None:
         self.names = tuple(names.values())
         self.place = {name: i for i, name in enumerate(names)}
 

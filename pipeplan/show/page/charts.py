@@ -15,7 +15,7 @@ from ..names import shortened
 from ..pictures.canvas import COLOURS
 from .markup import tag
 
-NARROW, WIDE = 340.0, 640.0
+NARROW, WIDE = 320.0, 620.0
 """Pixels that a chart has at least: on a phone, and where labels of class `wide` are shown."""
 HEIGHT = 240.0
 """Of the area in which curves are drawn."""
@@ -95,12 +95,13 @@ def line_chart(lines: Sequence[Line], label: str, x_label: str, y_label: str) ->
     x = Scale(min(xs), max(xs), 1.0, FULL - 1.0)
     room = 0.08 * (max(ys) - min(ys)) or 0.05 * abs(max(ys)) or 1.0
     y = Scale(min(ys) - room, max(ys) + room, TOP + HEIGHT, TOP)
-    drawn: list[Element] = _axes(x, y, y_label)
+    drawn, values = _axes(x, y, y_label)
     curves = [_path(line, colour(i), x, y) for i, line in enumerate(lines)]
     area = {"viewBox": f"0 0 {FULL:g} {HEIGHT:g}", "preserveAspectRatio": "none", "y": TOP, "height": HEIGHT}
     drawn.append(tag("svg", {"width": "100%", **area}, *curves))
     for i, line in enumerate(lines):
         drawn += _dots(line, colour(i), x, y)
+    drawn += values
     picture = svg(TOP + HEIGHT + BOTTOM, label, *drawn)
     below = tag("div", {"class": "axis"}, x_label)
     return chart(picture, label, False, below, legend([line.name for line in lines]))
@@ -138,15 +139,19 @@ def round_values(low: float, high: float) -> list[float]:
     return [i * step for i in range(first, last + 1)]
 
 
-def _axes(x: Scale, y: Scale, y_label: str) -> list[Element]:
-    """Values stand on their lines, so that the curves have the whole width."""
-    drawn: list[Element] = []
+def _axes(x: Scale, y: Scale, y_label: str) -> tuple[list[Element], list[Element]]:
+    """Lines, and the values that stand on them, so that the curves have the whole width."""
     values = round_values(y.low, y.high)
-    for value in values:
-        unit = f" {y_label}" if value == values[-1] else ""
-        drawn.append(tag("line", {"class": "grid", "x1": "0%", "x2": "100%", "y1": y(value), "y2": y(value)}))
-        drawn.append(tag("text", {"class": "value", "x": 2, "y": y(value) - 4}, f"{number(value)}{unit}"))
-    return drawn + times(x, TOP + HEIGHT + 16)
+    lines = [
+        tag("line", {"class": "grid", "x1": "0%", "x2": "100%", "y1": y(value), "y2": y(value)}) for value in values
+    ]
+    texts = [number(value) for value in values]
+    texts[-1] += f" {y_label}"
+    drawn = [
+        tag("text", {"class": "value", "x": 2, "y": y(value) - 4}, text)
+        for value, text in zip(values, texts, strict=True)
+    ]
+    return lines, drawn + times(x, TOP + HEIGHT + 16)
 
 
 def times(x: Scale, y: float) -> list[Element]:
@@ -211,7 +216,7 @@ def _bar(row: Bar, top: float, x: Scale, names: Sequence[str], unit: str) -> lis
             drawn.append(mark("rect", {**place, "fill": colour(names.index(name))}, title))
             at += size
     if row.limit:
-        place = {"x1": per_cent(x(row.limit)), "x2": per_cent(x(row.limit)), "y1": top + LABEL - 2, "y2": top + ROW - 4}
+        place = {"x1": per_cent(x(row.limit)), "x2": per_cent(x(row.limit)), "y1": top + LABEL, "y2": top + ROW - 4}
         drawn.append(tag("line", {"class": "limit", **place}))
     return drawn
 

@@ -14,7 +14,7 @@ from .gantt import gantt
 from .graph import graph
 from .page import details, section, table
 
-MOST_NAMED = 20
+MOST_NAMED = 18
 """Characters for the layers of a bar."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..view import Flow, PlanView, Row
-from ..words import size
+from ..words import several, size
 from .canvas import COLOURS, canvas, legible, write_picture
 from .schedule import draw_timeline
 
@@ -67,9 +67,9 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float) -> None:
     x, y = place
     held, cells = row.memory_bytes or 0.0, row.cells
     colour = COLOURS[1] if row.slowest else COLOURS[0]
-    ops, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
+    count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
     settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
-    text = f"{row.title}: {ops} ops on {cells['d']}\n{names}\n{settings}"
+    text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color="white", edgecolor=colour, linewidth=1.5)
     axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="x-small")
     _bar(axes, place, -0.22, load, colour)

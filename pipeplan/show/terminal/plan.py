@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SHORT_BAR = 5
 LONGEST_NAME = 12
-NAMES_WIDTH, LEAST_NAMES = 28, 9
+NAMES_WIDTH, LEAST_NAMES = 28, 13
 """Characters of a column that names layers, where there is room for them and where there is not."""
 MOST_NAMED = 400
 """Characters for those of one device or stage in a sentence."""
