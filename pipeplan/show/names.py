@@ -78,13 +78,13 @@ class Held:
         return self.ranges[0].text(most - len(more)) + more
 
     def named(self, what: str, most: int | None = None) -> str:
-        """With what they are: `layer 3`, `layers 3-9`, or `layer3-layer9`, which says it itself."""
+        """With what they are, if there is room: `layer 3`, `layers 3-9`, or `layer3-layer9`, which says it itself."""
         if not self.ranges:
             return f"no {what}s"
         if self.ranges[0].first.startswith(what):
             return self.text(most)
-        noun = what if self.count == 1 else f"{what}s"
-        return f"{noun} {self.text(most and most - len(noun) - 1)}"
+        whole = f"{what if self.count == 1 else f'{what}s'} {self.text()}"
+        return whole if most is None or len(whole) <= most else self.text(most)
 
 
 class Order:

@@ -133,7 +133,7 @@ def _memory(
     for node in stage.nodes:
         ways = problem.layers[problem.index[node]].configurations.get(degree, ())
         fixed += sum(way.memory_fixed for way in ways if way.id == stage.configurations.get(node))
-    return {"whatever is in flight": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
+    return {"fixed": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
 
 
 def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:

@@ -30,6 +30,7 @@ def test_what_is_held_is_named_and_counted() -> None:
     assert order.fold([4]).named("layer") == "layer 4"
     assert order.fold([4, 5]).named("layer") == "layers 4-5"
     assert order.fold([]).named("layer") == "no layers"
+    assert order.fold([4, 5]).named("layer", 9) == "4-5", "no room"
     assert Order({0: "layer0", 1: "layer1"}).fold([0, 1]).named("layer") == "layer0-layer1"
     assert order.fold([4, 5, 8], implied={8}).count == 3
     assert order.fold([4, 5, 8], implied={8}).text() == "4-5"
