@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..instances.errors import PipeplanError
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem
+from ..instances.result import Stop
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..instances.staging.problem import StagingProblem
 
 Item = TypeVar("Item")
-ENOUGH_S = 2.0
+ENOUGH_S = 1.0
 """For the equal stages of all degrees."""
 MOST_MICRO_BATCHES = 64
 """In an iteration: more are not simulated for a comparison."""
@@ -63,13 +64,13 @@ def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
 
 
 def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
-    """The best of equal stages, of whatever degrees."""
+    """The best of equal stages, of whatever degrees; none where there are too many to try."""
     from ..planners.options import SolveOptions
     from ..planners.run.solve import solve
 
-    plan = solve(problem, planner="equi", limits=SolveOptions(time_limit_s=ENOUGH_S)).plan
-    if plan is not None:
-        yield plan
+    result = solve(problem, planner="equi", limits=SolveOptions(time_limit_s=ENOUGH_S))
+    if result.plan is not None and result.stop == Stop.COMPLETED:
+        yield result.plan
 
 
 def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:

@@ -185,6 +185,20 @@ def page_of_long_names() -> str:
     return result_page(problem, solve(problem, planner="dp"))
 
 
+FAULTY = """<!doctype html><body style="background: rgb(255, 255, 255)">
+<div class="scroll" style="width: 99px; overflow: auto"><div style="width: 200px">wide</div></div>
+<svg role="group" width="300" height="50"><text x="0" y="20">one label</text><text x="9" y="20">another</text></svg>
+<p style="color: rgb(200, 200, 200)">faint</p>"""
+
+
+def test_the_checks_notice_what_they_are_for(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "faulty.html"
+    path.write_text(FAULTY, encoding="utf-8")
+    page = opened(browser, path)
+    assert page.execute_script(CUT_OFF) == ["DIV scroll wide", "one label on another"]
+    assert page.execute_script(FAINT)[1] == ["faint"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("medium", WIDTHS)
 @pytest.mark.parametrize("name", [*PLANNED, "long names", "comparison"])
