@@ -152,6 +152,10 @@ def output_file(help: str, *flags: str, panel: str | None = None, check: Callabl
     return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
 
 
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also print the instance, the model's size, the proof, seconds and options."),
+]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 
 PROGRESS_MODES = ("auto", "json", "none")

@@ -95,12 +95,16 @@ def _seen(case: Case) -> PlanView | PipeplanError:
 
 
 def _draw(case: Case, seen: PlanView | PipeplanError | None, violations: list[str], unrolled: bool) -> None:
-    from ..show.terminal.drawing import say_differences, say_verdict
+    from ..show.answer import about_plan
+    from ..show.terminal.drawing import say_answer, say_differences, say_verdict
     from ..show.terminal.plan import draw
     from ..show.view import PlanView
     from ..show.words import amount
 
     if isinstance(seen, PlanView):
+        if not violations:
+            value = case.rules.value(case.problem, case.plan)
+            say_answer(about_plan(case.problem, seen, case.rules, value))
         draw(seen, unrolled)
         found = _latency(case) if "contiguity" in case.rules.to_options() else None
         if found is not None:

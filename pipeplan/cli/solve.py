@@ -14,7 +14,17 @@ from ..instances.result import Result
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
 from ..studies import export
-from .arguments import Cluster, Json, Picture, input_file, load_instance, output_file, readable, with_usual_cluster
+from .arguments import (
+    Cluster,
+    Json,
+    Picture,
+    Verbose,
+    input_file,
+    load_instance,
+    output_file,
+    readable,
+    with_usual_cluster,
+)
 from .arguments import progress as progress_option
 from .exits import exit_code
 from .interrupt import graceful
@@ -94,6 +104,7 @@ def command(
     cross_check: _CrossCheck = False,
     limits: dict[str, Any],
     json: Json = False,
+    verbose: Verbose = False,
     output: _Output = None,
     picture: Picture = None,
     log: _Log = None,
@@ -120,7 +131,15 @@ def command(
     with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
         result = solve(problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check)
     view = None if json and picture is None else _view(problem, result)
-    _tell(problem, result, view, json, output)
+    _save(result, output)
+    for message in result.messages:
+        say_note(message)
+    if json:
+        print_json(result.to_json())
+    else:
+        from ..show.terminal.drawing import draw_result
+
+        draw_result(problem, result, view, verbose)
     if picture is not None and view is not None:
         from ..show.pictures.plans import draw_view
 
@@ -156,17 +175,9 @@ def _view(problem: Problem, result: Result) -> PlanView | None:
     return view_of(problem, result.plan, rules_of(problem, result.options))
 
 
-def _tell(problem: Problem, result: Result, view: PlanView | None, json: bool, output: str | None) -> None:
-    """Save first: what follows may meet a closed pipe."""
+def _save(result: Result, output: str | None) -> None:
+    """Before anything else: what follows may meet a closed pipe."""
     if output is not None:
         from ..instances.files import save
 
         save(result, output)
-    for message in result.messages:
-        say_note(message)
-    if json:
-        print_json(result.to_json())
-    else:
-        from ..show.terminal.drawing import draw_result
-
-        draw_result(problem, result, view)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ..instances.result import Found, Result, Stop
-from .words import amount
+from .words import amount, percent
+
+EXACT = 1e-12
+"""Value and bound that differ by less are the same but for rounding."""
 
 
 def run_facts(result: Result, unit: str | None) -> dict[str, str]:
@@ -17,7 +20,7 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "found": _found(result),
         "objective": _value(result.objective, unit),
         "bound": _value(result.bound, unit),
-        "gap": "unknown" if result.gap is None else f"{100 * result.gap:.4f} %",
+        "gap": "unknown" if result.gap is None else percent(max(0.0, result.gap)),
         "scope": result.scope,
         "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
@@ -28,6 +31,11 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text is not None}
 
 
+def options_of(result: Result) -> dict[str, str]:
+    """What was asked for, by the names of options; what says nothing is left out."""
+    return {name: str(value) for name, value in result.options.items() if value is not None and value != {}}
+
+
 def _value(value: float | None, unit: str | None) -> str:
     return "none" if value is None else amount(value, unit)
 
@@ -35,8 +43,13 @@ def _value(value: float | None, unit: str | None) -> str:
 def _found(result: Result) -> str:
     """`optimal` never stands alone: it holds within the gap that was proven."""
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN and result.gap is not None:
-        return f"optimal (proven gap {result.gap:.2g})"
+        return optimal(result.gap)
     return str(result.found)
+
+
+def optimal(gap: float = 0.0) -> str:
+    """How near the bound is to a value that it meets."""
+    return "optimal, proven" if gap <= EXACT else f"optimal, proven within {percent(gap)}"
 
 
 def _start(result: Result) -> str:

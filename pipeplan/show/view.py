@@ -10,8 +10,12 @@ from typing import Any
 
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
+from .names import Held
 from .words import size
 
+COUNT = "count"
+"""Of the layers or nodes in a row."""
+COSTS = "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -35,12 +39,18 @@ class Row:
     slowest: bool = False
     depth: int = 0
     """Rows that it is inside of."""
+    held: Held | None = None
+    """Its layers or nodes."""
     told: Mapping[str, str] = field(default_factory=dict)
     """Columns too wide for a terminal, which has sentences in their place."""
 
     @property
     def title(self) -> str:
         return self.name if self.label is None else self.label
+
+    def named(self, item: str, most: int) -> str:
+        """With its layers or nodes, which have as many characters."""
+        return self.title if self.held is None else f"{self.title}: {self.held.named(item, most)}"
 
     @property
     def memory_bytes(self) -> float | None:
@@ -53,10 +63,19 @@ class Table:
 
     what: str
     rows: tuple[Row, ...]
+    item: str = "layer"
+    """What they hold."""
 
-    def columns(self, rows: Sequence[Row]) -> dict[str, list[str]]:
-        """Some of its rows as text by column."""
+    @property
+    def items(self) -> str:
+        """The title of the column that names them."""
+        return f"{self.item}s"
+
+    def columns(self, rows: Sequence[Row], names_width: int | None = None) -> dict[str, list[str]]:
+        """Some of its rows as text by column; names in full, or as wide as that."""
         columns = {self.what: [row.name for row in rows]}
+        columns[self.items] = ["" if row.held is None else row.held.text(names_width) for row in rows]
+        columns[COUNT] = ["" if row.held is None else str(row.held.count) for row in rows]
         for title in dict.fromkeys(title for row in self.rows for title in row.cells):
             columns[title] = [row.cells.get(title, "") for row in rows]
         columns["load"] = [f"{row.load:.5g}" for row in rows]
@@ -66,6 +85,10 @@ class Table:
         columns["memory"] = ["" if row.memory_bytes is None else size(row.memory_bytes) for row in rows]
         columns["full"] = [f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows]
         return {title: cells for title, cells in columns.items() if any(cells)}
+
+    def has(self, row: Row, name: str) -> bool:
+        """Is the row called so, with or without what it is?"""
+        return name in (row.name, row.label, f"{self.what} {row.name}")
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -179,6 +202,8 @@ class PlanView:
     """Of the problem."""
     headline: str
     """The value and what goes with it."""
+    value: str
+    """Of the plan, with its unit and what it is for, as `6 ms per sample`."""
     tables: tuple[Table, ...]
     """Devices or stages first."""
     unit: str | None
@@ -187,6 +212,8 @@ class PlanView:
     """As long as a bar can be."""
     sentences: tuple[str, ...]
     """What binds and what else the tables leave open."""
+    limits: str = ""
+    """What keeps the plan from being faster; empty: the slowest row."""
     each: str = ""
     """What the rows of the first table are, in words; empty: what its heading says."""
     legend: str = ""
@@ -198,6 +225,20 @@ class PlanView:
     graph: Graph | None = None
     flow: Flow | None = None
 
+    def named(self, lane: str, most: int) -> str:
+        """A lane of a timeline with what its row holds; rows of several pieces stay without."""
+        name = lane.partition("/")[0]  # replicas are numbered behind it
+        found = [(row, table) for table in self.tables for row in table.rows if table.has(row, name)]
+        if len(found) != 1:
+            return lane
+        row, table = found[0]
+        return lane if row.held is None else f"{lane}: {row.held.named(table.item, most - len(lane))}"
+
+    def slowest(self) -> tuple[Table, Row] | None:
+        """The innermost of the slowest rows, which says most about what binds."""
+        found = [(table, row) for table in self.tables for row in table.rows if row.slowest]
+        return max(found, key=lambda pair: (pair[1].held is not None, pair[1].depth), default=None)
+
 
 def module_of(problem: Problem) -> Any:
     """What knows how problems of this kind and their plans are shown."""
@@ -208,6 +249,12 @@ def about(problem: Problem) -> About:
     """What has to be computed to know it, if there is anything."""
     found = kind_of(problem).get("about")
     return About({}) if found is None else found(problem)
+
+
+def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
+    """What the costs rest on, a sentence each."""
+    of_kind = getattr(module_of(problem), "assumptions", None)
+    return (*(() if of_kind is None else of_kind(problem, rules)), COSTS)
 
 
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from decimal import Decimal
 
 BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
-NAMES_WIDTH = 68
 
 
 def size(count: float) -> str:
@@ -43,13 +42,6 @@ def several(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def names(ids: Iterable[object], width: int = NAMES_WIDTH) -> str:
-    """As many as fit on a line, and how many there are besides."""
-    texts = [str(name) for name in ids]
-    line, shown = "", 0
-    for text in texts:
-        longer = f"{line}, {text}" if line else text
-        if shown and len(longer) > width:
-            return f"{line} and {len(texts) - shown} more"
-        line, shown = longer, shown + 1
-    return line
+def percent(share: float) -> str:
+    """0.1234 as `12.3 %`, and little with all its zeros."""
+    return f"{Decimal(f'{100 * share:.3g}'):f} %"

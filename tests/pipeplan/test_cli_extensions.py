@@ -47,10 +47,10 @@ def files(tmp_path: Path) -> Callable[[PlacementProblem, PlacementPlan], tuple[P
 def test_show_draws_replicas_and_groups_in_80_columns(plan: Plan, files: Any) -> None:
     said = plan("show", *files(NESTED, NESTED_PLAN))
     rows = [line.split() for line in said.out.splitlines()]
-    assert ["device", "repl.", "group", "nodes", "share", "load"] in [row[:6] for row in rows]
-    (replicated,) = [row for row in rows if row[:4] == ["s0", "x2", "g0", "2"]]
+    assert ["device", "nodes", "count", "repl.", "group", "share", "load"] in [row[:7] for row in rows]
+    (replicated,) = [row for row in rows if row[:5] == ["s0", "a-b", "2", "x2", "g0"]]
     assert {"5", "0.5"} <= set(replicated), "load and synchronisation"
-    assert ["s1", "g1", "2", "9"] in [[*row[:3], row[4]] for row in rows if len(row) > 4]
+    assert ["s1", "c-d", "2", "g1", "9"] in [[*row[:4], row[5]] for row in rows if len(row) > 5]
     assert any(row[:3] == ["g0", "2", "x1"] for row in rows)
     assert "The latency of replicas and of devices within" in said.out
     assert max(map(len, said.out.splitlines())) <= 80
@@ -60,7 +60,7 @@ def test_show_draws_replicas_and_groups_in_80_columns(plan: Plan, files: Any) ->
 def test_show_draws_types(plan: Plan, files: Any) -> None:
     said = plan("show", *files(TYPED, TYPED_PLAN))
     rows = [line.split() for line in said.out.splitlines()]
-    assert ["acc1", "fast", "2"] in [row[:3] for row in rows]
+    assert ["acc1", "c-d", "2", "fast"] in [row[:4] for row in rows]
     assert "50%" in said.out, "of the memory of that type"
     assert said.code == 0
 
@@ -85,12 +85,12 @@ def test_show_of_a_plan_that_means_nothing_says_why(plan: Plan, files: Any) -> N
 
 def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: Any) -> None:
     problem, _ = files(NESTED, NESTED_PLAN)
-    said = plan("solve", problem)
+    said = plan("solve", problem, "-v")
     assert said.code == 0
     assert "level 2" in said.out
     assert "verified: yes" in said.out
     typed, _ = files(TYPED, TYPED_PLAN)
-    assert "1 fast with memory 8 B" in plan("solve", typed).out
+    assert "1 fast with memory 8 B" in plan("solve", typed, "--verbose").out
 
 
 @pytest.mark.parametrize("arguments", [("--planner", "greedy"), ("--formulation", "ip-tarnawski"), ("--devices", "3")])

@@ -81,7 +81,7 @@ def test_a_plan_is_shown_with_its_stages_and_its_timeline(plan: Plan, files: tup
     said = plan("show", *files)
     assert said.code == 0
     lines = said.out.splitlines()
-    assert any(line.split()[:6] == ["0", "1", "1", "1", "1", "3"] for line in lines), "ops, devices, b, k, held"
+    assert any(line.split()[:7] == ["0", "0", "1", "1", "1", "1", "3"] for line in lines), "operators to held"
     assert any("stages: 0" in line for line in lines)
     assert "devices: 3 of 3; depth: 3" in said.out
     row = next(line for line in lines if line.startswith("stage 0 |"))
@@ -161,7 +161,7 @@ def test_without_a_plan_the_decomposition_is_shown(plan: Plan) -> None:
 
 
 def test_the_table_fits_and_names_its_units(plan: Plan) -> None:
-    said = plan("solve", "mmt-8", "--planner", "graphpipe")
+    said = plan("solve", "mmt-8", "--planner", "graphpipe", "-v")
     assert "…" not in said.out
     assert "load (with moved and sync): ms per sample" in said.out
     assert "latency 5e-06 s" in said.out
@@ -177,7 +177,7 @@ def test_the_ablation_has_no_mixed_micro_batches(plan: Plan) -> None:
 
 
 def test_no_plan_has_no_unit(plan: Plan) -> None:
-    said = plan("solve", "mmt-8", "--planner", "graphpipe", "--memory", 0)
+    said = plan("solve", "mmt-8", "--planner", "graphpipe", "--memory", 0, "-v")
     assert said.code == 1
     values = [line.split() for line in said.out.splitlines()]
     assert ["objective", "none"] in values

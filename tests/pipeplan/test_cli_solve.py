@@ -54,12 +54,23 @@ def test_a_result_for_machines(plan: Plan, instance: Path, tmp_path: Path) -> No
 
 
 def test_a_result_for_people(plan: Plan, instance: Path) -> None:
-    said = plan("solve", instance)
+    said = plan("solve", instance, "-v")
     assert said.code == 0
     assert all(len(line) <= 80 for line in said.out.splitlines())
     for word in ("row", "ip-tarnawski", "optimal", "gap", "acc0", "acc1", "6.25"):
         assert word in said.out
     assert said.out.splitlines()[-1] == "verified: yes, recomputed max-load 6.25 s"
+
+
+def test_the_answer_comes_first_and_the_rest_on_demand(plan: Plan, instance: Path) -> None:
+    said, more = plan("solve", instance).out, plan("solve", instance, "--verbose").out
+    assert said.startswith("6.25 s per sample: acc0 (nodes op1-op3) limits the pipeline")
+    assert "an even split would" in said
+    assert "optimal, proven" in said
+    assert ["acc1", "op4"] in [line.split()[:2] for line in said.splitlines()]
+    for heading in ("instance", "model", "run", "  options", "  seconds", "  proof"):
+        assert any(line.startswith(heading) for line in more.splitlines()), heading
+        assert not any(line.startswith(heading) for line in said.splitlines()), heading
 
 
 def test_optimal_is_not_printed_without_a_proof(plan: Plan, instance: Path) -> None:
@@ -227,7 +238,7 @@ def test_text_from_files_is_neither_markup_nor_an_escape_sequence(plan: Plan, tm
     nodes = (pipeplan.Node("[red]a[/red]\x1b[31m", 1.0, 1.0),)
     path = tmp_path / "odd.json"
     pipeplan.save(PlacementProblem(nodes, (), 1, 0, name="[bold]odd[/]\x1b]0;title\x07\n"), path)
-    said = plan("solve", path, "--planner", "one-device")
+    said = plan("solve", path, "--planner", "one-device", "-v")
     assert said.code == 0
     assert "[bold]odd[/]" in said.out
     assert "\x1b" not in said.out + said.err
@@ -240,7 +251,7 @@ def test_errors_of_ours_are_called_so(plan: Plan, instance: Path, monkeypatch: p
     def fail(*arguments: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(solve, "_tell", fail)
+    monkeypatch.setattr(solve, "_save", fail)
     said = plan("solve", instance, "--planner", "one-device")
     assert said.code == 70
     assert "internal error (RuntimeError: a mistake)" in said.err

@@ -26,7 +26,7 @@ def typed(tmp_path: Path) -> Path:
 
 def test_a_flush_is_named_and_remembered(plan: Plan, tmp_path: Path) -> None:
     file = tmp_path / "flush.json"
-    solved = plan("solve", "tiny-stages", "--objective", "flush", "--output", file)
+    solved = plan("solve", "tiny-stages", "--objective", "flush", "--output", file, "-v")
     assert solved.code == 0
     assert "a batch of 8 micro-batches takes 9 slots" in solved.out
     assert "verified: yes, recomputed time per micro-batch, flushes included, 7.3125 s" in solved.out
@@ -62,10 +62,10 @@ def test_stages_show_their_type(plan: Plan, typed: Path, tmp_path: Path) -> None
     assert plan("solve", typed, "--output", file).code == 0
     shown = plan("show", typed, file)
     assert shown.code == 0
-    assert {line.split()[1] for line in shown.out.splitlines() if "█" in line} == {"big", "small"}
+    assert {line.split()[3] for line in shown.out.splitlines() if "█" in line} == {"big", "small"}
     data = plan("show", typed, file, "--json").json
     assert all(stage["binds"] for stage in data["evaluation"]["stages"])
-    assert "2 devices of speed 0.8 with memory 35 B" in plan("solve", typed).out
+    assert "2 devices of speed 0.8 with memory 35 B" in plan("solve", typed, "-v").out
 
 
 def test_a_plan_on_unknown_or_too_many_devices_of_a_type_is_rejected(plan: Plan, typed: Path, tmp_path: Path) -> None:

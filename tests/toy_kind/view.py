@@ -24,6 +24,7 @@ def view(problem: ToyProblem, plan: ToyPlan, rules: Rules) -> PlanView:
     )
     return PlanView(
         name=problem.name,
+        value=f"{max(loads):g} s",
         headline=f"longest work {max(loads):g} s",
         tables=(Table("machine", rows),),
         unit="s",

@@ -1,4 +1,7 @@
-"""Charts as SVG elements. Each mark has a title: what a reader learns by pointing at it or moving the focus to it."""
+"""Charts as SVG elements that are as wide as the page: places across are percentages, text keeps its size.
+
+Each mark has a title: what a reader learns by pointing at it or moving the focus to it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
+from ..names import shortened
 from ..pictures.canvas import COLOURS
 from .markup import tag
 
-WIDTH, HEIGHT = 760.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 76.0, 28.0, 10.0, 40.0
-TICKS = 5
-ROOM_FOR_VALUE = 84.0
-READABLE = 0.6
-"""A picture that is wider than the page is not shrunk below this; it scrolls."""
+NARROW, WIDE = 320.0, 620.0
+"""Pixels that a chart has at least: on a phone, and where labels of class `wide` are shown."""
+HEIGHT = 240.0
+"""Of the area in which curves are drawn."""
+TOP, BOTTOM = 20.0, 22.0
+TICKS = 4
+CHARACTER = 7.0
+"""Pixels of one in the text of a chart, on the average and a little more."""
+ROW = 38.0
+LABEL = 16.0
+"""A row of bars, and the line above it that says what it is."""
+FULL = 100.0
+EDGE = 8.0
+"""Nearer to the ends of an axis than this, values do not stand in the middle of their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,10 @@ def colour(i: int) -> str:
     return COLOURS[i % len(COLOURS)]
 
 
+def per_cent(value: float) -> str:
+    return f"{value:.5g}%"
+
+
 def chart(picture: Element, label: str, zoom: bool = False, *extra: Element) -> Element:
     """A picture with the line that says what is under the pointer or the focus."""
     controls = None
@@ -59,11 +75,9 @@ def chart(picture: Element, label: str, zoom: bool = False, *extra: Element) -> 
     return tag("div", {"class": "chart", "role": "group", "aria-label": label}, controls, scroll, said, *extra)
 
 
-def svg(width: float, height: float, label: str, *children: Element) -> Element:
-    attributes = {"viewBox": f"0 0 {width:g} {height:g}", "role": "group", "aria-label": label}
-    if width > WIDTH:
-        attributes["style"] = f"min-width: {READABLE * width:.0f}px"
-    return tag("svg", {**attributes, "xmlns": "http://www.w3.org/2000/svg"}, *children)
+def svg(height: float, label: str, *children: Element) -> Element:
+    """As wide as there is room."""
+    return tag("svg", {"class": "picture", "height": height, "role": "group", "aria-label": label}, *children)
 
 
 def mark(name: str, attributes: dict[str, object], title: str) -> Element:
@@ -71,87 +85,141 @@ def mark(name: str, attributes: dict[str, object], title: str) -> Element:
     return tag(name, {"class": "mark", "role": "img", "aria-label": title, **attributes}, tag("title", None, title))
 
 
+# ---- curves --------------------------------------------------------------------------------------------
+
+
 def line_chart(lines: Sequence[Line], label: str, x_label: str, y_label: str) -> Element:
     """Curves over common axes, with a legend."""
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points]
-    x = Scale(min(xs), max(xs), LEFT, WIDTH - RIGHT)
-    room = 0.05 * (max(ys) - min(ys)) or 0.05 * abs(max(ys)) or 1.0
-    y = Scale(min(ys) - room, max(ys) + room, HEIGHT - BOTTOM, TOP)
-    drawn: list[Element] = _axes(x, y, x_label, y_label)
+    x = Scale(min(xs), max(xs), 1.0, FULL - 1.0)
+    room = 0.08 * (max(ys) - min(ys)) or 0.05 * abs(max(ys)) or 1.0
+    y = Scale(min(ys) - room, max(ys) + room, TOP + HEIGHT, TOP)
+    drawn, values = _axes(x, y, y_label)
+    curves = [_path(line, colour(i), x, y) for i, line in enumerate(lines)]
+    area = {"viewBox": f"0 0 {FULL:g} {HEIGHT:g}", "preserveAspectRatio": "none", "y": TOP, "height": HEIGHT}
+    drawn.append(tag("svg", {"width": "100%", **area}, *curves))
     for i, line in enumerate(lines):
-        drawn += _curve(line, colour(i), x, y)
-    return chart(svg(WIDTH, HEIGHT, label, *drawn), label, False, legend([line.name for line in lines]))
+        drawn += _dots(line, colour(i), x, y)
+    drawn += values
+    picture = svg(TOP + HEIGHT + BOTTOM, label, *drawn)
+    below = tag("div", {"class": "axis"}, x_label)
+    return chart(picture, label, False, below, legend([line.name for line in lines]))
 
 
-def _curve(line: Line, ink: str, x: Scale, y: Scale) -> list[Element]:
-    places = [(x(px), y(py)) for px, py in line.points]
-    path = f"M{places[0][0]:.1f},{places[0][1]:.1f}"
+def _path(line: Line, ink: str, x: Scale, y: Scale) -> Element:
+    """Stretched with the page, with a stroke that is not."""
+    places = [(x(px), y(py) - TOP) for px, py in line.points]
+    path = f"M{places[0][0]:.3f},{places[0][1]:.1f}"
     for (_, before), (px, py) in pairwise(places):
-        path += (f" L{px:.1f},{before:.1f}" if line.steps else "") + f" L{px:.1f},{py:.1f}"
-    curve = tag("path", {"d": path, "fill": "none", "stroke": ink, "stroke-width": "2"})
+        path += (f" L{px:.3f},{before:.1f}" if line.steps else "") + f" L{px:.3f},{py:.1f}"
+    return tag("path", {"class": "curve", "d": path, "stroke": ink})
+
+
+def _dots(line: Line, ink: str, x: Scale, y: Scale) -> list[Element]:
     dots = [
-        mark("circle", {"cx": cx, "cy": cy, "r": 4, "fill": ink}, f"{line.name}: {number(py)} at {number(px)}")
-        for (cx, cy), (px, py) in zip(places, line.points, strict=True)
+        mark(
+            "circle",
+            {"cx": per_cent(x(px)), "cy": y(py), "r": 4, "fill": ink},
+            f"{line.name}: {number(py)} at {number(px)}",
+        )
+        for px, py in line.points
     ]
-    return [curve, *(dots if len(dots) <= 60 else dots[:: math.ceil(len(dots) / 60)])]
+    return dots if len(dots) <= 60 else dots[:: math.ceil(len(dots) / 60)]
 
 
-def _axes(x: Scale, y: Scale, x_label: str, y_label: str) -> list[Element]:
-    drawn: list[Element] = []
-    for i in range(TICKS + 1):
-        value = y.low + (y.high - y.low) * i / TICKS
-        place = y(value)
-        drawn.append(tag("line", {"class": "grid", "x1": x.start, "x2": x.end, "y1": place, "y2": place}))
-        drawn.append(tag("text", {"x": LEFT - 6, "y": place + 4, "text-anchor": "end"}, number(value)))
-        value = x.low + (x.high - x.low) * i / TICKS
-        drawn.append(tag("text", {"x": x(value), "y": HEIGHT - BOTTOM + 16, "text-anchor": "middle"}, number(value)))
-    drawn.append(tag("text", {"x": (LEFT + WIDTH) / 2, "y": HEIGHT - 6, "text-anchor": "middle"}, x_label))
-    middle = HEIGHT / 2
-    drawn.append(
-        tag("text", {"x": 12, "y": middle, "text-anchor": "middle", "transform": f"rotate(-90 12 {middle:g})"}, y_label)
-    )
+def round_values(low: float, high: float) -> list[float]:
+    """A few numbers between two that are short to write."""
+    if high <= low:
+        return [low]
+    rough = (high - low) / TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [i * step for i in range(first, last + 1)]
+
+
+def _axes(x: Scale, y: Scale, y_label: str) -> tuple[list[Element], list[Element]]:
+    """Lines, and the values that stand on them, so that the curves have the whole width."""
+    values = round_values(y.low, y.high)
+    lines = [
+        tag("line", {"class": "grid", "x1": "0%", "x2": "100%", "y1": y(value), "y2": y(value)}) for value in values
+    ]
+    texts = [number(value) for value in values]
+    texts[-1] += f" {y_label}"
+    drawn = [
+        tag("text", {"class": "value", "x": 2, "y": y(value) - 4}, text)
+        for value, text in zip(values, texts, strict=True)
+    ]
+    return lines, drawn + times(x, TOP + HEIGHT + 16)
+
+
+def times(x: Scale, y: float) -> list[Element]:
+    """Values below an axis."""
+    drawn = []
+    for value in round_values(x.low, x.high):
+        place = x(value)
+        anchor = "start" if place < EDGE else "end" if place > FULL - EDGE else "middle"
+        drawn.append(tag("text", {"x": per_cent(place), "y": y, "text-anchor": anchor}, number(value)))
     return drawn
 
 
-def legend(names: Sequence[str]) -> Element:
+def legend(names: Sequence[str], limit: bool = False) -> Element:
     entries = []
     for i, name in enumerate(names):
         square = tag("rect", {"width": 12, "height": 12, "fill": colour(i)})
         entries.append(tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, square), name))
+    if limit:
+        stroke = tag("line", {"class": "limit", "x1": 6, "x2": 6, "y1": 0, "y2": 12})
+        entries.append(tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, stroke), "limit"))
     return tag("ul", {"class": "legend"}, *entries)
 
 
-Bar = tuple[str, Sequence[tuple[str, float]]]
-"""Its name, and its parts by name and size."""
+# ---- bars ----------------------------------------------------------------------------------------------
 
 
-def bars(rows: Sequence[Bar], label: str, unit: str, limit: float | None = None) -> Element:
-    """One stacked bar a row: the same parts in the same colours everywhere; a limit as a line."""
-    names = list(dict.fromkeys(name for _, parts in rows for name, _ in parts))
-    lengths = [math.fsum(size for _, size in parts) for _, parts in rows]
-    left = min(220.0, 16.0 + 7.0 * max((len(name) for name, _ in rows), default=0))
-    x = Scale(0.0, max([*lengths, limit or 0.0]) or 1.0, left, WIDTH - ROOM_FOR_VALUE)
-    drawn: list[Element] = []
-    for i, (row, parts) in enumerate(rows):
-        top, at = 4.0 + 22.0 * i, 0.0
-        drawn.append(tag("text", {"x": left - 6, "y": top + 13, "text-anchor": "end"}, shortened(row, 30)))
-        for name, size in parts:
-            if size > 0:
-                shape = {"x": x(at), "y": top, "width": x(at + size) - x(at), "height": 18}
-                title = f"{row}: {name} {number(size)} {unit}".rstrip()
-                drawn.append(mark("rect", {**shape, "fill": colour(names.index(name))}, title))
-                at += size
-        drawn.append(tag("text", {"x": x(at) + 4, "y": top + 13}, f"{number(at)} {unit}".rstrip()))
-    height = 8.0 + 22.0 * len(rows)
-    if limit:
-        drawn.append(tag("line", {"class": "limit", "x1": x(limit), "x2": x(limit), "y1": 0, "y2": height}))
-    return chart(svg(WIDTH, height, label, *drawn), label, False, legend(names))
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Its name, its parts by name and size, and a limit where there is one."""
+
+    name: str
+    parts: Sequence[tuple[str, float]]
+    limit: float | None = None
+
+    @property
+    def length(self) -> float:
+        return math.fsum(size for _, size in self.parts)
+
+
+def bars(rows: Sequence[Bar], label: str, unit: str) -> Element:
+    """One stacked bar a row, below its name and its value: the same parts in the same colours everywhere."""
+    names = list(dict.fromkeys(name for row in rows for name, _ in row.parts))
+    x = Scale(0.0, max((max(row.length, row.limit or 0.0) for row in rows), default=0.0) or 1.0, 0.0, FULL - 0.5)
+    drawn = [element for i, row in enumerate(rows) for element in _bar(row, ROW * i, x, names, unit)]
+    limited = any(row.limit for row in rows)
+    return chart(svg(ROW * len(rows), label, *drawn), label, False, legend(names, limited))
+
+
+def _bar(row: Bar, top: float, x: Scale, names: Sequence[str], unit: str) -> list[Element]:
+    limit = f" of {number(row.limit)}" if row.limit else ""
+    value = f"{number(row.length)}{limit} {unit}".rstrip()
+    room = int(NARROW / CHARACTER) - len(value) - 2
+    drawn = [
+        tag("text", {"x": 0, "y": top + 12}, shortened(row.name, room)),
+        tag("text", {"x": "100%", "y": top + 12, "text-anchor": "end"}, value),
+    ]
+    at = 0.0
+    for name, size in row.parts:
+        if size > 0:
+            place = {"x": per_cent(x(at)), "width": per_cent(x(at + size) - x(at)), "y": top + LABEL, "height": 16}
+            title = f"{row.name}: {name} {number(size)} {unit}".rstrip()
+            drawn.append(mark("rect", {**place, "fill": colour(names.index(name))}, title))
+            at += size
+    if row.limit:
+        place = {"x1": per_cent(x(row.limit)), "x2": per_cent(x(row.limit)), "y1": top + LABEL, "y2": top + ROW - 4}
+        drawn.append(tag("line", {"class": "limit", **place}))
+    return drawn
 
 
 def number(value: float) -> str:
     return f"{value:.4g}"
-
-
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

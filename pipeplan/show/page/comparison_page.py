@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from ...studies.compare.comparison import Comparison
 from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
 from ...studies.compare.write import LOSS, TOLD_OTHERWISE, case_cells, run_cells, state, told_otherwise
-from .charts import Line, bars, line_chart
+from .charts import Bar, Line, bars, line_chart
 from .markup import tag
 from .page import page, section, table
 
@@ -68,7 +68,7 @@ def _ratios(frame: pandas.DataFrame) -> list[Element]:
     for case, row in zip(found.index, found.itertuples(index=False, name=None), strict=True):
         cells = zip(found.columns, row, strict=True)
         rows = [
-            (str(name), (("above the best", 100 * (float(ratio) - 1)),))
+            Bar(str(name), (("above the best", 100 * (float(ratio) - 1)),))
             for name, ratio in cells
             if absent_as_none(ratio) is not None
         ]
@@ -80,7 +80,7 @@ def _ratios(frame: pandas.DataFrame) -> list[Element]:
 
 def _seconds(frame: pandas.DataFrame) -> Element:
     rows = [
-        (str(row["method"]), (("median seconds", float(row["median_total_s"])),))
+        Bar(str(row["method"]), (("median seconds", float(row["median_total_s"])),))
         for row in plain_rows(summary(frame))
         if row["median_total_s"] is not None
     ]

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from ..view import Graph
-from .charts import chart, colour, legend, mark, svg
+from .charts import chart, colour, legend, mark
 from .markup import tag
 
 MOST_NODES = 1500
 STEP_X, STEP_Y, RADIUS, MARGIN = 26.0, 20.0, 7.0, 14.0
+LEAST_WIDTH = 640.0
+PER_ROW = 40
+"""Levels side by side; more of them go on below, as lines of text do."""
 SWEEPS = 4
 """Of the ordering by neighbours within the levels."""
 
 
 def graph(picture: Graph) -> Element | None:
-    """Levels from left to right; None where the graph is too large to be looked at."""
+    """Levels from left to right, row after row; None where the graph is too large to be looked at."""
     count = len(picture.labels)
     if count > MOST_NODES:
         return None
@@ -28,7 +31,9 @@ def graph(picture: Graph) -> Element | None:
         drawn.append(mark("circle", shape, title))
     width = max(x for x, _ in places) + MARGIN
     height = max(y for _, y in places) + MARGIN
-    return chart(svg(max(width, 320.0), height, picture.title, *drawn), picture.title, True, legend(picture.groups))
+    size = {"class": "graph", "viewBox": f"0 0 {max(width, LEAST_WIDTH):g} {height:g}"}
+    told = {"role": "group", "aria-label": picture.title}
+    return chart(tag("svg", {**size, **told}, *drawn), picture.title, True, legend(picture.groups))
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
@@ -48,12 +53,16 @@ def _places(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, f
     for i in range(count):
         columns[level[i]].append(i)
     rank = _ranks(columns, before, after)
-    tallest = max(len(column) for column in columns)
     places = [(0.0, 0.0)] * count
-    for x, column in enumerate(columns):
-        shift = (tallest - len(column)) / 2
-        for i in column:
-            places[i] = (MARGIN + STEP_X * x, MARGIN + STEP_Y * (rank[i] + shift))
+    top = MARGIN
+    for first in range(0, len(columns), PER_ROW):
+        row = columns[first : first + PER_ROW]
+        tallest = max(len(column) for column in row)
+        for x, column in enumerate(row):
+            shift = (tallest - len(column)) / 2
+            for i in column:
+                places[i] = (MARGIN + STEP_X * x, top + STEP_Y * (rank[i] + shift))
+        top += STEP_Y * (tallest + 1)
     return places
 
 

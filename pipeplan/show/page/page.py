@@ -10,6 +10,9 @@ from xml.etree.ElementTree import Element
 
 from .markup import Node, tag, to_html
 
+SHORT = 11
+"""Cells of so few characters stay on one line."""
+
 
 def page(title: str, sections: Iterable[Element]) -> str:
     """The whole page as text. Nothing may be loaded or run but our own style and script."""
@@ -45,7 +48,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Element:
 def table(head: Sequence[str], rows: Iterable[Sequence[Node]], caption: str | None = None) -> Element:
     """A table that scrolls by itself on a narrow screen; its headings are buttons that sort."""
     cells = [tag("th", {"scope": "col"}, tag("button", {"type": "button", "class": "sort"}, name)) for name in head]
-    lines = [tag("tr", None, *(tag("td", None, cell) for cell in row)) for row in rows]
+    lines = [tag("tr", None, *map(_cell, head, row)) for row in rows]
     inner = tag(
         "table",
         None,
@@ -54,6 +57,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Node]], caption: str | No
         tag("tbody", None, *lines),
     )
     return tag("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption or "table"}, inner)
+
+
+def _cell(heading: str, cell: Node) -> Element:
+    """With its heading, which stands beside it on a phone; an empty one is left out there."""
+    short = isinstance(cell, str) and len(cell) <= SHORT
+    return tag("td", {"data-label": heading, "class": "empty" if not cell else "short" if short else "long"}, cell)
 
 
 def details(title: str, *content: Node) -> Element:

@@ -5,41 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
-from ..view import Curve, PlanView, Row, Table, view_of
+from ..view import Curve, PlanView, Row, Table
 from ..views.simulated import first_micro_batches
 from ..words import byte_scale
-from .charts import Line, bars, line_chart
+from .charts import Bar, Line, bars, line_chart
 from .gantt import gantt
 from .graph import graph
-from .page import section, table
+from .page import details, section, table
+
+MOST_NAMED = 18
+"""Characters for the layers of a bar."""
 
 
-def sections(problem: Problem, plan: Plan, rules: Rules) -> list[Element]:
-    """The sections about the plan itself, recomputed by the referee; of plans that fix no times an iteration is
+def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
+    """What it is first, then what it does when, and what it takes; of plans that fix no times an iteration is
     simulated, if it can be run."""
-    view = view_of(problem, plan, rules)
     timelines, memory = (view.timelines, view.memory) if view.timelines else first_micro_batches(problem, plan)
     words = view.each or view.tables[0].what
     rows = [row for part in view.tables for row in part.rows]
-    loads = [(row.title, list(row.parts.items())) for row in rows]
+    loads = [
+        Bar(row.named(part.item, MOST_NAMED), list(row.parts.items())) for part in view.tables for row in part.rows
+    ]
     parts = [
         *(section(f"{part.what[0].upper()}{part.what[1:]}s", _table(view, part)) for part in view.tables),
-        section("Loads", bars(loads, f"Load of each {words}", view.unit or "")),
+        *(section(line.title, gantt(line, view), name="gantt") for line in timelines[-1:] if line.bars),
+        section("Loads", bars(loads, f"Load of each {words}", view.unit or ""), *map(_parts, view.tables)),
         *_memory(rows, view.tables[0].what),
         *_memory_over_time(memory, view.time_unit),
     ]
     drawn = None if view.graph is None else graph(view.graph)
-    parts += [] if drawn is None else [section("Graph", drawn)]
-    return parts + [
-        section(line.title, gantt(line, view.time_unit or ""), name="gantt") for line in timelines[-1:] if line.bars
-    ]
+    return parts + ([] if drawn is None else [section("Graph", drawn)])
 
 
 def _table(view: PlanView, part: Table) -> Element:
     columns = part.columns(part.rows)
-    columns[part.what] = [row.title for row in part.rows]
+    for title in part.parts:
+        columns.pop(title, None)
     for title in dict.fromkeys(title for row in part.rows for title in row.told):
         columns[title] = [row.told.get(title, "") for row in part.rows]
     head = [f"load {view.unit or ''}".rstrip() if title == "load" else title for title in columns]
@@ -47,15 +49,30 @@ def _table(view: PlanView, part: Table) -> Element:
     return table(head, list(zip(*columns.values(), strict=True)), legend)
 
 
+def _parts(part: Table) -> Element | None:
+    """What the loads are made of, in numbers."""
+    if len(part.parts) < 2:
+        return None
+    rows = [
+        [row.title, f"{row.load:.5g}", *(f"{row.parts.get(name, 0.0):.3g}" for name in part.parts)] for row in part.rows
+    ]
+    return details("As a table", table([part.what, "load", *part.parts], rows))
+
+
 def _memory(rows: Sequence[Row], what: str) -> list[Element]:
     held = [row for row in rows if row.memory]
     if not held:
         return []
     factor, unit = byte_scale(max(max(row.memory_bytes or 0.0, row.limit or 0.0) for row in held))
-    terms = [(row.title, [(name, amount / factor) for name, amount in (row.memory or {}).items()]) for row in held]
-    limits = {row.limit for row in held if row.limit is not None}
-    limit = limits.pop() / factor if len(limits) == 1 else None
-    return [section("Memory", bars(terms, f"Memory of a device of each {what}", unit, limit))]
+    terms = [
+        Bar(
+            row.title,
+            [(name, amount / factor) for name, amount in (row.memory or {}).items()],
+            row.limit and row.limit / factor,
+        )
+        for row in held
+    ]
+    return [section("Memory", bars(terms, f"Memory of a device of each {what}", unit))]
 
 
 def _memory_over_time(curves: Sequence[Curve], time_unit: str | None) -> list[Element]:

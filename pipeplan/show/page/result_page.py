@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from datetime import date
 from xml.etree.ElementTree import Element
 
 from ...instances.chain.allocation import unknown_allocation
 from ...instances.errors import InputError
+from ...instances.kind import Rules
 from ...instances.kinds import Problem
-from ...instances.result import Moment, Result, Stop
+from ...instances.result import Moment, Result
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
-from ..run import run_facts
+from ..answer import answer
+from ..command import command_of
+from ..run import options_of, run_facts
+from ..view import PlanView, assumptions, module_of, view_of
 from ..words import amount
 from .charts import Line, line_chart, number
 from .markup import tag
@@ -25,16 +31,16 @@ def result_page(problem: Problem, result: Result) -> str:
     rules = rules_of(problem, result.options)
     unit = problem.time_unit or ""
     anew = recompute(problem, result)
-    parts = [_head(problem, anew, unit), section("Run", facts(_run(anew.result, unit)))]
-    if result.plan is not None and anew.result.verified:
-        parts += sections(problem, result.plan, rules)
+    view = None if result.plan is None or not anew.result.verified else view_of(problem, result.plan, rules)
+    parts = [_head(problem, anew, view, rules)]
+    if result.plan is not None and view is not None:
+        parts += sections(problem, result.plan, view)
+    parts += [_problem(problem, rules), section("Run", facts(_run(anew.result, unit)))]
     if len(result.history) > 1:
         parts.append(section("Search", _curve(result.history, unit)))
     if result.messages:
-        parts.append(section("Messages", tag("ul", None, *(tag("li", None, text) for text in result.messages))))
-    parts.append(
-        section("Data", details("The result as JSON", tag("pre", None, json.dumps(result.to_json(), indent=1))))
-    )
+        parts.append(section("Messages", _listed(result.messages)))
+    parts += [section("Options", facts(options_of(result).items())), _data(result)]
     return page(f"{problem.name}: {result.formulation or result.planner}", parts)
 
 
@@ -44,30 +50,40 @@ def _check(problem: Problem, result: Result) -> None:
         raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
 
 
-def _head(problem: Problem, anew: Recomputed, unit: str) -> Element:
-    """What a reader came for: the value, how good it is proven to be, and whether the referee agrees."""
+def _problem(problem: Problem, rules: Rules) -> Element:
+    """The model and the cluster, and what the costs rest on."""
+    known = {"name": problem.name, **module_of(problem).facts(problem)}
+    return section(
+        "Problem", facts(known.items()), tag("h3", None, "Assumptions"), _listed(assumptions(problem, rules))
+    )
+
+
+def _listed(texts: Iterable[str]) -> Element:
+    return tag("ul", None, *(tag("li", None, text) for text in texts))
+
+
+def _data(result: Result) -> Element:
+    return section("Data", details("The result as JSON", tag("pre", None, json.dumps(result.to_json(), indent=1))))
+
+
+def _head(problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rules) -> Element:
+    """What a reader came for: the answer in words, whether the referee agrees, and where it is from."""
     words, result = [tag("h1", None, problem.name)], anew.result
+    words.append(tag("p", {"class": "answer"}, answer(problem, result, view, rules)))
     if result.plan is None:
         words.append(tag("p", {"class": "verdict no"}, f"No plan: {result.stop}{_among(result)}"))
     elif result.objective is None:
         words.append(tag("p", {"class": "verdict no"}, f"Verified: no, {len(result.violations)} violations"))
-        words.append(tag("ul", None, *(tag("li", None, text) for text in result.violations)))
+        words.append(_listed(result.violations))
     else:
-        value = f"Verified: yes. Value {result.objective:.7g} {unit}".rstrip()
-        words.append(tag("p", {"class": "verdict yes"}, f"{value}, {_proof(result)}"))
+        value = amount(result.objective, problem.time_unit)
+        words.append(tag("p", {"class": "verdict yes"}, f"Verified: yes. The referee recomputed the value {value}."))
     if anew.differences:
         words.append(tag("p", {"class": "verdict no"}, "The file claims otherwise:"))
-        words.append(tag("ul", None, *(tag("li", None, text) for text in anew.differences)))
+        words.append(_listed(anew.differences))
+    words.append(tag("p", {"class": "note"}, tag("code", None, command_of(result, problem.name))))
+    words.append(tag("p", {"class": "note"}, f"Report of {_today()} by pipeplan {_version()}"))
     return tag("header", None, *words)
-
-
-def _proof(result: Result) -> str:
-    """By value and bound alone, and for which plans."""
-    if result.gap is None:
-        return "no bound is known"
-    if result.stop == Stop.PROVEN:
-        return f"proven optimal (gap {result.gap:.2g}){_among(result)}"
-    return f"at most {100 * result.gap:.3g} % above the optimum's bound {number(result.bound or 0.0)}{_among(result)}"
 
 
 def _among(result: Result) -> str:
@@ -78,10 +94,21 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
     return [
         *run_facts(result, unit).items(),
         ("claimed", None if result.claimed is None else amount(result.claimed, unit)),
-        ("options", ", ".join(f"{name}={value}" for name, value in result.options.items() if value is not None)),
         *(("allocation", text) for text in [unknown_allocation(result.options.get("allocation"))] if text),
         ("instance hash", result.problem.get("hash")),
     ]
+
+
+def _version() -> str:
+    """Asked for here, where the package has been imported."""
+    from ... import __version__
+
+    return __version__
+
+
+def _today() -> str:
+    today = date.today()
+    return f"{today.day} {today:%B %Y}"
 
 
 def _curve(history: tuple[Moment, ...], unit: str) -> Element:

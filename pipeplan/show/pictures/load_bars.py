@@ -17,17 +17,20 @@ WIDTH_IN = 9.0
 ROW_IN = 0.28
 FRAME_IN = 1.6
 MOST_ROWS = 64
+MOST_NAMED = 32
 
 
 def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:
     """Write the picture; the slowest rows are named in bold, and rows beyond `MOST_ROWS` are left out."""
-    everything = [row for table in view.tables for row in table.rows]
-    rows, left_out = everything[:MOST_ROWS], len(everything[MOST_ROWS:])
+    everything = [(row, table.item) for table in view.tables for row in table.rows]
+    rows, left_out = [row for row, _ in everything[:MOST_ROWS]], len(everything[MOST_ROWS:])
+    names = [legible(row.named(item, MOST_NAMED)) for row, item in everything[:MOST_ROWS]]
     with canvas(WIDTH_IN, FRAME_IN + ROW_IN * len(rows)) as figure:
         title = f"{legible(view.name)}: {view.headline}"
         figure.suptitle(title + (f" ({left_out} more are not shown)" if left_out else ""))
         loads, memory = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         _draw_loads(loads, view, rows)
+        _name_rows(loads, rows, names)
         _draw_memory(memory, rows)
         figure.legend(*loads.get_legend_handles_labels(), loc="outside lower center", ncols=4)
         write_picture(figure, path)
@@ -42,11 +45,14 @@ def _draw_loads(axes: Axes, view: PlanView, rows: Sequence[Row]) -> None:
             axes.barh(range(len(rows)), shown, left=reached, color=colour, label=name)
         reached = [before + value for before, value in zip(reached, shown, strict=True)]
     axes.axvline(view.full_load, color="black", linestyle=":", linewidth=1)
-    axes.set_yticks(range(len(rows)), [legible(row.title) for row in rows])
+    axes.set_xlabel(measured("load", view.unit))
+
+
+def _name_rows(axes: Axes, rows: Sequence[Row], names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     for row, text in zip(rows, axes.get_yticklabels(), strict=True):
         text.set_fontweight("bold" if row.slowest else "normal")
-    axes.set_xlabel(measured("load", view.unit))
 
 
 def _draw_memory(axes: Axes, rows: Sequence[Row]) -> None:

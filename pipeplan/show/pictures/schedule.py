@@ -23,6 +23,7 @@ MEMORY_COLUMNS = 4
 LABEL_SHARE = 0.012
 """A bar that is narrower than this share of its panel, per character, has no label."""
 
+MOST_NAMED = 32
 WIDTH_IN = 11.0
 ROW_IN = 0.26
 PANEL_IN = 0.9
@@ -39,13 +40,13 @@ def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
         figure.suptitle(f"{legible(view.name)}: {view.headline}")
         parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
         for (part,), timeline in zip(parts, view.timelines, strict=False):
-            draw_timeline(part.subplots(), timeline, view.time_unit)
+            draw_timeline(part.subplots(), timeline, view)
         if curves:
             _draw_memory(parts[-1][0], curves, rows)
         write_picture(figure, path)
 
 
-def draw_timeline(axes: Axes, timeline: Timeline, unit: str | None) -> None:
+def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView) -> None:
     """A lane below the other; a timeline without bars says why."""
     if not timeline.bars:
         axes.set_axis_off()
@@ -76,18 +77,18 @@ def draw_timeline(axes: Axes, timeline: Timeline, unit: str | None) -> None:
         axes.broken_barh([], (0, 0), facecolor=COLOURS[i], label=name)
     if timeline.colours:
         axes.legend(loc="upper right", bbox_to_anchor=(1.0, 1.16), ncols=5, frameon=False, fontsize="x-small")
-    _frame(axes, timeline, lanes, unit)
+    _frame(axes, timeline, lanes, view)
 
 
-def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], unit: str | None) -> None:
+def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], view: PlanView) -> None:
     left_out = len(timeline.lanes) - len(lanes)
     title = timeline.title + (" (dashed: from here on everything repeats)" if timeline.steady is not None else "")
     axes.set_title(title + (f", {left_out} lanes left out" if left_out else ""), loc="left", fontsize="medium")
-    axes.set_yticks(range(len(lanes)), [legible(lane) for lane in lanes])
+    axes.set_yticks(range(len(lanes)), [legible(view.named(lane, MOST_NAMED)) for lane in lanes])
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_xlim(timeline.start, timeline.end or 1.0)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(measured("time", unit) + (f": {timeline.summary}" if timeline.summary else ""))
+    axes.set_xlabel(measured("time", view.time_unit) + (f": {timeline.summary}" if timeline.summary else ""))
 
 
 def _colour(bar: Bar, shaded: bool) -> tuple[float, ...]:

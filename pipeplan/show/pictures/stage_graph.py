@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..view import Flow, PlanView, Row
-from ..words import size
+from ..words import several, size
 from .canvas import COLOURS, canvas, legible, write_picture
 from .schedule import draw_timeline
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MOST_NAMED = 26
 BOX_HEIGHT = 0.62
 
 
@@ -33,7 +34,7 @@ def draw(view: PlanView, flow: Flow, figure: Figure) -> None:
     )
     _draw_graph(top, view, flow, list(zip(flow.levels, lanes, strict=True)))
     for axes, timeline in zip(below, view.timelines, strict=True):
-        draw_timeline(axes, timeline, view.time_unit)
+        draw_timeline(axes, timeline, view)
 
 
 def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -66,7 +67,9 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float) -> None:
     x, y = place
     held, cells = row.memory_bytes or 0.0, row.cells
     colour = COLOURS[1] if row.slowest else COLOURS[0]
-    text = f"{row.title}: {cells['ops']} ops on {cells['d']}\nb {cells['b']}, k {cells['k']}, held {cells['held']}"
+    count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
+    settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
+    text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color="white", edgecolor=colour, linewidth=1.5)
     axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="x-small")
     _bar(axes, place, -0.22, load, colour)

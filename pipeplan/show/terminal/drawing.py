@@ -9,8 +9,9 @@ from ...instances.kind import Rules
 from ...instances.kinds import Plan, Problem
 from ...instances.result import Result
 from ...planners.referee import rules_of
+from ..answer import answer
 from ..console import out, styled
-from ..run import run_facts
+from ..run import options_of, run_facts
 from ..view import About, PlanView, module_of
 from ..words import amount, several
 from .plan import draw
@@ -34,15 +35,26 @@ def draw_instance(problem: Problem, about: About) -> None:
         console.print(styled(f"  ... and {several(left, 'more line')}; --json has all of them"))
 
 
-def draw_result(problem: Problem, result: Result, view: PlanView | None) -> None:
-    """Instance, model, run, plan; the last line is the referee's."""
-    draw_instance(problem, About({}))
-    if result.model_size:
-        _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
-    _block("run", run_facts(result, problem.time_unit))
+def draw_result(problem: Problem, result: Result, view: PlanView | None, verbose: bool = False) -> None:
+    """The answer and the plan; the last line is the referee's. `verbose`: instance, model and run as well."""
+    rules = rules_of(problem, result.options)
+    say_answer(answer(problem, result, view, rules))
+    if verbose:
+        draw_instance(problem, About({}))
+        if result.model_size:
+            _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
+        options = ", ".join(f"{name}={value}" for name, value in options_of(result).items())
+        _block("run", {**run_facts(result, problem.time_unit), "options": options})
     if view is not None:
-        draw(view)
-    say_verdict(problem, result.plan, result.violations, rules_of(problem, result.options))
+        draw(view, briefly=not verbose)
+    facts = run_facts(result, problem.time_unit)
+    if not verbose and "cross-check" in facts:
+        out().print(styled(f"cross-check: {facts['cross-check']}"))
+    say_verdict(problem, result.plan, result.violations, rules)
+
+
+def say_answer(sentence: str) -> None:
+    out().print(styled(sentence, "bold"))
 
 
 def _block(title: str, facts: Mapping[str, Any]) -> None:

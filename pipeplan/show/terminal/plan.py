@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..console import can_draw, out, styled
-from ..view import PlanView, Row, Table
+from ..view import COUNT, PlanView, Row, Table
 from .gantt import gantt, memory_lines
 from .shapes import BAR_WIDTH, MAX_DEVICES_DRAWN, bar, new_table
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 SHORT_BAR = 5
 LONGEST_NAME = 12
+NAMES_WIDTH, LEAST_NAMES = 28, 13
+"""Characters of a column that names layers, where there is room for them and where there is not."""
+MOST_NAMED = 400
+"""Characters for those of one device or stage in a sentence."""
 SHORT = {
     "computation": "compute",
     "transfers in": "in",
@@ -31,15 +35,16 @@ CUT = {"type", "group", "inside"}
 LEFT = ("type", "group", "inside", "share", "after", "binds", "")
 
 
-def draw(view: PlanView, unrolled: bool = False) -> None:
-    """`unrolled`: all timelines, not the first one alone."""
+def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
+    """`unrolled`: all timelines, not the first one alone; `briefly`: without what the answer has said."""
     console = out()
     for table in view.tables:
         if table.rows:
             console.print(_drawn(view, table, console.width))
         if len(table.rows) > MAX_DEVICES_DRAWN:
             console.print(styled(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s"))
-    for sentence in filter(None, [view.legend, *view.sentences]):
+    sentences = () if briefly else view.sentences
+    for sentence in filter(None, [view.legend, *_in_full(view, console.width), *sentences]):
         console.print(styled(sentence))
     lines = [line for timeline in view.timelines[:1] for line in gantt(timeline, view.time_unit)]
     lines += memory_lines(view)
@@ -48,24 +53,48 @@ def draw(view: PlanView, unrolled: bool = False) -> None:
         console.print(styled(line), soft_wrap=True)
 
 
-def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
-    """The slowest rows are marked; where the columns do not fit, bars are shortened and parts of the load left out."""
+def _in_full(view: PlanView, width: int) -> Iterator[str]:
+    """The layers of rows whose column has no room for all of them."""
+    for table in view.tables:
+        _, _, names_width = _fitted(table, width)
+        for row in table.rows[:MAX_DEVICES_DRAWN]:
+            if row.held is not None and row.held.text(names_width) != row.held.text():
+                yield f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}"
+
+
+def _fitted(table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
+    """The columns, and the widths of bars and of names. Where they do not fit, bars are shortened, numbers and parts of
+    the load left out, and names shortened."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
-    columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows).items() if title not in HIDDEN}
+    columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows, NAMES_WIDTH).items()}
+    for title in HIDDEN:
+        columns.pop(title, None)
     for title in CUT & columns.keys() | {table.what}:
         columns[title] = [cell[:LONGEST_NAME] for cell in columns[title]]
-    less = [SHORT.get(part, part) for part in table.parts]
+    room = width - 1 - len("<--") - 2 * max((row.depth for row in rows), default=0)
+    less = [COUNT, *(SHORT.get(part, part) for part in table.parts)]
     bar_width = BAR_WIDTH
-    while _width(columns) + bar_width + 1 + len("<--") > width and (bar_width > SHORT_BAR or less):
+    while _width(columns) + bar_width > room and (bar_width > SHORT_BAR or less):
         if bar_width > SHORT_BAR:
             bar_width = SHORT_BAR
         else:
             columns.pop(less.pop(0), None)
+    names_width = NAMES_WIDTH
+    while _width(columns) + bar_width > room and names_width > LEAST_NAMES and table.items in columns:
+        names_width -= 1
+        columns[table.items] = table.columns(rows, names_width)[table.items]
+    return columns, bar_width, names_width
+
+
+def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
+    """The slowest rows are marked."""
+    rows = table.rows[:MAX_DEVICES_DRAWN]
+    columns, bar_width, _ = _fitted(table, width)
     drawn = new_table()
     titles = list(columns)
     titles.insert(titles.index("load"), "share")
     for title in (*titles, ""):
-        drawn.add_column(title, justify="left" if title in (table.what, *LEFT) else "right", no_wrap=True)
+        drawn.add_column(title, justify="left" if title in (table.what, table.items, *LEFT) else "right", no_wrap=True)
     for i, row in enumerate(rows):
         cells = {title: styled(cell[i]) for title, cell in columns.items()}
         cells[table.what] = styled(_indent(row) + columns[table.what][i], "bold" if row.slowest else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ...instances.chain.plan import PatternPlan
@@ -11,8 +10,10 @@ from ...instances.chain.referee.evaluate import GpuUse, PatternEvaluation, memor
 from ...instances.chain.referee.memory import TERMS
 from ...instances.chain.referee.unrolled import Activity, resources, steady_from, unroll
 from ...instances.kind import Rules
+from ..even import chain_plans
+from ..names import Held, Order
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, limit, several, size
+from ..words import amount, limit, percent, several, size
 
 BATCH_COLOURS = 6
 ENOUGH_S = 20.0
@@ -20,7 +21,12 @@ ENOUGH_S = 20.0
 STEADY_PERIODS = 2
 """So many periods are shown after the pipeline has filled."""
 MOST_PERIODS = 12
+ALWAYS = 1e-9
+"""The share of a period that rounding may leave idle."""
 TERM_NAMES = {"kept": "kept activations"}
+
+even_plans = chain_plans
+"""(problem) -> what anyone would try first, to compare with."""
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
@@ -47,6 +53,22 @@ def about(problem: ChainProblem) -> About:
     return About({"smallest_memory": needed.to_json()}, facts)
 
 
+MEMORY = {
+    "reserved": "weights, kept activations, what the running task reads and writes, and a slot for each tensor that "
+    "crosses to another GPU",
+    "strict": "weights, kept activations, what the running task reads and writes, and tensors on their way",
+    "inputs": "weights and kept activations",
+    "weights": "weights alone",
+}
+
+
+def assumptions(problem: ChainProblem, rules: Rules) -> tuple[str, ...]:
+    return (
+        "The same pattern repeats in every period; a GPU runs one task at a time, and links work beside the GPUs.",
+        f"Memory counts {MEMORY[problem.memory_mode]}; each byte of weights is held {problem.weight_copies:g} times.",
+    )
+
+
 def value_name(rules: Rules) -> str:
     return "period per batch"
 
@@ -58,10 +80,12 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
     period = amount(evaluation.period, unit, 6) + (f" for {batches} batches" if batches > 1 else "")
     return PlanView(
         name=problem.name,
+        value=f"{amount(evaluation.period_per_batch, unit)} per batch",
         headline=f"period {period}, batches under way: {evaluation.in_flight}",
         tables=(Table("GPU", tuple(_row(problem, use, evaluation) for use in evaluation.devices)),),
         unit=unit,
         full_load=evaluation.period,
+        limits=_limits(problem, evaluation),
         sentences=(
             f"period {amount(evaluation.period, None)}, batches per period: {batches}, "
             f"under way: {evaluation.in_flight}; bottleneck: {evaluation.bottleneck}",
@@ -78,16 +102,33 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
     )
 
 
+def _held(problem: ChainProblem, use: GpuUse) -> Held:
+    return Order({layer: str(layer) for layer in range(1, problem.layers + 1)}).fold(use.layers)
+
+
+def _limits(problem: ChainProblem, evaluation: PatternEvaluation) -> str:
+    """A GPU or link that is busy all the time; else what runs must wait, for others or for memory."""
+    name = evaluation.bottleneck
+    held = [_held(problem, use).named("layer") for use in evaluation.devices if f"gpu{use.gpu}" == name]
+    name += f" ({held[0]})" if held else ""
+    times = [*(use.busy for use in evaluation.devices), *(use.busy for use in evaluation.links)]
+    busy = max(times) / evaluation.period
+    if busy >= 1 - ALWAYS:
+        return f"{name} limits the pipeline and is always busy"
+    return f"waiting for data or memory limits the pipeline, {name} is busy for {percent(busy)} of the time"
+
+
 def _row(problem: ChainProblem, use: GpuUse, evaluation: PatternEvaluation) -> Row:
     name = f"gpu{use.gpu}"
     return Row(
         name=name,
         load=use.busy,
         parts={"busy": use.busy},
-        cells={"layers": _runs(use.layers), "idle": f"{use.idle:.3g}", "held": str(use.in_flight)},
+        cells={"idle": f"{use.idle:.3g}", "held": str(use.in_flight)},
         memory=_terms(use.terms),
         limit=problem.memory_bytes,
         slowest=name == evaluation.bottleneck,
+        held=_held(problem, use),
         told={"at its peak": use.peak_task or ""},
     )
 
@@ -101,17 +142,6 @@ def _peak(use: GpuUse) -> str:
     parts = ", ".join(f"{name} {size(held)}" for name, held in _terms(use.terms).items() if held)
     when = f"during {use.peak_task}" if use.peak_task else f"at {amount(use.peak_time, None)}"
     return f"gpu{use.gpu} holds the most {when}: {parts or 'nothing'}"
-
-
-def _runs(layers: Iterable[int]) -> str:
-    """Runs of layers as 1-3."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][1] + 1:
-            runs[-1][1] = layer
-        else:
-            runs.append([layer, layer])
-    return ",".join(f"{a}-{b}" if a < b else str(a) for a, b in runs)
 
 
 def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:

@@ -7,15 +7,21 @@ from typing import Any
 from ...instances.errors import PipeplanError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from ...instances.graph_pipeline.referee.costs import GraphStageCost
 from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, stage_levels
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.kind import Rules
 from ...instances.simulate import simulate
-from ..view import MOST_TOLD, About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, limit, names, several, size
+from ..even import stage_graphs
+from ..names import Order, order_of
+from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
+from ..words import amount, limit, several, size
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
+
+even_plans = stage_graphs
+"""(problem) -> what anyone would try first, to compare with."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -47,6 +53,15 @@ def about(problem: GraphPipelineProblem) -> About:
     return About({"decomposition": lines}, heading="decomposition", lines=lines)
 
 
+def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
+    return (
+        "The weights are updated once per batch, when all its samples have come back.",
+        "Forward passes, backward passes and transfers of a stage add up to its load; in the iteration, which is "
+        "simulated, transfers run beside the computation.",
+        f"Each byte of weights is held {problem.weight_copies:g} times.",
+    )
+
+
 def value_name(rules: Rules) -> str:
     return "iteration" if rules.objective == "iteration" else "time per sample"
 
@@ -59,18 +74,20 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     order = sorted(range(len(plan.stages)), key=places.__getitem__)
     scale, small = _scaled(unit, evaluation.time_per_sample)
     timeline, memory = _iteration(problem, plan)
+    operators = order_of(problem, problem.operators)
+    rows = tuple(_row(problem, plan, x, evaluation, scale, operators) for x in order)
     position = {x: row for row, x in enumerate(order)}
     return PlanView(
         name=problem.name,
+        value=_value(evaluation, rules, unit),
         headline=f"{amount(evaluation.time_per_sample, unit, 4)} per sample, depth {evaluation.depth}",
-        tables=(Table("stage", tuple(_row(problem, plan, x, evaluation, scale) for x in order)),),
+        tables=(Table("stage", rows, "operator"),),
         unit=small,
         full_load=scale * evaluation.time_per_sample,
         sentences=(
             *([] if levels is None else [_levels_in_a_line(levels)]),
             f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
             f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
-            *(f"stage {x}: {names(stage.nodes)}" for x, stage in enumerate(plan.stages[:MOST_TOLD])),
         ),
         legend=f"b, held: samples; load (with moved and sync): {small or 'time'} per sample",
         time_unit=unit,
@@ -87,6 +104,12 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
             tuple((position[i], position[j]) for i, j in plan.edges if i in position and j in position),
         ),
     )
+
+
+def _value(evaluation: StageGraphEvaluation, rules: Rules, unit: str | None) -> str:
+    """By what was minimised."""
+    what = "iteration" if rules.objective == "iteration" else "sample"
+    return f"{amount(evaluation.objective(rules.objective), unit)} per {what}"
 
 
 def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[Timeline, tuple[Curve, ...]]:
@@ -111,7 +134,12 @@ def _scaled(unit: str | None, largest: float) -> tuple[float, str | None]:
 
 
 def _row(
-    problem: GraphPipelineProblem, plan: StageGraphPlan, x: int, evaluation: StageGraphEvaluation, scale: float
+    problem: GraphPipelineProblem,
+    plan: StageGraphPlan,
+    x: int,
+    evaluation: StageGraphEvaluation,
+    scale: float,
+    operators: Order,
 ) -> Row:
     stage, cost = plan.stages[x], evaluation.stages[x]
     per_sample = scale / stage.micro_batch
@@ -125,7 +153,6 @@ def _row(
             "synchronisation": scale * cost.synchronisation / problem.mini_batch,
         },
         cells={
-            "ops": str(len(stage.nodes)),
             "d": str(stage.devices),
             "b": str(stage.micro_batch),
             "k": str(stage.k),
@@ -133,10 +160,19 @@ def _row(
             "after": _shortened(sorted(i for i, j in plan.edges if j == x)),
         },
         label=f"stage {x}",
-        memory={"memory": cost.memory_bytes},
+        memory=_memory(problem, cost),
         limit=problem.memory_bytes,
         slowest=x == evaluation.bottleneck,
+        held=operators.fold(stage.nodes),
     )
+
+
+def _memory(problem: GraphPipelineProblem, cost: GraphStageCost) -> dict[str, float]:
+    """What is left of it are the samples."""
+    weights = problem.weight_copies * cost.weight_bytes
+    workspace = {"workspace": problem.workspace_bytes} if problem.workspace_bytes else {}
+    samples = max(0.0, cost.memory_bytes - weights - problem.workspace_bytes)
+    return {"weights": weights, **workspace, "samples in flight": samples}
 
 
 def _shortened(stages: list[int]) -> str:

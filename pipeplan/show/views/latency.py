@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from ...instances.checks import NodeId
 from ...instances.errors import UsageError
 from ...instances.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan
@@ -13,11 +14,18 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import NotAnAssignmentError
 from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
+from ..names import Order, order_of
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, several, size
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 POOL_COLOUR = 6
+MOST_NAMED = 40
+ASSUMPTIONS = (
+    "One sample is run at a time.",
+    "A piece of an accelerator begins when all that it reads is there, and delivers everything at its end.",
+    "The CPUs are one pool that is never full: a node runs there as soon as its inputs are there.",
+)
 
 
 def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanView:
@@ -25,20 +33,36 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     evaluation: LatencyEvaluation = rules.evaluation(problem, plan)
     if evaluation.latency is None:
         raise UsageError(evaluation.reason or "The plan has no latency.")
-    rows = tuple(_rows(problem, plan, evaluation.pieces))
+    nodes = order_of(problem, problem.nodes)
+    rows = tuple(_rows(problem, plan, evaluation.pieces, nodes))
     pool = [node_id for device in plan.devices if device.type == "cpu" for node_id in device.nodes]
     work = sum(problem.nodes[problem.index[node_id]].cpu_time for node_id in pool)
     return PlanView(
         name=problem.name,
+        value=f"{amount(evaluation.latency, problem.time_unit)} for one sample",
         headline=f"latency {evaluation.latency:.6g}",
-        tables=(Table("device", rows),),
+        tables=(Table("device", rows, "node"),),
         unit=problem.time_unit,
         full_load=max((row.load for row in rows), default=0.0),
-        sentences=(f"CPU pool: {several(len(pool), 'node')}, work {amount(work, None)}",),
+        limits=_limits(rows, _covered(_pool(problem, plan, evaluation)), problem.time_unit),
+        sentences=(f"CPU pool: {several(len(pool), 'node')}, work {amount(work, None)}{_named(pool, nodes)}",),
         time_unit=problem.time_unit,
         timelines=(schedule(problem, plan, evaluation),),
         graph=graph_of(problem, plan),
     )
+
+
+def _named(pool: Sequence[NodeId], nodes: Order) -> str:
+    return f": {nodes.fold(pool).text()}" if pool else ""
+
+
+def _limits(rows: Sequence[Row], pool_s: float, unit: str | None) -> str:
+    """What works longest: a piece, or the CPUs."""
+    longest = max(rows, key=lambda row: row.load, default=None)
+    if longest is None or pool_s > longest.load:
+        return f"the CPUs work for {amount(pool_s, unit)} of it, longer than any piece of an accelerator"
+    held = "" if longest.held is None else f" ({longest.held.named('node', MOST_NAMED)})"
+    return f"{longest.title}{held} takes {amount(longest.load, unit)} of it, the longest part"
 
 
 def of_one_sample(problem: PlacementProblem, plan: PlacementPlan) -> LatencyEvaluation:
@@ -62,7 +86,7 @@ def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
     return Graph.of("Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices})
 
 
-def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece]) -> Iterator[Row]:
+def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece], nodes: Order) -> Iterator[Row]:
     """Each piece with its own memory and that of the others on its device, which has to hold them all."""
     limits = {device.name: limit_of(problem, device) for device in plan.devices}
     sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in piece.nodes) for piece in pieces]
@@ -79,7 +103,6 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
             parts={"from start to finish": time},
             cells={
                 "piece": str(number),
-                "nodes": str(len(piece.nodes)),
                 "start": f"{piece.start:.5g}",
                 "finish": f"{piece.finish:.5g}",
                 "size": size(held),
@@ -87,7 +110,17 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
             label=f"{piece.device}, piece {number}",
             memory={"this piece": held, "others on its device": totals[piece.device] - held},
             limit=limits[piece.device],
+            held=nodes.fold(piece.nodes),
         )
+
+
+def _covered(bars: Sequence[Bar]) -> float:
+    """How long at least one of them runs."""
+    covered, reached = 0.0, 0.0
+    for bar in sorted(bars, key=lambda bar: bar.start):
+        covered += max(0.0, bar.end - max(bar.start, reached))
+        reached = max(reached, bar.end)
+    return covered
 
 
 def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> Timeline:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...instances.checks import NodeId
 from ...instances.kind import Rules
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
 from ...instances.placement.referee.stages import stage_order
 from ...instances.placement.rules import LATENCY
+from ..even import placements
+from ..names import Order, order_of
 from ..view import MOST_TOLD, PlanView, Row, Table
 from ..words import amount, limit
 from . import latency
+
+even_plans = placements
+"""(problem) -> what anyone would try first, to compare with."""
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
@@ -43,6 +49,22 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
     return facts | {f"level {number}": level for number, level in enumerate(levels, start=1)}
 
 
+def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
+    if rules.objective == LATENCY:
+        return latency.ASSUMPTIONS
+    passes = "All forward passes come first, then all backward passes." if rules.objective == "gpipe" else ""
+    return tuple(
+        filter(
+            None,
+            [
+                "Samples follow each other without end, and the slowest device sets the pace.",
+                "A device computes and moves data in turn: its load is the sum of both.",
+                passes,
+            ],
+        )
+    )
+
+
 def value_name(rules: Rules) -> str:
     return rules.objective
 
@@ -55,13 +77,16 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     order, unit = stage_order(problem, plan), problem.time_unit
     loads = {load.name: load for load in evaluation.devices}
     held = {device.name: device for device in plan.devices if device.nodes}
-    busy = [name for name in order or loads if name in held]
-    tables = [Table("device", tuple(_device_row(problem, held[name], loads[name], evaluation) for name in busy))]
+    nodes = order_of(problem, problem.nodes)
+    busy = [name for name in order or sorted(loads, key=lambda name: _first(held.get(name), nodes)) if name in held]
+    rows = tuple(_device_row(problem, held[name], loads[name], evaluation, nodes) for name in busy)
+    tables = [Table("device", rows, "node")]
     if evaluation.groups:
         tables.append(Table("group", _group_rows(plan, evaluation)))
     value = evaluation.objective(rules.objective)
     return PlanView(
         name=problem.name,
+        value=f"{amount(value, unit)} per sample",
         headline=f"{rules.objective} {amount(value, unit, 6)}, bottleneck {evaluation.bottleneck}",
         tables=tuple(tables),
         unit=unit,
@@ -70,12 +95,21 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
             f"bottleneck: {evaluation.bottleneck} with load {amount(evaluation.max_load, unit)}",
             *_remarks(busy, len(plan.devices), order is not None),
         ),
+        legend="backward nodes are where the forward nodes of their colour are"
+        if any(_implied(problem, device) for device in held.values())
+        else "",
         time_unit=unit,
         graph=latency.graph_of(problem, plan),
     )
 
 
-def _device_row(problem: PlacementProblem, device: Device, load: DeviceLoad, evaluation: PlacementEvaluation) -> Row:
+def _first(device: Device | None, nodes: Order) -> int:
+    return nodes.first(() if device is None else device.nodes)
+
+
+def _device_row(
+    problem: PlacementProblem, device: Device, load: DeviceLoad, evaluation: PlacementEvaluation, nodes: Order
+) -> Row:
     parts = {
         "computation": load.compute / load.divisor,
         "transfers in": load.transfer_in / load.divisor,
@@ -85,7 +119,6 @@ def _device_row(problem: PlacementProblem, device: Device, load: DeviceLoad, eva
         "type": device.accelerator_type or "",
         "repl.": f"x{device.replicas}" if device.replicas > 1 else "",
         "group": device.group or "",
-        "nodes": str(len(device.nodes)),
     }
     return Row(
         name=device.name,
@@ -95,7 +128,15 @@ def _device_row(problem: PlacementProblem, device: Device, load: DeviceLoad, eva
         memory={"held": load.size_bytes},
         limit=latency.limit_of(problem, device),
         slowest=load.name == evaluation.bottleneck,
+        held=nodes.fold(device.nodes, _implied(problem, device)),
     )
+
+
+def _implied(problem: PlacementProblem, device: Device) -> set[NodeId]:
+    """Backward nodes beside forward nodes of their colour, which they have to be with."""
+    nodes = [problem.nodes[problem.index[name]] for name in device.nodes]
+    colours = {node.color for node in nodes if not node.backward and node.color is not None}
+    return {node.id for node in nodes if node.backward and node.color in colours}
 
 
 def _group_rows(plan: PlacementPlan, evaluation: PlacementEvaluation) -> tuple[Row, ...]:

@@ -24,6 +24,7 @@ def view_of_simulation(simulation: Simulation, counted: str) -> PlanView:
     timeline = timeline_of(simulation, counted)
     return PlanView(
         name="",
+        value="",
         headline=timeline.summary,
         tables=(Table("stage", tuple(_row(stage, simulation.iteration) for stage in simulation.stages)),),
         unit=simulation.time_unit,

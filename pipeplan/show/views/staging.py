@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from ...instances.kind import Rules
-from ...instances.staging.leveled_plan import LeveledPlan
+from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
 from ...instances.staging.rules import FLUSH
+from ..even import staging_plans
+from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, limit, names, several, size
+from ..words import amount, limit, several, size
 
-SHORT_NAMES = 50
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
+
+even_plans = staging_plans
+"""(problem) -> what anyone would try first, to compare with."""
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
@@ -45,6 +49,19 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
     return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
 
 
+def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
+    overlap = "Computation, transfers and synchronisation of a stage add up to its load."
+    if problem.levels:
+        overlap += " Between levels they overlap: a load is the largest over the levels."
+    reference = rules.to_options().get("semantics") == "reference"
+    often = "per batch" if reference else "for as many micro-batches as the stage has replicas"
+    return (
+        overlap,
+        f"Weights are synchronised once {often}.",
+        "A stage holds as many micro-batches as there are replicas from it to the last stage, shared among its own.",
+    )
+
+
 def value_name(rules: Rules) -> str:
     """What the value of a plan is called."""
     return "time per micro-batch" + (", flushes included," if rules.objective == FLUSH else "")
@@ -56,13 +73,15 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
         return _leveled(problem, plan, rules)
     evaluation: StagedEvaluation = rules.evaluation(problem, plan)
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
-    rows = tuple(_stage_row(problem, i, stage, evaluation) for i, stage in enumerate(plan.stages))
+    layers = order_of(problem, problem.layers)
+    rows = tuple(_stage_row(problem, i, stage, evaluation, layers) for i, stage in enumerate(plan.stages))
     slots = [f"a batch of {problem.micro_batches} micro-batches takes {evaluation.slots} slots"]
     labels = {layer.id: str(layer.id) for layer in problem.layers}
     edges = [(edge.source, edge.target) for edge in problem.edges]
     groups = {f"stage {i}": stage.nodes for i, stage in enumerate(plan.stages)}
     return PlanView(
         name=problem.name,
+        value=f"{amount(rules.value(problem, plan), unit)} per micro-batch",
         headline=f"{amount(largest, unit, 6)} per micro-batch, {evaluation.devices} of {problem.devices} devices "
         "(data x tensor parallel)",
         tables=(Table("stage", rows),),
@@ -80,7 +99,9 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
     )
 
 
-def _stage_row(problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation) -> Row:
+def _stage_row(
+    problem: StagingProblem, i: int, stage: PlannedStage, evaluation: StagedEvaluation, layers: Order
+) -> Row:
     kind, cost = type_of(problem, stage), evaluation.stages[i]
     on = f", {stage.device_type}" if stage.device_type is not None else ""
     return Row(
@@ -89,22 +110,32 @@ def _stage_row(problem: StagingProblem, i: int, stage: PlannedStage, evaluation:
         parts=_parts(cost),
         cells={
             "type": stage.device_type or "",
-            "layers": str(len(stage.nodes)),
             "d": str(stage.data_parallel),
             "t": str(stage.tensor_parallel),
             "held": str(cost.in_flight),
         },
         label=f"stage {i} ({stage.data_parallel} x {stage.tensor_parallel}{on})",
-        memory={"memory": cost.memory_bytes},
+        memory=_memory(problem, stage, cost),
         limit=None if kind is None else kind.memory_bytes,
         slowest=i == evaluation.bottleneck,
+        held=layers.fold(stage.nodes),
         told={
             "devices": str(cost.devices),
             "layers run": counted(stage.configurations),
             "binds": ", ".join(cost.binds),
-            "names": names(stage.nodes, SHORT_NAMES),
         },
     )
+
+
+def _memory(
+    problem: StagingProblem, stage: PlannedStage | LeveledStage, cost: StageCost | LeafCost
+) -> dict[str, float]:
+    """What is left of it are the micro-batches."""
+    degree, fixed = stage.tensor_parallel, 0.0
+    for node in stage.nodes:
+        ways = problem.layers[problem.index[node]].configurations.get(degree, ())
+        fixed += sum(way.memory_fixed for way in ways if way.id == stage.configurations.get(node))
+    return {"fixed": fixed, "micro-batches in flight": max(0.0, cost.memory_bytes - fixed)}
 
 
 def _parts(cost: StageCost | LeafCost, share: float = 1.0) -> dict[str, float]:
@@ -122,7 +153,7 @@ def _told(row: Row, cost: StageCost | LeafCost) -> str:
     share = row.parts[largest] / row.load if row.load else 1.0
     verb = "are" if largest == "transfers" else "is"
     binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
-    return f"stage {row.name}: {row.told['layers run']}; {binds}; layers {row.told['names']}"
+    return f"stage {row.name}: {row.told['layers run']}; {binds}"
 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanView:
@@ -130,10 +161,12 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     evaluation: LeveledEvaluation = rules.evaluation(problem, plan)
     unit, largest = problem.time_unit, evaluation.time_per_micro_batch
     leveled = list(leveled_rows(plan, evaluation))
-    rows = tuple(_leveled_row(problem, row, largest) for row in leveled)
+    layers = order_of(problem, problem.layers)
+    rows = tuple(_leveled_row(problem, row, largest, layers) for row in leveled)
     told = [_told(row, of.leaf) for row, of in zip(rows, leveled, strict=True) if of.leaf is not None]
     return PlanView(
         name=problem.name,
+        value=f"{amount(largest, unit)} per micro-batch",
         headline=f"{amount(largest, unit, 6)} per micro-batch, the largest over {len(problem.levels)} levels",
         tables=(Table("stage", rows),),
         unit=unit,
@@ -149,7 +182,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
     )
 
 
-def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Row:
+def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layers: Order) -> Row:
     stage, leaf, cost = row.stage, row.leaf, row.cost
     copies = stage.data_parallel
     return Row(
@@ -158,7 +191,6 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Ro
         parts={"larger of links and inside": row.load} if leaf is None else _parts(leaf, row.share),
         cells={
             "level": str(cost.level),
-            "layers": str(len(stage.nodes)),
             "d": str(copies),
             "t": "" if leaf is None else str(stage.tensor_parallel),
             "held": "" if leaf is None else str(leaf.in_flight),
@@ -166,9 +198,10 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float) -> Ro
         },
         label=f"stage {row.name} "
         + (f"(level {cost.level}, x {copies})" if leaf is None else f"({copies} x {stage.tensor_parallel})"),
-        memory=None if leaf is None else {"memory": leaf.memory_bytes},
+        memory=None if leaf is None else _memory(problem, stage, leaf),
         limit=None if leaf is None else problem.memory_bytes,
         slowest=row.load >= largest * (1 - EQUAL),
         depth=len(row.path) - 1,
-        told={} if leaf is None else {"layers run": counted(stage.configurations), "names": names(stage.nodes)},
+        held=layers.fold(stage.nodes),
+        told={} if leaf is None else {"layers run": counted(stage.configurations)},
     )

@@ -5,15 +5,19 @@ They need Chromium and its driver. Where `PIPEPLAN_BROWSER` is `required` (as in
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.planners.run.solve import solve
 from pipeplan.show.page.comparison_page import comparison_page
 from pipeplan.show.page.result_page import result_page
@@ -31,6 +35,21 @@ FLAGS = (
     "--disable-sync",
 )
 PHONE, DESK = (360, 800), (1200, 900)
+WIDTHS = {"desk": 1280, "phone": 400, "paper": 718}
+PLANNED = {
+    "tiny-chain": "dp",
+    "tiny-chain latency": "latency-greedy",
+    "cpu-offload latency": "latency-greedy",
+    "resnet50-training": "greedy",
+    "golden-4": "exact-beaumont",
+    "resnet34-chain": "contiguous",
+    "tiny-stages": "dp-piper",
+    "tiny-levels": "dp-piper",
+    "resnet50-stages": "equi",
+    "case-study": "graphpipe",
+    "tiny-chain without a plan": "one-device",
+}
+"""Pages of every kind, by the packaged instance and what tells them apart."""
 STRUCTURE = """
 return [...document.querySelectorAll("section")].map((part) => {
   const box = part.getBoundingClientRect();
@@ -67,9 +86,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     texts = {}
-    for name, planner in (("tiny-chain", "dp"), ("golden-4", "exact-beaumont"), ("tiny-stages", "dp-piper")):
-        problem = load_packaged(name)
+    for name, planner in PLANNED.items():
+        problem = load_packaged(name.partition(" ")[0])
         texts[name] = result_page(problem, solve(problem, planner=planner))
+    texts["long names"] = page_of_long_names()
     suite = Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, ("greedy", "dp", "local-search"))))
     compare(suite, folder / "comparison")
     texts["comparison"] = comparison_page(load_comparison(folder / "comparison"))
@@ -87,10 +107,11 @@ def opened(browser: Any, path: Path, size: tuple[int, int] = DESK) -> Any:
     return browser
 
 
+OURS = "problem 0 0, run 0 0, options 0 0, data 0 0"
 EXPECTED = {
-    "tiny-chain": "run 0 0, devices 1 0, loads 0 1, memory 0 1, graph 0 1, gantt 0 1, data 0 0",
-    "golden-4": "run 0 0, gpus 1 0, loads 0 1, memory 0 1, memory over time 0 1, gantt 0 1, data 0 0",
-    "tiny-stages": "run 0 0, stages 1 0, loads 0 1, memory 0 1, memory over time 0 1, graph 0 1, gantt 0 1, data 0 0",
+    "tiny-chain": f"devices 1 0, gantt 0 1, loads 1 1, memory 0 1, graph 0 1, {OURS}",
+    "golden-4": f"gpus 1 0, gantt 0 1, loads 0 1, memory 0 1, memory over time 0 1, {OURS}",
+    "tiny-stages": f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, memory over time 0 1, graph 0 1, {OURS}",
     "comparison": "values 1 0, methods 1 0, profile 0 1, ratios 0 1, seconds 0 1, runs 1 0",
 }
 """Parts in their order, with their numbers of tables and charts."""
@@ -108,6 +129,100 @@ def test_every_part_is_seen_and_the_console_is_silent(
     named = [f"{part} {tables} {charts}" for part, _, tables, charts in found if part != "search"]
     assert ", ".join(named) == EXPECTED[name]
     assert page.get_log("browser") == []
+
+
+CUT_OFF = """
+const faults = [];
+const page = document.documentElement;
+if (page.scrollWidth > window.innerWidth) faults.push(`the page is ${page.scrollWidth} wide`);
+for (const frame of document.querySelectorAll(".scroll, td, dd, pre, li, p, h1"))
+  if (frame.scrollWidth > frame.clientWidth + 1 && getComputedStyle(frame).display !== "inline")
+    faults.push(`${frame.tagName} ${frame.className} ${frame.textContent.slice(0, 40)}`);
+const seen = (element) => element.getClientRects().length > 0;
+for (const picture of document.querySelectorAll("svg[role=group]")) {
+  const labels = [...picture.querySelectorAll("text")].filter(seen);
+  const boxes = labels.map((label) => label.getBoundingClientRect());
+  boxes.forEach((a, i) => {
+    if (a.left < -1 || a.right > window.innerWidth + 1) faults.push(`outside: ${labels[i].textContent}`);
+    boxes.slice(i + 1).forEach((b, k) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 1 && high > 3) faults.push(`${labels[i].textContent} on ${labels[i + 1 + k].textContent}`);
+    });
+  });
+}
+return faults;
+"""
+FAINT = """
+const channels = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map((part) => {
+  const share = part / 255;
+  return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+});
+const light = (colour) => { const [r, g, b] = channels(colour); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const ground = light(getComputedStyle(document.body).backgroundColor);
+const faint = (ink) => (Math.max(light(ink), ground) + 0.05) / (Math.min(light(ink), ground) + 0.05) < 4.5;
+return [ground, [...document.querySelectorAll("h1, h2, p, dt, dd, td, li, caption, svg text:not(.inside)")]
+  .filter((e) => { const style = getComputedStyle(e); return faint(e.closest("svg") ? style.fill : style.color); })
+  .map((e) => e.textContent)];
+"""
+
+
+def page_of_long_names() -> str:
+    """Names without any place to break, as of machines, and memory of many digits."""
+    word = "AnOverlyDescriptiveModuleNameWithoutAnyBreaks"
+    nodes = tuple(
+        Node(
+            id=f"{word}{i}" * 3,
+            accelerator_time=1.0 + i / 7,
+            cpu_time=9.0,
+            size_bytes=1e9 / 7,
+            transfer_time=0.123 * (i < 11),
+        )
+        for i in range(12)
+    )
+    edges = tuple((a.id, b.id) for a, b in pairwise(nodes))
+    problem = PlacementProblem(name=word * 3, nodes=nodes, edges=edges, accelerators=4, cpus=0, memory_bytes=1e9)
+    return result_page(problem, solve(problem, planner="dp"))
+
+
+FAULTY = """<!doctype html><body style="background: rgb(255, 255, 255)">
+<div class="scroll" style="width: 99px; overflow: auto"><div style="width: 200px">wide</div></div>
+<svg role="group" width="300" height="50"><text x="0" y="20">one label</text><text x="9" y="20">another</text></svg>
+<p style="color: rgb(200, 200, 200)">faint</p>"""
+
+
+def test_the_checks_notice_what_they_are_for(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "faulty.html"
+    path.write_text(FAULTY, encoding="utf-8")
+    page = opened(browser, path)
+    assert page.execute_script(CUT_OFF) == ["DIV scroll wide", "one label on another"]
+    assert page.execute_script(FAINT)[1] == ["faint"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("medium", WIDTHS)
+@pytest.mark.parametrize("name", [*PLANNED, "long names", "comparison"])
+def test_nothing_is_cut_off_overlaps_or_is_too_faint_to_read(
+    browser: Any, pages: dict[str, Path], name: str, medium: str, scheme: str
+) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    media = {"media": "print" if medium == "paper" else "screen", "features": features}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        page = opened(browser, pages[name], (WIDTHS[medium], 900))
+        assert page.execute_script(CUT_OFF) == []
+        ground, faint = page.execute_script(FAINT)
+        assert faint == []
+        assert (ground < 0.1) == (scheme == "dark" and medium != "paper")
+        assert page.get_log("browser") == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def test_a_page_is_printed_on_few_sheets(browser: Any, pages: dict[str, Path]) -> None:
+    page = opened(browser, pages["case-study"])
+    printed = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 5
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -111,7 +111,17 @@ def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
 
 def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
     text = svg(CHAIN, PLAN, tmp_path)
-    for words in ("F1", "B2", "gpu0", "gpu1", "link0-1", "kept activations", "buffers", "limit", "time (ms)"):
+    for words in (
+        "F1",
+        "B2",
+        "gpu0: layer 1",
+        "gpu1: layer 2",
+        "link0-1",
+        "kept activations",
+        "buffers",
+        "limit",
+        "time (ms)",
+    ):
         assert f">{words}</text>" in text
     for use in evaluate_pattern(CHAIN, PLAN).devices:
         assert f"gpu{use.gpu}: peak {use.peak_bytes:.4g}" in text
@@ -142,4 +152,4 @@ def test_a_wide_pattern_is_drawn(tmp_path: Path) -> None:
     """C_4 has 37 layers on 9 GPUs, all of them with links."""
     problem = theory.family(4).problem
     plan = solve(problem).plan
-    assert ">gpu8</text>" in svg(problem, plan, tmp_path)
+    assert ">gpu8: layer" in svg(problem, plan, tmp_path)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import pipeplan
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -60,24 +61,36 @@ def hostile_problem() -> PlacementProblem:
 @pytest.mark.parametrize(
     ("name", "planner", "parts"),
     [
-        ("tiny-chain", "dp", ["run", "devices", "loads", "memory", "graph", "gantt"]),
-        ("tiny-chain", "latency-greedy", ["run", "devices", "loads", "memory", "graph", "gantt"]),
-        ("case-study", "graphpipe", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
-        ("golden-4", "exact-beaumont", ["run", "gpus", "loads", "memory", "memory over time", "gantt"]),
-        ("tiny-stages", "dp-piper", ["run", "stages", "loads", "memory", "memory over time", "graph", "gantt"]),
-        ("tiny-levels", "dp-piper", ["run", "stages", "loads", "memory"]),
+        ("tiny-chain", "dp", ["devices", "gantt", "loads", "memory", "graph"]),
+        ("tiny-chain", "latency-greedy", ["devices", "gantt", "loads", "memory", "graph"]),
+        ("case-study", "graphpipe", ["stages", "gantt", "loads", "memory", "memory over time", "graph"]),
+        ("golden-4", "exact-beaumont", ["gpus", "gantt", "loads", "memory", "memory over time"]),
+        ("tiny-stages", "dp-piper", ["stages", "gantt", "loads", "memory", "memory over time", "graph"]),
+        ("tiny-levels", "dp-piper", ["stages", "loads", "memory"]),
     ],
 )
 def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: list[str]) -> None:
     page, text = page_of(name, planner)
-    assert [part for part in page.parts() if part in parts] == parts
+    assert [part for part in page.parts() if part != "search"] == [*parts, "problem", "run", "options", "data"]
     assert "Verified: yes" in text
 
 
 def test_stages_say_what_their_layers_run_and_what_binds() -> None:
-    for name, cells in (("tiny-stages", "1 activation recomp"), ("tiny-levels", "stage 0.1 (1 x 1)")):
+    for name, cells in (("tiny-stages", "1 activation recomp"), ("tiny-levels", "stage 0.1 (1 x 1): layer b")):
         words = page_of(name, "dp-piper")[0].words
         assert {cells, "computation"} <= set(words), name
+
+
+def test_the_page_says_the_answer_first_and_where_it_is_from() -> None:
+    page, text = page_of("golden-4", "exact-beaumont")
+    words = [word for word in page.words if word.strip()]
+    answer = next(i for i, word in enumerate(words) if word.startswith("13 per batch: gpu1 (layers 2-4) limits"))
+    assert answer < words.index("GPUs") < words.index("Memory") < words.index("Assumptions") < words.index("Options")
+    assert "plan solve golden-4 --planner exact-beaumont" in words
+    assert f"by pipeplan {pipeplan.__version__}" in text
+    assert "2 GPUs with memory 34 B; transfers take no time" in words
+    assert "gpu1: weights 12 B" in page.marks()
+    assert "29 of 34 B" in words
 
 
 def test_the_gantt_holds_every_task_until_the_pattern_repeats() -> None:

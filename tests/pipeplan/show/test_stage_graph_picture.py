@@ -27,7 +27,7 @@ def drawn(problem: GraphPipelineProblem, plan: StageGraphPlan, path: Path) -> st
 
 def test_stages_and_times_stand_in_the_picture(tmp_path: Path) -> None:
     text = drawn(chain_problem(3, memory_bytes=100), chain_plan(3), tmp_path / "plan.svg")
-    assert "stage 2: 1 ops on 1" in text
+    assert "stage 2: 1 operator on 1" in text
     assert "held 3" in text
     assert "depth 3" in text
     assert "idle 20.0 % of all devices' time" in text.replace("&#39;", "'")

@@ -30,7 +30,7 @@ for (const chart of document.querySelectorAll(".chart")) {
     });
   });
   const zoom = chart.querySelector("input[type=range]");
-  const picture = chart.querySelector("svg[viewBox]");
+  const picture = chart.querySelector("svg.picture, svg.graph");
   if (zoom && picture) {
     zoom.addEventListener("input", () => { picture.style.width = zoom.value + "%"; });
   }

@@ -1,0 +1,100 @@
+"""What a reader came for, in one sentence: what limits the pipeline, what an even split costs, and how good the plan is
+proven to be."""
+
+from __future__ import annotations
+
+from ..instances.kind import Rules
+from ..instances.kinds import Problem
+from ..instances.result import Found, Result, Stop
+from .even import value_of_even_split
+from .run import optimal
+from .view import PlanView, Row
+from .words import percent
+
+MOST_NAMED = 48
+"""Characters for the layers of what is slowest."""
+SAME = 5e-4
+"""Relative: what differs by less is said to be the same."""
+FULL = 0.95
+TIMES_AS_LONG = 2.0
+PASSES = {"forward": "forward passes", "backward": "backward passes"}
+NO_PLAN = {
+    Stop.TIME: "the time limit was reached first",
+    Stop.MEMORY: "the solver needed more memory than its limit",
+    Stop.INTERRUPTED: "the search was interrupted",
+    Stop.ERROR: "the method failed",
+    Stop.COMPLETED: "the method found none",
+}
+
+
+def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules) -> str:
+    """About a plan that the referee accepts, or why there is none."""
+    if result.plan is None:
+        return no_plan(result)
+    if view is None or result.objective is None:
+        return "The plan breaks a rule of the problem."
+    return about_plan(problem, view, rules, result.objective, how_good(result))
+
+
+def about_plan(problem: Problem, view: PlanView, rules: Rules, value: float, *more: str) -> str:
+    """Its value, with what else is known of it at the end."""
+    parts = [f"{view.value}: {view.limits or limits(view)}", even(problem, rules, value), *more]
+    return "; ".join(filter(None, parts)) + "."
+
+
+def limits(view: PlanView) -> str:
+    """The slowest device or stage, and what it is busy with."""
+    found = view.slowest()
+    if found is None:
+        return "nothing takes any time"
+    table, row = found
+    held = "" if row.held is None else f" ({row.held.named(table.item, MOST_NAMED)})"
+    title = f"{table.what} {row.name}" if row.name[0].isdigit() else row.name
+    return f"{title}{held} limits the pipeline{_busy_with(row)}{_full(row)}"
+
+
+def _busy_with(row: Row) -> str:
+    """The largest part of its load, where there are several."""
+    if len(row.parts) < 2 or not row.load:
+        return ""
+    name = max(row.parts, key=row.parts.__getitem__)
+    return f" and spends {percent(row.parts[name] / row.load)} of its time on {PASSES.get(name, name)}"
+
+
+def _full(row: Row) -> str:
+    if not row.limit or row.memory_bytes is None or row.memory_bytes < FULL * row.limit:
+        return ""
+    return ", its memory is full"
+
+
+def even(problem: Problem, rules: Rules, value: float) -> str:
+    """By how much an even split is slower; empty where there is none to compare with."""
+    other = value_of_even_split(problem, rules)
+    if other is None or value <= 0:
+        return ""
+    ratio = other / value
+    if abs(ratio - 1) <= SAME:
+        return "an even split would be as fast"
+    if ratio < 1:
+        return f"an even split would be {percent(1 - ratio)} faster"
+    if ratio < TIMES_AS_LONG:
+        return f"an even split would be {percent(ratio - 1)} slower"
+    return f"an even split would take {ratio:.3g} times as long"
+
+
+def how_good(result: Result) -> str:
+    """Value and bound, and for which plans the bound holds."""
+    among = "" if result.scope is None else f" among {result.scope}"
+    if result.gap is None:
+        return "how far it is from the best plan is not known"
+    if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
+        return optimal() + among
+    return f"the best plan{among} takes at most {percent(result.gap)} less"
+
+
+def no_plan(result: Result) -> str:
+    """Proven, or not found."""
+    if result.stop == Stop.INFEASIBLE:
+        among = "" if result.scope is None else f" among {result.scope}"
+        return f"Proven: there is no plan{among}."
+    return f"No plan was found: {NO_PLAN.get(result.stop, result.stop)}."

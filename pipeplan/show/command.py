@@ -1,0 +1,60 @@
+"""The command that asks for a result again, as far as the result tells."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+
+from ..formulations.registry import FORMULATIONS
+from ..instances.result import Result
+from ..planners.options import SolveOptions
+from ..planners.registry import EXACT, PLANNERS
+
+LIMITS = {
+    "rel_gap": "--gap",
+    "abs_gap": "--abs-gap",
+    "time_limit_s": "--time-limit",
+    "memory_limit_bytes": "--memory-limit",
+    "threads": "--threads",
+    "seed": "--seed",
+}
+
+
+def command_of(result: Result, instance: str) -> str:
+    """With every option that is not what it is anyway."""
+    words = ["plan", "solve", instance, *_method(result), *_own(result), *_limits(result)]
+    return shlex.join(words)
+
+
+def _method(result: Result) -> Iterator[str]:
+    if result.formulation is not None and result.planner in (EXACT, None):
+        yield from ("--formulation", result.formulation)
+    elif result.planner is not None:
+        yield from ("--planner", result.planner)
+    solver = result.options.get("solver", "auto")
+    if solver != "auto":
+        yield from ("--solver", str(solver))
+    if result.cross_check is not None:
+        yield "--cross-check"
+
+
+def _own(result: Result) -> Iterator[str]:
+    """What the method has declared as its own."""
+    entry = FORMULATIONS.get(result.formulation or "") or PLANNERS.get(result.planner or "")
+    for spec in () if entry is None else entry.options:
+        value = result.options.get(spec.name, spec.default)
+        if value is None or value == spec.default:
+            continue
+        flag = "--" + spec.name.replace("_", "-")
+        if spec.type != "flag":
+            yield from (flag, ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+        elif value is True:
+            yield flag
+
+
+def _limits(result: Result) -> Iterator[str]:
+    for limit in fields(SolveOptions):
+        value = result.options.get(limit.name)
+        if limit.name in LIMITS and value is not None and value != limit.default:
+            yield from (LIMITS[limit.name], str(value))

@@ -1,0 +1,123 @@
+"""Which layers a device or a stage holds, as ranges in the order in which they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..instances.graph import Graph
+
+DOTS = ".."
+LEAST_NAME = 2 + len(DOTS)
+NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
+
+
+def shortened(text: str, most: int) -> str:
+    """Cut behind parts that hold a number, as `branch0.1`, or else out of its middle: beginnings say what it is, and
+    ends which one."""
+    if len(text) <= most:
+        return text
+    kept = max(most, LEAST_NAME) - len(DOTS)
+    whole = re.match(r".*\d(?=[./_])", text[: kept + 1])
+    if whole:
+        return whole[0] + DOTS
+    return text[: kept - kept // 2] + DOTS + text[len(text) - kept // 2 :]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Names that follow each other, by the first and the last."""
+
+    first: str
+    last: str
+
+    def text(self, most: int | None = None) -> str:
+        """`0-9`, `layer 0-9`, `layer3-layer9`; names that are too long are shortened from the middle."""
+        if self.first == self.last:
+            return self.first if most is None else shortened(self.first, most)
+        start, end = NUMBERED.fullmatch(self.first), NUMBERED.fullmatch(self.last)
+        if start and end and start[1] == end[1] and (not start[1] or start[1].endswith(" ")):
+            whole = f"{self.first}-{end[2]}"
+            return whole if most is None else shortened(whole, most)
+        between = " to " if "-" in self.first + self.last else "-"
+        if most is None or len(self.first) + len(between) + len(self.last) <= most:
+            return f"{self.first}{between}{self.last}"
+        return between.join(_both_shortened(self.first, self.last, most - len(between)))
+
+
+def _both_shortened(first: str, last: str, most: int) -> tuple[str, str]:
+    """What the shorter one leaves is the longer one's."""
+    half = most // 2
+    if len(first) <= half:
+        return first, shortened(last, most - len(first))
+    if len(last) <= half:
+        return shortened(first, most - len(last)), last
+    return shortened(first, most - half), shortened(last, half)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a device or a stage holds."""
+
+    ranges: tuple[Range, ...]
+    count: int
+
+    def text(self, most: int | None = None) -> str:
+        """All of it, or as many ranges as fit, and how many more there are."""
+        texts = [part.text(most) for part in self.ranges]
+        if most is None or len(texts) < 2 or len(", ".join(texts)) <= most:
+            return ", ".join(texts)
+        for shown in range(len(texts) - 1, 0, -1):
+            more = f", +{len(texts) - shown}"
+            line = ", ".join(texts[:shown])
+            if len(line + more) <= most:
+                return line + more
+        more = f", +{len(texts) - 1}"
+        return self.ranges[0].text(most - len(more)) + more
+
+    def named(self, what: str, most: int | None = None) -> str:
+        """With what they are, if there is room: `layer 3`, `layers 3-9`, or `layer3-layer9`, which says it itself."""
+        if not self.ranges:
+            return f"no {what}s"
+        if self.ranges[0].first.startswith(what):
+            return self.text(most)
+        whole = f"{what if self.count == 1 else f'{what}s'} {self.text()}"
+        return whole if most is None or len(whole) <= most else self.text(most)
+
+
+class Order:
+    """The names of all layers or nodes of a problem in the order in which they run."""
+
+    def __init__(self, names: Mapping[Any, str]) -> None:
+        self.names = tuple(names.values())
+        self.place = {name: i for i, name in enumerate(names)}
+
+    def fold(self, ids: Iterable[Hashable], implied: Collection[Hashable] = ()) -> Held:
+        """Neighbours in the order as ranges, in that order; what the order does not know is left out, and what others
+        imply is counted and not named."""
+        known = {name for name in ids if name in self.place}
+        places = sorted(self.place[name] for name in known.difference(implied))
+        runs: list[list[int]] = []
+        for place in places:
+            if runs and place == runs[-1][1] + 1:
+                runs[-1][1] = place
+            else:
+                runs.append([place, place])
+        return Held(tuple(Range(self.names[first], self.names[last]) for first, last in runs), len(known))
+
+    def first(self, ids: Iterable[Hashable]) -> int:
+        """The place of the first of them; behind everything where there is none."""
+        return min((self.place[name] for name in ids if name in self.place), default=len(self.names))
+
+
+def order_of(problem: Graph, parts: Sequence[object]) -> Order:
+    """That of the input where it leads along all edges. `parts` are its layers or nodes: where each has a name of its
+    own they go by it, else by their ids."""
+    names = [getattr(part, "name", None) for part in parts]
+    own = None not in names and len(set(names)) == len(names)
+    texts = [str(name) for name in (names if own else problem.ids)]
+    given = all(u < v for u, v in problem.arcs)
+    places = range(len(texts)) if given else problem.topological_order
+    return Order({problem.ids[i]: texts[i] for i in places})

@@ -1,0 +1,92 @@
+"""The answer in one sentence: what limits the pipeline, what an even split costs, how good the plan is proven to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.planners.referee import rules_of
+from pipeplan.planners.run.solve import solve
+from pipeplan.show.answer import answer
+from pipeplan.show.command import command_of
+from pipeplan.show.even import shares, value_of_even_split
+from pipeplan.show.run import optimal
+from pipeplan.show.view import view_of
+
+
+def sentence(name: str, planner: str, **options: Any) -> str:
+    problem = load_packaged(name)
+    result = solve(problem, planner=planner, options=options)
+    rules = rules_of(problem, result.options)
+    view = None if result.plan is None else view_of(problem, result.plan, rules)
+    return answer(problem, result, view, rules)
+
+
+@pytest.mark.parametrize(
+    ("name", "planner", "words"),
+    [
+        ("tiny-chain", "dp", "6 ms per sample: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on"),
+        ("tiny-chain", "dp", "; an even split would be as fast; optimal, proven among contiguous plans: a chain of"),
+        ("tiny-chain", "latency-greedy", "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the"),
+        ("golden-4", "exact-beaumont", "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; an"),
+        ("golden-4", "exact-beaumont", "an even split would be 38.5 % slower; optimal, proven among patterns of one"),
+        ("golden-4", "contiguous", "; how far it is from the best plan is not known."),
+        ("tiny-levels", "dp-piper", "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
+        ("tiny-graph", "graphpipe", " per iteration: stage "),
+        ("tiny-chain", "one-device", "No plan was found: the method found none."),
+    ],
+)
+def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
+    said = sentence(name, planner)
+    assert words in said
+    assert said.endswith(".")
+
+
+def test_an_infeasible_problem_is_said_to_be_one() -> None:
+    problem = load_packaged("tiny-chain").replace(accelerators=1)
+    result = solve(problem, planner="dp")
+    said = answer(problem, result, None, rules_of(problem, result.options))
+    assert said == "Proven: there is no plan among contiguous plans: a chain of stages."
+
+
+def test_a_bound_within_the_tolerance_reads_as_a_proof() -> None:
+    assert optimal(0.0) == "optimal, proven"
+    assert optimal(5e-7) == "optimal, proven within 0.00005 %"
+
+
+def test_shares_differ_by_one_at_most() -> None:
+    assert [len(share) for share in shares(range(7), 3)] == [3, 2, 2]
+    assert [len(share) for share in shares(range(2), 3)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tiny-chain", 6.0),  # two nodes each
+        ("golden-4", 18.0),  # two layers each: both batches wait for each other's memory
+        ("tiny-stages", 6.0),
+        ("memory-tight", None),  # no even split fits
+        ("tiny-levels", None),  # nobody has said what is even there
+    ],
+)
+def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) -> None:
+    problem = load_packaged(name)
+    assert value_of_even_split(problem, rules_of(problem, {})) == value
+
+
+def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:
+    problem = load_packaged("case-study")
+    value = value_of_even_split(problem, rules_of(problem, {"objective": "iteration"}))
+    assert value is not None
+    assert value > 0.0850733
+
+
+def test_the_command_repeats_what_was_asked_for() -> None:
+    result = solve(load_packaged("tiny-chain"), planner="dp", options={"objective": "gpipe"})
+    assert command_of(result, "tiny-chain") == "plan solve tiny-chain --planner dp --objective gpipe"
+    exact = solve(load_packaged("tiny-chain"), formulation="ip-tarnawski", options={"non_contiguous": True})
+    assert command_of(exact, "my model.json") == (
+        "plan solve 'my model.json' --formulation ip-tarnawski --non-contiguous"
+    )
