@@ -23,4 +23,5 @@ KIND = kind_in(
     network=f"{_HERE}.from_workload:to_placement",
     network_arguments={"batch": None, "cpus": None, "training": None},
     remarks="pipeplan.planners.run.remarks:of_placement",
+    pareto="pipeplan.studies.pareto.tradeoff:STUDY",
 )

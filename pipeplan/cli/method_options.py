@@ -14,9 +14,9 @@ MANY = 3
 """More owners than this are counted, not named."""
 
 _TYPES: dict[str, type] = {
-    "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
+    "flag": bool, "choice": str, "int": int, "float": float, "time": str, "text": str, "path": str, "allocation": str,
 }  # fmt: skip
-_METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
+_METAVARS = {"path": "FILE", "allocation": "LIST|FILE", "time": "TIME"}
 
 
 def with_method_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -23,6 +23,12 @@ DEVICE_CONTIGUITY = OptionSpec(
     "Each device contiguous by itself, as published, though devices may then depend on each other in a circle.",
 )
 SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
+LATENCY_LIMIT = OptionSpec(
+    "latency_limit",
+    "time",
+    None,
+    "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
+)
 ORDERS = OptionSpec("orders", "int", 4, "How many topological orders are tried.")
 RESTARTS = OptionSpec("restarts", "int", 10, "How many random starts are improved.")
 CYCLES = OptionSpec("cycles", "int", 12, "Annealing cycles; the time limit may end them earlier.")
@@ -38,6 +44,7 @@ OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
     "pipedream": COMMON,
     "partition": COMMON,
     "linear-dp": (*COMMON, ORDERS),
+    "linear-dp-limited": (LATENCY_LIMIT, ORDERS),
     "local-search": (*COMMON, RESTARTS),
     "lns": (*COMMON, CYCLES, STEPS),
 }
