@@ -34,7 +34,8 @@ Options = Mapping[str, Any]
 class OptionSpec:
     """One option that a formulation or planner declares as its own: shown, checked, refused elsewhere.
 
-    `type` is one of flag, choice, int, float, text, path, allocation (the GPU of each layer, or a file with that).
+    `type` is one of flag, choice, int, float, time (in the problem's unit, or a text with its own), text, path,
+    allocation (the GPU of each layer, or a file with that).
     """
 
     name: str

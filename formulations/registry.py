@@ -40,6 +40,13 @@ LATENCY = _choice(
 SUBGRAPHS_PER_DEVICE = OptionSpec(
     "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
 )
+LATENCY_LIMIT = OptionSpec(
+    "latency_limit",
+    "time",
+    None,
+    "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
+)
+MAX_LOAD = _choice("objective", "max-load: largest load of a device.", "max-load")
 CHAIN_VARIANT = _choice(
     "variant",
     "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "
@@ -157,6 +164,8 @@ class Entry:
     """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
     compiles_on: tuple[str, ...] = ()
     """Small packaged instances that need all of its machine code between them; (): it has none of its own."""
+    asked_by: tuple[str, ...] = ()
+    """Options that change the question, so that whoever gives one and names no method means this one."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
 
@@ -164,6 +173,11 @@ class Entry:
     def module(self) -> str:
         """Methods of one module are one piece of code."""
         return self.address.partition(":")[0]
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """What it can minimise, where that may be chosen."""
+        return next((spec.choices for spec in self.options if spec.name == "objective"), ())
 
     def load(self) -> Any:
         """The object itself; imports its module."""
@@ -217,6 +231,18 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
             starts={"auto": ("latency-greedy", "latency-lns"), "dp": ("latency-dp",)},
+        ),
+        Entry(
+            "cp-tarnawski",
+            "Max-load placement within a limit on the latency of one sample, as a CP-SAT model",
+            "placement",
+            "pipeplan.formulations.tarnawski_latency.limited:FORMULATION",
+            (LATENCY_LIMIT, NON_CONTIGUOUS, SUBGRAPHS_PER_DEVICE, MAX_LOAD),
+            paper=_TARNAWSKI,
+            takes_start=True,
+            scope="pipeplan.formulations.tarnawski_latency.limited:family",
+            starts={"auto": ("linear-dp", "linear-dp-limited", "one-device", "latency-greedy"), "dp": ("dp",)},
+            asked_by=("latency_limit",),
         ),
         Entry(
             "ilp-beaumont",

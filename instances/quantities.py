@@ -12,6 +12,8 @@ _QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-z/]*)")
 
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
+TIMES = {"ns": 1e-9, "us": 1e-6, **SECONDS}
+"""Of a sample; a number without a unit is in the problem's own."""
 BYTES = {
     "": 1.0,
     "B": 1.0,
@@ -36,6 +38,24 @@ def parse_quantity(text: str, units: Mapping[str, float], example: str) -> float
 def duration(text: str) -> float:
     """Seconds."""
     return parse_quantity(text, SECONDS, "30s or 5min")
+
+
+def check_time(text: str) -> None:
+    """A `ValueError` where it is no time."""
+    parse_quantity(text, TIMES, "12ms")
+
+
+def time_in(text: str, unit: str | None) -> float:
+    """A time in the unit in which a problem states its own; a number alone is in that unit."""
+    check_time(text)
+    match = _QUANTITY.fullmatch(text.strip())
+    assert match is not None, "checked before"
+    amount, given = float(match["number"]), match["unit"]
+    if given in ("", unit):
+        return amount
+    if unit not in TIMES:
+        raise ValueError(f"give a number without a unit: the problem's time unit is {unit or 'unknown'}")
+    return amount * TIMES[given] / TIMES[unit]
 
 
 def size(text: str) -> float:

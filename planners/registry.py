@@ -103,6 +103,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("pipedream", "PipeDream's partitioner"),
         _heuristic("partition", "Balanced graph partition"),
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
+        _heuristic("linear-dp-limited", "Optimal cuts of topological orders within a limit on the latency"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic(
             "lns", "Large-neighbourhood search", takes_start=True, starts={"dp": ("dp",)}, compiles_on=("tiny-chain",)
@@ -237,6 +238,31 @@ def default_method(kind: str, extensions: Collection[str] = ()) -> Entry | None:
 def default_formulation(kind: str) -> Entry | None:
     """What a solver is given where only the solver is named: the first of its kind."""
     return next((entry for entry in FORMULATIONS.values() if entry.problem_kind == kind), None)
+
+
+def objectives_of(kind: str) -> tuple[str, ...]:
+    """All that exact methods of the kind can minimise, where that may be chosen."""
+    exact = (entry for entry in methods_of(kind) if entry.exact)
+    return tuple(dict.fromkeys(objective for entry in exact for objective in entry.objectives))
+
+
+def questions() -> frozenset[str]:
+    """Options that ask another question than the usual one."""
+    return frozenset(name for entry in all_methods() for name in entry.asked_by)
+
+
+def asked_formulation(kind: str, options: Mapping[str, Any]) -> Entry | None:
+    """The formulation that the user's question means where none is named; None: any default will do.
+
+    It has the objective, and is asked by what changes the question; nobody else is taken for such a question.
+    """
+    asked = questions().intersection(options)
+    objective = options.get("objective")
+    fitting = (entry for entry in FORMULATIONS.values() if entry.problem_kind == kind)
+    for entry in fitting if asked or objective is not None else ():
+        if asked == set(entry.asked_by) and objective in (None, *entry.objectives):
+            return entry
+    return None
 
 
 def quick_planners(entry: Entry, asked: str) -> list[Entry]:

@@ -20,7 +20,7 @@ Held = frozenset[int]
 
 def best_placements(problem: PlacementProblem) -> dict[tuple[str, str], float | None]:
     """The least value by objective and contiguity; None where there is no plan."""
-    book = _Book(problem)
+    book = Book(problem)
     best: dict[tuple[str, str], float | None] = dict.fromkeys(itertools.product(OBJECTIVES, CONTIGUITIES))
     for held in _assignments(problem):
         parts = [book.parts(d < problem.accelerators, nodes) for d, nodes in enumerate(held)]
@@ -63,7 +63,7 @@ def _assignments(problem: PlacementProblem) -> Iterator[list[Held]]:
     return place(0)
 
 
-class _Book:
+class Book:
     """What is known of sets of nodes, each worked out once."""
 
     def __init__(self, problem: PlacementProblem) -> None:

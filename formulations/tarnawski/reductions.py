@@ -38,7 +38,11 @@ class Reduced:
 
 def reduce_groups(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
     """All reductions for plans of value at most `cutoff`, or the word that there is none."""
-    groups = absorb_free_groups(groups)
+    return forced(absorb_free_groups(groups), cutoff)
+
+
+def forced(groups: GroupProblem, cutoff: float) -> Reduced | Refuted:
+    """What holds of every plan of value at most `cutoff`, whatever else is asked of it."""
     conflicts: set[tuple[int, int]] = set()
     for _ in range(ROUNDS):
         homeless = _homeless(groups, cutoff)

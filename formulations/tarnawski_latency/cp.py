@@ -60,10 +60,10 @@ def _plain_cover(cover: Cover) -> list[Any]:
 
 def build(data: Mapping[str, Any]) -> NativeBuilt:
     """Called in a worker."""
-    return add_rows(_Builder(data).build(), data)
+    return add_rows(LatencyBuilder(data).build(), data)
 
 
-class _Builder(NativeBuilder):
+class LatencyBuilder(NativeBuilder):
     """One method per family of constraints; `x[a][p]`: atom a is in stage p; `cpu[a]`: it is on the CPUs."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -88,7 +88,11 @@ class _Builder(NativeBuilder):
         self.transfers()
         self.clock()
         self.paths()
+        self.objective()
         return NativeBuilt(self.model, self.variables, self.data["scale"])
+
+    def objective(self) -> None:
+        self.model.minimize(self.total)
 
     def placement(self) -> None:
         for a in self.atoms:
@@ -121,7 +125,7 @@ class _Builder(NativeBuilder):
     def devices(self) -> None:
         """Memory; with several pieces per accelerator also which stage runs where."""
         if self.data["pieces"] == 1:
-            self.on = None
+            self.on, self.held = None, self.x
             for p in self.stages:
                 self.memory_of([(self.x[a][p], a) for a in self.atoms])
             return
@@ -134,7 +138,7 @@ class _Builder(NativeBuilder):
                     model.add(self.on[p][i] == 0)
                 elif i:
                     model.add_bool_or(self.on[p][i].Not(), *(self.on[r][i - 1] for r in range(p)))
-        held = [[self.flag(f"h[{a},{i}]") for i in devices] for a in self.atoms]
+        held = self.held = [[self.flag(f"h[{a},{i}]") for i in devices] for a in self.atoms]
         for i in devices:
             model.add(sum(self.on[p][i] for p in self.stages) <= self.data["pieces"])
             self.memory_of([(held[a][i], a) for a in self.atoms])
@@ -203,8 +207,7 @@ class _Builder(NativeBuilder):
             model.add(self.total >= self.finish[p])
             for u, reads in self.reads.items():
                 model.add(self.start[p] >= self.done[u]).only_enforce_if(reads[p])
-            if p:
-                model.add(self.start[p] >= self.start[p - 1])
+        self.start_order()
         for v in self.nodes:
             model.add(self.total >= self.done[v])
             model.add(self.done[v] >= data["cpu_work"][v]).only_enforce_if(self.on_cpu[v])
@@ -215,7 +218,11 @@ class _Builder(NativeBuilder):
             model.add(self.done[v] >= self.done[u] + data["cpu_work"][v]).only_enforce_if(self.on_cpu[v])
         if self.on is not None:
             self.one_at_a_time(self.on)
-        model.minimize(self.total)
+
+    def start_order(self) -> None:
+        """Stages are numbered as they start."""
+        for p in self.stages[1:]:
+            self.model.add(self.start[p] >= self.start[p - 1])
 
     def one_at_a_time(self, on: Sequence[Sequence[Any]]) -> None:
         """Stages of one accelerator run in their order."""

@@ -41,15 +41,15 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
 
     def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
         """The best division of a long path, with the transfers that it causes."""
-        return _bound(problem, options["subgraphs_per_device"])
+        return least_latency(problem, options["subgraphs_per_device"])
 
     def costs(self, problem: PlacementProblem, options: Options) -> tuple[float, ...]:
-        return costs_of(_atoms(problem, options["subgraphs_per_device"]))
+        return costs_of(atoms_for(problem, options["subgraphs_per_device"]))
 
     def model(self, problem: PlacementProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
-        atoms, cutoff = _atoms(problem, options["subgraphs_per_device"]), wanted.cutoff
+        atoms, cutoff = atoms_for(problem, options["subgraphs_per_device"]), wanted.cutoff
         limit = atoms.worst_value() if cutoff is None else cutoff
-        bound = _bound(problem, options["subgraphs_per_device"])
+        bound = least_latency(problem, options["subgraphs_per_device"])
         if bound > limit:
             return Refuted("one path alone takes longer, however it is divided")
         if options["variant"] == "plain":
@@ -80,14 +80,15 @@ def family(problem: PlacementProblem, options: Options) -> Family:
 
 
 @lru_cache(maxsize=8)
-def _atoms(problem: PlacementProblem, pieces: int) -> Atoms:
+def atoms_for(problem: PlacementProblem, pieces: int) -> Atoms:
+    """With classes that must share a piece as one atom."""
     return atoms_of(problem, pieces)
 
 
 @lru_cache(maxsize=8)
-def _bound(problem: PlacementProblem, pieces: int) -> float:
-    """0 where some node can be nowhere."""
-    bound = path_bound(_atoms(problem, pieces)) * (1 - SAFETY)
+def least_latency(problem: PlacementProblem, pieces: int) -> float:
+    """No plan takes less; 0 where some node can be nowhere."""
+    bound = path_bound(atoms_for(problem, pieces)) * (1 - SAFETY)
     return bound if math.isfinite(bound) else 0.0
 
 

@@ -22,4 +22,5 @@ KIND = kind_in(
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
     least_memory="pipeplan.planners.beaumont.smallest_memory:least_memory",
     held=f"{_HERE}.each_device:held",
+    pareto="pipeplan.studies.pareto.chains:STUDY",
 )

@@ -28,4 +28,5 @@ KIND = kind_in(
     least_memory="pipeplan.planners.memory.placement:least_memory",
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
+    pareto="pipeplan.studies.pareto.tradeoff:STUDY",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from .plan import PlacementPlan
 from .problem import PlacementProblem
 from .referee.evaluate import OBJECTIVES, PlacementEvaluation, evaluate
 from .referee.latency import LatencyEvaluation, evaluate_latency
-from .referee.latency_rules import verify_latency
+from .referee.latency_rules import verify_latency, verify_limited
 from .referee.verify import CONTIGUITIES, verify
 
 LATENCY = "latency"
@@ -38,6 +39,27 @@ class ThroughputRules:
 
     def to_options(self) -> dict[str, Any]:
         return {"contiguity": self.contiguity, "objective": self.objective}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedRules(ThroughputRules):
+    """The same, and one sample alone takes no longer than the limit."""
+
+    latency_limit: float = math.inf
+    """In the problem's time unit."""
+    subgraphs_per_device: int | None = None
+    """Pieces that an accelerator may run one sample in; None: any number."""
+
+    def violations(self, problem: PlacementProblem, plan: PlacementPlan) -> tuple[Violation, ...]:
+        return verify_limited(problem, plan, self.contiguity, self.latency_limit, self.subgraphs_per_device)
+
+    def to_options(self) -> dict[str, Any]:
+        return {
+            "contiguity": self.contiguity,
+            "objective": self.objective,
+            "latency_limit": self.latency_limit,
+            "subgraphs_per_device": self.subgraphs_per_device,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +92,11 @@ def rules_of(problem: PlacementProblem, options: Mapping[str, Any]) -> Rules:
     """A result says by which contiguity its plan was judged, which a formulation decides, not an option."""
     if options.get("objective") == LATENCY:
         return LatencyRules(_pieces(options.get("subgraphs_per_device")))
-    return ThroughputRules(chosen(options, "objective", OBJECTIVES), _contiguity(options))
+    objective, contiguity = chosen(options, "objective", OBJECTIVES), _contiguity(options)
+    limit = _limit(options.get("latency_limit"))
+    if limit is None:
+        return ThroughputRules(objective, contiguity)
+    return LimitedRules(objective, contiguity, limit, _pieces(options.get("subgraphs_per_device")))
 
 
 def _contiguity(options: Mapping[str, Any]) -> str:
@@ -80,6 +106,11 @@ def _contiguity(options: Mapping[str, Any]) -> str:
     if options.get("non_contiguous"):
         return "none"
     return "device" if options.get("device_contiguity") else "chain"
+
+
+def _limit(value: Any) -> float | None:
+    """None: there is no limit."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _pieces(value: Any) -> int | None:

@@ -16,9 +16,9 @@ from .signatures import option, with_options
 from .written import watch
 
 _TYPES: dict[str, type] = {
-    "flag": bool, "choice": str, "int": int, "float": float, "text": str, "path": str, "allocation": str,
+    "flag": bool, "choice": str, "int": int, "float": float, "time": str, "text": str, "path": str, "allocation": str,
 }  # fmt: skip
-_METAVARS = {"path": "FILE", "allocation": "LIST|FILE"}
+_METAVARS = {"path": "FILE", "allocation": "LIST|FILE", "time": "TIME"}
 
 
 _OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.", hidden=True)

@@ -41,7 +41,13 @@ RULE_OPTIONS = (
         int,
         metavar="Q",
         min=1,
-        help="With --objective latency, pieces that an accelerator may hold; default: that of the result.",
+        help="For the latency of a sample, pieces that an accelerator may hold; default: what the result was made for.",
+    ),
+    option(
+        "latency_limit",
+        str,
+        metavar="TIME",
+        help="Placements for throughput: how long one sample may take, as 12ms; default: what the result was made for.",
     ),
 )
 RULE_NAMES = (*(option.name for option in RULE_OPTIONS), "allocation")
@@ -100,6 +106,8 @@ def read_case(problem: Problem, path: str, given: Mapping[str, Any]) -> Case:
 
 def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any]) -> Rules:
     """What the user says, else what the result was made for; of mere plans no contiguity is asked."""
+    from ..planners.run.choose import in_units_of
+
     choices = kind_of(problem).choices
     for name, value in given.items():
         known = next((kind.choices[name] for kind in KINDS.values() if name in kind.choices), None)
@@ -109,11 +117,20 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
         if "objective" not in choices:
             raise UsageError(f"--objective says nothing about a {problem.kind} problem; drop it.")
         one_of("--objective", given["objective"], choices["objective"])
+    if "latency_limit" in given and kind_of(problem).latency is None:
+        raise UsageError(f"--latency-limit says nothing about a {problem.kind} problem; drop it.")
+    given = in_units_of(problem, given)
     rules = kind_of(problem).rules_of(problem, {"contiguity": "none", **made_for, **given})
     if given.get("objective", rules.objective) != rules.objective:
         raise UsageError(f"--objective {given['objective']} is for flat networks and this problem has levels; drop it.")
     if "subgraphs_per_device" in given and "subgraphs_per_device" not in rules.to_options():
-        raise UsageError("--subgraphs-per-device counts only with --objective latency; give both or neither.")
+        raise UsageError(
+            "--subgraphs-per-device counts only with --objective latency or --latency-limit; give both or neither."
+        )
+    if "latency_limit" in given and "latency_limit" not in rules.to_options():
+        raise UsageError(
+            "--latency-limit is for placements that are judged by their throughput; drop it, or --objective latency."
+        )
     return rules
 
 

@@ -15,8 +15,8 @@ from .said import option, said, sufficient
 
 
 def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
-    """Of a problem that has a limit of memory; nothing where a proof is missing that there is no plan."""
-    return would_do(problem, options, limits) if proven else ()
+    """Of a problem that has a limit of memory; nothing where a proof is missing, or where latency may be the reason."""
+    return would_do(problem, options, limits) if proven and options.get("latency_limit") is None else ()
 
 
 def would_do(problem: Problem, options: Mapping[str, Any], limits: SolveOptions) -> tuple[str, ...]:

@@ -63,10 +63,10 @@ def _best_cuts(groups: Groups, order: Sequence[int], borders: Sequence[int] | No
     import numpy as np
 
     fast = [interval_loads(groups, order, part) for part in range(groups.parts)]
-    slow = [_interval_sums(order, groups.cpu_times[part]) for part in range(groups.parts)]
-    blocked = _blocked(groups, order)
+    slow = [interval_sums(order, groups.cpu_times[part]) for part in range(groups.parts)]
+    impossible = blocked(groups, order)
     for loads in fast:
-        loads[blocked] = np.inf
+        loads[impossible] = np.inf
     if borders is not None:
         chosen = np.ix_(borders, borders)
         fast, slow = ([loads[chosen] for loads in kind] for kind in (fast, slow))
@@ -109,26 +109,27 @@ def interval_loads(groups: Groups, order: Sequence[int], part: int) -> Any:
         add(0, places[0], places[-1] + 1, n, -cost)
     cut = change.cumsum(axis=0).cumsum(axis=1)[: n + 1, : n + 1] + everywhere
     np.maximum(cut, 0.0, out=cut)  # rounding of sums that cancel
-    return cut + _interval_sums(order, groups.times[part])
+    return cut + interval_sums(order, groups.times[part])
 
 
-def _interval_sums(order: Sequence[int], values: Sequence[float]) -> Any:
+def interval_sums(order: Sequence[int], values: Sequence[float]) -> Any:
+    """sums[i, j]: the values of order[i:j] together."""
     import numpy as np
 
     prefix = np.concatenate([[0.0], np.cumsum([values[g] for g in order])])
     return prefix[None, :] - prefix[:, None]
 
 
-def _blocked(groups: Groups, order: Sequence[int]) -> Any:
+def blocked(groups: Groups, order: Sequence[int]) -> Any:
     """Intervals that no accelerator can hold, and empty or reversed ones."""
     import numpy as np
 
     n = groups.count
-    blocked = np.tril(np.ones((n + 1, n + 1), dtype=bool))
-    blocked |= _interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
+    no = np.tril(np.ones((n + 1, n + 1), dtype=bool))
+    no |= interval_sums(order, [float(not ok) for ok in groups.supported]) > 0.5
     if groups.memory is not None:
-        blocked |= _interval_sums(order, groups.sizes) > groups.capacity
-    return blocked
+        no |= interval_sums(order, groups.sizes) > groups.capacity
+    return no
 
 
 Cut = tuple[int, int, int]

@@ -13,16 +13,20 @@ from ...formulations.plugins import installed
 from ...formulations.registry import FORMULATIONS, Entry, find_formulation
 from ...formulations.registry import GROUP as FORMULATION_PLUGINS
 from ...instances.errors import InputError, UsageError, did_you_mean, unknown_name
+from ...instances.quantities import check_time, time_in
 from ..options import SolveOptions
 from ..registry import (
     EXACT,
     GROUP,
     PLANNERS,
+    all_methods,
+    asked_formulation,
     default_formulation,
     default_method,
     find_method,
     find_planner,
     methods_of,
+    objectives_of,
     option_owners,
 )
 
@@ -69,10 +73,14 @@ class Method:
 def choose(
     problem: Problem, formulation: str | None, planner: str | None, solver: str, options: Mapping[str, Any]
 ) -> Method:
-    """Resolve names; neither given: the default method for this kind of problem.
+    """Resolve names; neither given: what the options ask for, or the default method for this kind of problem.
 
     An exact planner that is more than one model may be named as a formulation, too.
     """
+    _check_question(problem.kind, options)
+    options = in_units_of(problem, options)
+    if formulation is None and planner in (None, EXACT):
+        formulation = _asked(problem, solver, options)
     if formulation is None and planner is None and (solver == "auto" or problem.extensions):
         default = default_method(problem.kind, problem.extensions)
         planner = default.name if default is not None and default.name in PLANNERS else None
@@ -81,6 +89,47 @@ def choose(
     if planner is not None and planner != EXACT:
         return _choose_planner(problem, formulation, planner, solver, options)
     return _choose_exact(problem, formulation, solver, options)
+
+
+def _asked(problem: Problem, solver: str, options: Mapping[str, Any]) -> str | None:
+    """The formulation that the question means; None where the default method answers it."""
+    kind, objective = problem.kind, options.get("objective")
+    usual = default_method(kind, problem.extensions)
+    if solver != "auto" and not problem.extensions:
+        usual = default_formulation(kind)
+    known = objectives_of(kind)
+    if objective is not None and known and objective not in known:
+        raise InputError("option objective", f"is {objective!r}", f"give one of {_list(known)}")
+    entry = asked_formulation(kind, options)
+    if entry is None or (not entry.asked_by and usual is not None and objective in usual.objectives):
+        return None
+    return entry.name
+
+
+def _check_question(kind: str, options: Mapping[str, Any]) -> None:
+    """What changes the question of one kind of problems means nothing to another."""
+    for entry in all_methods():
+        if entry.problem_kind != kind and set(entry.asked_by) & set(options):
+            flag = "--" + entry.asked_by[0].replace("_", "-")
+            raise UsageError(f"{flag} is for {entry.problem_kind} problems, this one is of kind {kind!r}; drop it.")
+
+
+def in_units_of(problem: Problem, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Times that were given with a unit as numbers in the problem's own."""
+    timed = {spec.name for entry in all_methods() for spec in entry.options if spec.type == "time"}
+    return {name: time_of(problem, name, value) if name in timed else value for name, value in options.items()}
+
+
+def time_of(problem: Problem, name: str, value: Any) -> Any:
+    """A text as a number in the problem's time unit."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return time_in(value, problem.time_unit)
+    except ValueError:
+        unit = problem.time_unit or "unknown"
+        remedy = f"give a time like 12ms, or a number alone; the problem's time unit is {unit}"
+        raise InputError(f"option {name}", f"is {value!r}", remedy) from None
 
 
 def _choose_planner(
@@ -202,7 +251,7 @@ def check_value(spec: OptionSpec, value: Any) -> Any:
     if value is None and spec.default is None:
         return None
     checks = {
-        "flag": _flag, "choice": _choice, "int": _int, "float": _float, "text": _text, "path": _text,
+        "flag": _flag, "choice": _choice, "int": _int, "float": _float, "time": _time, "text": _text, "path": _text,
         "allocation": _allocation,
     }  # fmt: skip
     return checks[spec.type](spec, value)
@@ -235,6 +284,17 @@ def _float(spec: OptionSpec, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise _wrong(spec, value, "give a finite number")
     return float(value)
+
+
+def _time(spec: OptionSpec, value: Any) -> Any:
+    """A number in the problem's time unit; a text with a unit waits for the problem."""
+    if not isinstance(value, str):
+        return _float(spec, value)
+    try:
+        check_time(value)
+    except ValueError:
+        raise _wrong(spec, value, "give a time like 12ms, or a number in the problem's time unit") from None
+    return value
 
 
 def _text(spec: OptionSpec, value: Any) -> str:

@@ -17,7 +17,7 @@ from ...instances.errors import UsageError
 from ...instances.kind import Rules
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
 from ..referee import is_above
-from ..registry import cross_check_of, usual_objective
+from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks
 
 ASKED = {"objective", "semantics"}
@@ -31,6 +31,10 @@ def other_method(problem: Problem, method: Method) -> Entry:
     entry = cross_check_of(method.entry)
     if entry is None:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
+    limited = next((name for name in questions() if method.options.get(name) is not None), None)
+    if limited is not None:
+        flag = "--" + limited.replace("_", "-")
+        raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
     objective = method.options.get("objective", usual_objective(problem.kind))
     if objective not in _objectives(entry):
         raise UsageError(f"There is no cross-check for {objective}; drop --cross-check.")

@@ -88,3 +88,49 @@ def test_no_subgraphs_at_all_are_refused(plan: Plan, instance: Path) -> None:
     said = plan("solve", instance, *METHOD, "--subgraphs-per-device", "0")
     assert (said.code, said.out) == (2, "")
     assert "whole number >= 1" in said.err
+
+
+def test_the_objective_finds_the_formulation(plan: Plan, instance: Path) -> None:
+    facts = plan("solve", instance, "--objective", "latency", "--threads", "1", "--json").json
+    assert (facts["formulation"], facts["stop"]) == ("ip-tarnawski-latency", "proven")
+    said = plan("solve", instance, "--objective", "speed")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "give one of max-load, gpipe, latency" in said.err
+
+
+def test_a_limit_travels_with_the_result_and_is_a_rule_for_any_plan(plan: Plan, tmp_path: Path) -> None:
+    free, limited = tmp_path / "free.json", tmp_path / "limited.json"
+    assert plan("solve", "tiny-chain", "--threads", 1, "--output", free).code == 0
+    facts = plan("solve", "tiny-chain", "--latency-limit", "17ms", "--threads", 1, "--json", "--output", limited).json
+    assert (facts["formulation"], facts["stop"], facts["options"]["latency_limit"]) == ("cp-tarnawski", "proven", 17)
+
+    again = plan("verify", "tiny-chain", limited, "--json").json
+    assert (again["verified"], again["objective"], again["options"]["latency_limit"]) == (True, 6, 17)
+    assert "latency of one sample: 17 ms" in plan("show", "tiny-chain", limited).out
+    said = plan("verify", "tiny-chain", limited, "--latency-limit", "16.5ms")
+    assert said.code == 3
+    assert "One sample takes 17.0 ms, the limit is 16.5 ms." in said.out
+
+    said = plan("verify", "tiny-chain", free, "--latency-limit", "0.0165s", "--json")
+    assert said.code == 3
+    assert [broken["rule"] for broken in said.json["violations"]] == ["latency-limit"]
+    assert plan("verify", "tiny-chain", free, "--latency-limit", 17).code == 0
+
+
+def test_limits_that_say_nothing_are_refused(plan: Plan, tmp_path: Path) -> None:
+    free = tmp_path / "free.json"
+    plan("solve", "tiny-chain", "--threads", 1, "--output", free)
+    wrong = {
+        ("verify", "tiny-chain", free, "--objective", "latency", "--latency-limit", 3): "throughput",
+        ("verify", "tiny-chain", free, "--latency-limit", "3 apples"): "3 apples",
+        ("solve", "tiny-stages", "--latency-limit", "3ms"): "is for placement problems",
+        ("solve", "tiny-graph", "--latency-limit", "3ms"): "is for placement problems",
+        ("solve", "resnet50-training", "--latency-limit", "3ms"): "backward nodes",
+        ("solve", "tiny-chain", "--latency-limit", "3ms", "--cross-check"): "There is no cross-check",
+        ("solve", "tiny-chain", "--latency-limit", "3ms", "--objective", "latency"): "latency",
+    }
+    for arguments, words in wrong.items():
+        said = plan(*arguments)
+        assert said.code == 2, arguments
+        assert words in said.err
+        assert said.err.count("\n") == 1

@@ -15,7 +15,7 @@ from ...instances.kinds import Problem
 from ...instances.lookup import Cluster, load_instance
 from ...instances.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...planners.options import typed
-from ...planners.registry import PLANNERS, find_method, is_formulation, usual_objective
+from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
 from ...planners.run.choose import resolve_options
 from .run import Run
 
@@ -247,13 +247,23 @@ def competitor(text: str) -> Competitor:
 
 
 def of_name(name: str, method: Competitor) -> Competitor:
-    """The competitor with its formulation or planner, and with options that it has."""
+    """The competitor with its formulation or planner, and with options that it has.
+
+    Of the exact planner the formulation that its options ask for, as in `plan solve`.
+    """
+    if name == EXACT and (asked := _asked(method.options)) is not None:
+        name = asked.name
     is_model = not is_address(name) and is_formulation(name)
     method = replace(method, formulation=name) if is_model else replace(method, planner=name)
     resolved = resolve_options(method.entry, method.options)  # refused before any run
     # Allocations are read here, so that no run hangs on their files.
     read = {spec.name for spec in method.entry.options if spec.type == "allocation"} & set(method.options)
     return replace(method, options={**method.options, **{option: resolved[option] for option in read}})
+
+
+def _asked(options: Mapping[str, Any]) -> Entry | None:
+    kinds = dict.fromkeys(entry.problem_kind for entry in FORMULATIONS.values())
+    return next((entry for kind in kinds if (entry := asked_formulation(kind, options)) is not None), None)
 
 
 def _option(text: str, part: str) -> tuple[str, Any]:
