@@ -106,6 +106,8 @@ class Kind:
     """(workload, accelerator, link, arguments) -> the problem of planning a known network."""
     network_arguments: Mapping[str, int | None] = field(default_factory=dict)
     """What it takes besides a cluster; a number is how much for each device where nothing else is said."""
+    pareto: str | None = None
+    """What `plan pareto` makes of it (`studies.pareto.study.Study`); None: no curve."""
     why_none: str | None = None
     """(problem, options, limits, proven) -> sentences on why there is no plan."""
 

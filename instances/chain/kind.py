@@ -19,4 +19,5 @@ KIND = kind_in(
     periodic=True,
     about="pipeplan.show.views.chain:about",
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
+    pareto="pipeplan.studies.pareto.chains:STUDY",
 )

@@ -35,4 +35,5 @@ KIND = kind_in(
     network=f"{_HERE}.from_workload:to_staging",
     network_arguments={"batch": None, "micro_batches": 8, "merge": None},
     why_none="pipeplan.planners.piper.too_little:explain",
+    pareto="pipeplan.studies.pareto.stagings:STUDY",
 )

@@ -1,4 +1,4 @@
-"""`plan pareto`: period against memory for many methods on one chain."""
+"""`plan pareto`: what one thing costs of the other, as a curve: period against memory, load against latency."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
+from ..instances.kind import load_address
+from ..instances.kinds import KINDS, kind_of
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
 from . import quantities
@@ -18,21 +20,25 @@ from .progress import reporter
 from .solve import Progress
 
 if TYPE_CHECKING:
-    from ..studies.pareto.records import Settings
+    from ..instances.kinds import Problem
+    from ..studies.pareto.study import Asked, Study
 
 CURVES, OUTPUT = "Curves", "Output"
 EXAMPLE = "golden-4"
 
 _Instance = Annotated[
     str | None,
-    typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example."),
+    typer.Argument(
+        metavar="INSTANCE",
+        help="A chain, placement or staging: a file or a packaged name; without it an example.",
+    ),
 ]
 _Methods = Annotated[
     list[str] | None,
     typer.Option(
         "--method",
         metavar="NAME",
-        help="Repeatable; default: exact-beaumont and the baselines; also ilp-beaumont, cp-beaumont.",
+        help="Chains; repeatable; default: exact-beaumont and the baselines; also ilp-beaumont, cp-beaumont.",
         rich_help_panel=CURVES,
     ),
 ]
@@ -40,7 +46,7 @@ _Levels = Annotated[
     int | None,
     typer.Option(
         "--levels",
-        help="Memory limits from the smallest that works to that of the unlimited optimum. [default: 8]",
+        help="How many limits, from the smallest that works to that of the unlimited optimum. [default: 8]",
         rich_help_panel=CURVES,
     ),
 ]
@@ -49,7 +55,28 @@ _Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="A memory limit in place of --levels: 8GiB; repeatable.",
+        help="Chains and stagings: a memory limit in place of --levels: 8GiB; repeatable.",
+        rich_help_panel=CURVES,
+    ),
+]
+_LatencyLimit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--latency-limit",
+        metavar="TIME",
+        help="Placements: a limit on the latency in place of --levels: 12ms; repeatable.",
+        rich_help_panel=CURVES,
+    ),
+]
+_NonContiguous = Annotated[
+    bool, typer.Option("--non-contiguous", help="Placements: devices may hold any nodes.", rich_help_panel=CURVES)
+]
+_Subgraphs = Annotated[
+    int | None,
+    typer.Option(
+        "--subgraphs-per-device",
+        metavar="Q",
+        help="Placements, with --non-contiguous: pieces that an accelerator may run. [default: 1]",
         rich_help_panel=CURVES,
     ),
 ]
@@ -74,6 +101,9 @@ def command(
     method: _Methods = None,
     levels: _Levels = None,
     memory: _Memory = None,
+    latency_limit: _LatencyLimit = None,
+    non_contiguous: _NonContiguous = False,
+    subgraphs_per_device: _Subgraphs = None,
     limits: dict[str, Any],
     on: Cluster,
     json: Json = False,
@@ -83,56 +113,50 @@ def command(
     picture: _Picture = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory: each method at each memory limit, every plan recomputed by the referee.
+    """Draw period against memory for a chain or a staging, or load against the latency of a sample for a placement.
 
-    The time limit (60 s unless given) is for each point. Ctrl-C shows what is there.
+    Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C shows what is
+    there.
     """
     problem = load_instance(instance or EXAMPLE, on)
-    from ..instances.chain.problem import ChainProblem
-
-    if not isinstance(problem, ChainProblem):
-        raise UsageError(f"plan pareto is for chains; {instance} is a {problem.kind} problem.")
-    from ..studies.pareto.records import TIME_LIMIT_S
-    from ..studies.pareto.stored import open_journal
-    from ..studies.pareto.sweep import check, sweep
-
-    settings = _settings(method, levels, memory, SolveOptions(**{"time_limit_s": TIME_LIMIT_S, **limits}))
-    check(problem, settings)
-    journal = open_journal(output, problem, settings, resume)
+    study = _study(problem)
+    given = {
+        "method": method,
+        "memory": None if memory is None else [quantities.size(text) for text in memory],
+        "latency_limit": latency_limit,
+        "non_contiguous": non_contiguous or None,
+        "subgraphs_per_device": subgraphs_per_device,
+    }
+    own = {name: value for name, value in given.items() if value is not None}
+    ready = study.curve(problem, _asked(levels, own, limits), output, resume)
     with graceful(), reporter(progress) as watch:
-        answer = sweep(problem, settings, journal, watch)
+        answer = ready(watch)
     if not answer.complete:
         goes_on = f"; the same command goes on from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
     if csv is not None:
-        from ..studies.pareto.export import write_csv
-
-        write_csv(answer, csv)
+        load_address(study.write_csv)(answer, csv)
     if picture is not None:
-        from ..show.pictures.pareto import draw_pareto
-
-        draw_pareto(answer, picture)
+        load_address(study.draw_picture)(answer, picture)
     if json:
         print_json(answer.to_json())
     else:
-        from ..show.terminal.pareto import draw_curves
-
-        draw_curves(answer)
+        load_address(study.draw_table)(answer)
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
 
 
-def _settings(
-    methods: list[str] | None, levels: int | None, memory: list[str] | None, limits: SolveOptions
-) -> Settings:
-    from ..studies.pareto.records import DEFAULT_METHODS, LEVELS, Settings
+def _study(problem: Problem) -> Study:
+    """The curve of this kind of problems, or a `UsageError` that lists the kinds with one."""
+    study: Study | None = kind_of(problem).get("pareto")
+    if study is None:
+        kinds = " and ".join(kind.name for kind in KINDS.values() if kind.pareto is not None)
+        raise UsageError(f"plan pareto is for {kinds} problems; {problem.name} is a {problem.kind} problem.")
+    return study
 
-    if memory and levels is not None:
-        raise UsageError("--memory and --levels both say where the points lie; give one of them.")
-    return Settings(
-        methods=tuple(dict.fromkeys(methods or DEFAULT_METHODS)),
-        levels=LEVELS if levels is None else levels,
-        memory_bytes=tuple(sorted({quantities.size(text) for text in memory or ()})),
-        limits=limits,
-    )
+
+def _asked(levels: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
+    from ..studies.pareto.study import TIME_LIMIT_S, Asked
+
+    return Asked(levels, own, SolveOptions(**{"time_limit_s": TIME_LIMIT_S, **limits}))

@@ -10,6 +10,7 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.result import PROVEN_TOLERANCE, Found, Stop, relative_gap
 from ...planners.options import SolveOptions
+from .study import LEVELS, TIME_LIMIT_S
 
 SCHEMA = "pipeplan.pareto/1"
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
@@ -17,8 +18,6 @@ EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
 BASELINES = ("contiguous", "pipedream-eager", "gpipe", "sync-1f1b")
 METHODS = (*EXACT_METHODS, *BASELINES)
 DEFAULT_METHODS = ("exact-beaumont", *BASELINES)
-LEVELS = 8
-TIME_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

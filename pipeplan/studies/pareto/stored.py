@@ -30,12 +30,16 @@ def open_journal(
     path: str | os.PathLike[str] | None, problem: ChainProblem, settings: Settings, resume: bool = True
 ) -> Journal:
     """The journal of this sweep: continued where the file fits, begun where there is none, refused otherwise."""
+    return opened(path, {"schema": SCHEMA, "problem": facts(problem), "settings": settings.to_json()}, resume)
+
+
+def opened(path: str | os.PathLike[str] | None, head: Mapping[str, Any], resume: bool) -> Journal:
+    """A journal that begins with this line."""
     journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
     if journal.path is None:
         return journal
     if not resume:
         journal.path.write_text("")
-    head = {"schema": SCHEMA, "problem": facts(problem), "settings": settings.to_json()}
     lines = journal.read(partial(as_object, "line"))
     if lines:
         _check_head(lines[0][1], json.loads(line_of(head)), journal.path)
@@ -62,7 +66,7 @@ def _check_head(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path)
             raise InputError(f"settings.{name}", f"is {given!r} there and {value!r} now", ANEW, str(path))
 
 
-def _lines(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+def lines_of(journal: Journal, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Lines of one kind, each with where it is."""
     found = journal.read(partial(as_object, "line"))
     return [(f"line {number}", line) for number, line in found if line.get("record") == kind]
@@ -81,13 +85,13 @@ def frame_to_json(frame: Frame) -> dict[str, Any]:
 
 
 def stored_frame(problem: ChainProblem, journal: Journal) -> Frame | None:
-    for where, line in _lines(journal, FRAME):
+    for where, line in lines_of(journal, FRAME):
         plan = _candidate(problem, require_object(where, line, "unlimited_plan"), "unlimited", where)
         smallest = _candidate(problem, require_object(where, line, "smallest_plan"), "smallest", where)
-        bound = _number(where, line, "unlimited_bound")
+        bound = number_of(where, line, "unlimited_bound")
         return Frame(
-            levels=tuple(_level(where, level) for level in require_list(where, line, "levels")),
-            smallest_bytes=_number(where, line, "smallest_bytes"),
+            levels=tuple(level_of(where, level) for level in require_list(where, line, "levels")),
+            smallest_bytes=number_of(where, line, "smallest_bytes"),
             smallest_proven=require(where, line, "smallest_proven") is True,
             smallest_plan=smallest.plan,
             unlimited_period=plan.period,
@@ -103,7 +107,7 @@ def candidates_to_json(candidates: tuple[Candidate, ...]) -> dict[str, Any]:
 
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
-    for where, line in _lines(journal, RUNS):
+    for where, line in lines_of(journal, RUNS):
         rows = [require_object(where, {"plans": row}, "plans") for row in as_list(where, require(where, line, "plans"))]
         return tuple(
             _candidate(problem, require_object(where, row, "plan"), str(row.get("source")), where) for row in rows
@@ -114,8 +118,8 @@ def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidat
 def stored_points(problem: ChainProblem, journal: Journal) -> dict[tuple[str, float], Point]:
     """By method and memory limit; the bound is as it was proven, everything about the plan is recomputed."""
     points: dict[tuple[str, float], Point] = {}
-    for where, line in _lines(journal, POINT):
-        memory, method = _number(where, line, "memory_bytes"), str(require(where, line, "method"))
+    for where, line in lines_of(journal, POINT):
+        memory, method = number_of(where, line, "memory_bytes"), str(require(where, line, "method"))
         plan = None
         if line.get("plan") is not None:
             plan = _candidate(problem.replace(memory_bytes=memory), line["plan"], method, where)
@@ -123,11 +127,11 @@ def stored_points(problem: ChainProblem, journal: Journal) -> dict[tuple[str, fl
         points[method, memory] = Point(
             method=method,
             memory_bytes=memory,
-            stop=_stop(where, line),
+            stop=stop_of(where, line),
             period=None if plan is None else plan.period,
             peak_bytes=None if plan is None else plan.peak_bytes,
-            bound=None if bound is None else _number(where, line, "bound"),
-            seconds=_number(where, line, "seconds"),
+            bound=None if bound is None else number_of(where, line, "bound"),
+            seconds=number_of(where, line, "seconds"),
             source=None if source is None else str(source),
             plan=None if plan is None else plan.plan,
             messages=tuple(map(str, as_list(where, line.get("messages", [])))),
@@ -144,21 +148,21 @@ def _candidate(problem: ChainProblem, data: Mapping[str, Any], source: str, wher
     return found
 
 
-def _stop(where: str, line: Mapping[str, Any]) -> Stop:
+def stop_of(where: str, line: Mapping[str, Any]) -> Stop:
     word = require(where, line, "stop")
     if word not in tuple(Stop):
         raise InputError(f"{where}: stop", f"is {word!r}", ANEW)
     return Stop(word)
 
 
-def _number(where: str, line: Mapping[str, Any], key: str) -> float:
+def number_of(where: str, line: Mapping[str, Any], key: str) -> float:
     value = require(where, line, key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{where}: {key}", f"is {value!r}, not a number", ANEW)
     return value
 
 
-def _level(where: str, value: object) -> float:
+def level_of(where: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{where}: levels", f"hold {value!r}, not a number", ANEW)
     return value

@@ -1,0 +1,74 @@
+"""What `plan pareto` needs to know of a kind of problems: by address, as in `instances/kind.py`, which names these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...instances.errors import UsageError
+from ...instances.kind import load_address
+from ...planners.options import Progress, SolveOptions
+
+Watch = Callable[[Progress], None] | None
+
+LEVELS = 8
+TIME_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user says of the curve."""
+
+    levels: int | None = None
+    """None: the usual number."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What only some kinds have a meaning for, by name; only what was given."""
+    limits: SolveOptions = SolveOptions(time_limit_s=TIME_LIMIT_S)
+    """Of each point."""
+
+
+class Curve(Protocol):
+    """The answer of a study."""
+
+    @property
+    def complete(self) -> bool:
+        """Was it not interrupted?"""
+
+    @property
+    def points(self) -> tuple[Any, ...]:
+        """Each with its `plan`, None where there is none."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One curve for each kind; texts but the names in `takes` are addresses."""
+
+    takes: frozenset[str]
+    """What of `Asked.own` says anything."""
+    run: str
+    """(problem, asked, path of the points, resume, watch) -> `Curve`."""
+    write_csv: str
+    """(curve, path)."""
+    draw_table: str
+    """(curve)."""
+    draw_picture: str
+    """(curve, path)."""
+
+    def check(self, kind: str, asked: Asked) -> None:
+        """A `UsageError` where something was said that means nothing here."""
+        foreign = next((name for name in asked.own if name not in self.takes), None)
+        if foreign is not None:
+            flag = "--" + foreign.replace("_", "-")
+            raise UsageError(f"{flag} says nothing about the curve of a {kind} problem; drop it.")
+
+    def curve(
+        self, problem: Any, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
+    ) -> Callable[[Watch], Curve]:
+        """All that can be refused is refused here; then the watcher is all that is missing."""
+        self.check(problem.kind, asked)
+        ready: Callable[[Watch], Curve] = load_address(self.run)(problem, asked, path, resume)
+        return ready
