@@ -48,7 +48,7 @@ class Run:
     limit: float
     wall: float
     work: float
-    """Of its processors, beyond the limit."""
+    """Of its processors, before its clock starts and beyond its limit."""
     compiled: float
     code: int
     stop: str
@@ -123,12 +123,14 @@ def _timed(problem: Problem, entry: Entry, limit: float, cold: str, shared: str 
         text = output.read()
     found = json.loads(text) if text.startswith(b"{") else {"stop": "nothing", "seconds": {}, "verified": False}
     compiled, wall = found["seconds"].get("compile", 0.0), looks[-1][0]
+    starts = max(0.0, wall - compiled - found["seconds"].get("total", 0.0))
+    ends = starts + compiled + limit
     return Run(
         instance=problem.name,
         method=entry.name,
         limit=limit,
         wall=wall,
-        work=looks[-1][1] - max((cpu for at, cpu in looks if at <= limit + compiled), default=0.0),
+        work=_until(looks, starts) + looks[-1][1] - _until(looks, ends),
         compiled=compiled,
         code=process.returncode,
         stop=found["stop"],
@@ -155,6 +157,11 @@ def _looks(process: subprocess.Popen[bytes], limit: float) -> Iterator[tuple[flo
         yield since, work
         time.sleep(LOOK_S)
     yield time.monotonic() - begun, work
+
+
+def _until(looks: list[tuple[float, float]], moment: float) -> float:
+    """What was worked by then."""
+    return max((work for since, work in looks if since <= moment), default=0.0)
 
 
 def _work(group: int) -> float:
