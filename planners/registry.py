@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..formulations.contract import OptionSpec
-from ..formulations.registry import ALLOCATION, FORMULATIONS, Entry, find_formulation, plugged_in
+from ..formulations.registry import ALLOCATION, FORMULATIONS, SEMANTICS, Entry, find_formulation, plugged_in
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS, TEXTBOOK_OPTIONS
@@ -36,9 +36,9 @@ def _piper(name: str, title: str, attribute: str) -> Entry:
     return Entry(name, title, "staging", address, RESTRICTED_OPTIONS, exact=False)
 
 
-def _equal(name: str, title: str, attribute: str, module: str = "equal") -> Entry:
-    address = f"pipeplan.planners.piper.{module}:{attribute}"
-    return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False)
+def _equal(name: str, title: str, attribute: str) -> Entry:
+    address = f"pipeplan.planners.piper.equal:{attribute}"
+    return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False, extensions=frozenset({"levels"}))
 
 
 def _latency(
@@ -142,7 +142,14 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-ar", "Piper without recomputation", "NO_RECOMPUTATION"),
         _equal("equi", "Equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
-        _equal("piper-pipedream", "PipeDream's partitioner, which ignores memory", "PLANNER", "pipedream"),
+        Entry(
+            "piper-pipedream",
+            "PipeDream's partitioner, which ignores memory",
+            "staging",
+            "pipeplan.planners.piper.pipedream:PLANNER",
+            (SEMANTICS,),
+            exact=False,
+        ),
         Entry(
             "exact-beaumont",
             "Allocations, schedules and no-goods in turn",

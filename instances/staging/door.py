@@ -16,8 +16,9 @@ from .kind import KIND
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan
 from .problem import StagingLevel, StagingProblem
+from .referee.levels import verify_leveled
 from .referee.stages import verify_stages
-from .simulated import staged_pipeline
+from .simulated import leveled_pipeline, staged_pipeline
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> StagingProblem:
@@ -97,8 +98,11 @@ def pipeline(
     problem: StagingProblem, plan: StagedPlan | LeveledPlan, micro_batches: int | None, schedule: str
 ) -> Pipeline:
     """As many micro-batches as the problem says, unless they are given."""
+    count = problem.micro_batches if micro_batches is None else micro_batches
     if isinstance(plan, LeveledPlan):
-        raise UsageError("Stages on devices within devices cannot be simulated; simulate a plan of the flat problem.")
+        refuse_broken(verify_leveled(problem, plan))
+        check_tasks([count] * len(list(plan.leaves())))
+        return leveled_pipeline(problem, plan, micro_batches, schedule)
     refuse_broken(verify_stages(problem, plan))
-    check_tasks([problem.micro_batches if micro_batches is None else micro_batches] * len(plan.stages))
+    check_tasks([count] * len(plan.stages))
     return staged_pipeline(problem, plan, micro_batches, schedule)

@@ -39,4 +39,5 @@ KIND = kind_in(
     least_memory="pipeplan.planners.memory.staging:least_memory",
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
+    pareto="pipeplan.studies.pareto.stagings:STUDY",
 )

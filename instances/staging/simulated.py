@@ -2,65 +2,153 @@
 
 A configuration has one time for both passes: a third of it counts as forward, as for layers of matrix products.
 Weights are synchronised once, at the end; a sample of the simulator is a micro-batch.
+
+On devices within devices the stages are those of level 1, and the copies of all levels take turns: micro-batch after
+micro-batch goes to the next device of the highest level, and inside it to the next one below. A tensor crosses the
+links of the highest level that lies between its two stages; what tensor-parallel devices redistribute stays on level 1.
+Weights are synchronised level by level, the innermost first. Links are never shared: transfers do not wait for each
+other, and neither do synchronisations.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from ..checks import NodeId
 from ..simulation.model import Dependency, Pipeline, Stage
 from ..simulation.orders import replica_orders
-from .plan import StagedPlan
+from .leveled_plan import LeveledPlan, LeveledStage
+from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem
-from .referee.stages import SYNC_TRIPS, chosen, evaluate_stages
+from .referee.levels import evaluate_leveled, full_weight
+from .referee.stages import SYNC_TRIPS, evaluate_stages, ways_of
 
 FORWARD_SHARE = 1 / 3
+
+Ways = Mapping[NodeId, Configuration]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stage of the simulator."""
+
+    path: tuple[int, ...]
+    """Its number, behind those of the stages of higher levels that it is inside of."""
+    stage: PlannedStage
+    ways: Ways
+    copies: int
+    """On all levels together."""
+    in_flight: int
+    """Micro-batches of one copy, as its memory was judged with."""
+    synchronisation: float
 
 
 def staged_pipeline(
     problem: StagingProblem, plan: StagedPlan, micro_batches: int | None = None, schedule: str = "planned"
 ) -> Pipeline:
     """`planned` and `1f1b`: each replica holds as many micro-batches as the plan's memory was judged with."""
+    costs = evaluate_stages(problem, plan).stages
+    parts = []
+    for number, (stage, cost) in enumerate(zip(plan.stages, costs, strict=True)):
+        d, ways = stage.data_parallel, ways_of(problem, stage)
+        parts.append(_Part((number,), stage, ways, d, cost.in_flight, _sync(d, _weights(ways), problem.bandwidth)))
+    return _pipeline(problem, parts, (problem.bandwidth,), micro_batches, schedule)
+
+
+def leveled_pipeline(
+    problem: StagingProblem, plan: LeveledPlan, micro_batches: int | None = None, schedule: str = "planned"
+) -> Pipeline:
+    """The same on devices within devices, with micro-batches in flight as the precise variant counts them."""
+    costs = evaluate_leveled(problem, plan).leaves
+    parts = []
+    for above, cost in zip(_ways_down(plan.stages), costs, strict=True):
+        leaf = above[-1][1]
+        stage = PlannedStage(leaf.nodes, leaf.data_parallel, leaf.tensor_parallel, leaf.configurations)
+        ways, path = ways_of(problem, stage), tuple(number for number, _ in above)
+        time = _sync_on_levels(problem, [around.data_parallel for _, around in above[::-1]], ways)
+        parts.append(_Part(path, stage, ways, cost.copies, cost.in_flight, time))
+    return _pipeline(problem, parts, [level.bandwidth for level in problem.levels], micro_batches, schedule)
+
+
+def _ways_down(stages: tuple[LeveledStage, ...]) -> Iterator[tuple[tuple[int, LeveledStage], ...]]:
+    """For each stage of level 1, all stages that it is inside of and itself, each with its number on its level."""
+    for number, stage in enumerate(stages):
+        here = (number, stage)
+        if not stage.children:
+            yield (here,)
+        for below in _ways_down(stage.children):
+            yield (here, *below)
+
+
+def _sync_on_levels(problem: StagingProblem, copies: list[int], ways: Ways) -> float:
+    """Between the copies of level 1 first, then, of whole layers, between those of each level above."""
+    whole = math.fsum(full_weight(problem.layers[problem.index[node_id]]) for node_id in ways)
+    weights = [_weights(ways)] + [whole] * (len(copies) - 1)
+    links = (level.bandwidth for level in problem.levels)
+    return math.fsum(_sync(d, held, speed) for d, held, speed in zip(copies, weights, links, strict=True))
+
+
+def _sync(copies: int, weights: float, bandwidth: float) -> float:
+    return SYNC_TRIPS * (copies - 1) / copies * weights / bandwidth
+
+
+def _weights(ways: Ways) -> float:
+    """Of one device."""
+    return math.fsum(way.weight_bytes for way in ways.values())
+
+
+def _pipeline(
+    problem: StagingProblem,
+    parts: list[_Part],
+    bandwidths: Sequence[float],
+    micro_batches: int | None,
+    schedule: str,
+) -> Pipeline:
+    """`bandwidths`: of the levels, the innermost first."""
     count = problem.micro_batches if micro_batches is None else micro_batches
-    held = [cost.in_flight if schedule != "gpipe" else count for cost in evaluate_stages(problem, plan).stages]
-    ways = [
-        {node_id: way for node_id in stage.nodes if (way := chosen(problem, stage, node_id)) is not None}
-        for stage in plan.stages
-    ]
-    stages = []
-    for number, (stage, own, warm_up) in enumerate(zip(plan.stages, ways, held, strict=True)):
-        d, time = stage.data_parallel, math.fsum(way.time for way in own.values())
-        weights = math.fsum(way.weight_bytes for way in own.values())
-        stages.append(
-            Stage(
-                name=f"stage {number}",
-                micro_batch=1,
-                forward=FORWARD_SHARE * time,
-                backward=(1 - FORWARD_SHARE) * time,
-                orders=replica_orders(count, d, warm_up),
-                devices=d * stage.tensor_parallel,
-                synchronisation=SYNC_TRIPS * (d - 1) / d * weights / problem.bandwidth,
-                fixed_bytes=math.fsum(way.memory_fixed for way in own.values()),
-                sample_bytes=math.fsum(way.memory_per_batch for way in own.values()),
-            )
-        )
-    return Pipeline(tuple(stages), _dependencies(problem, plan, ways), count, problem.name, problem.time_unit)
+    stages = tuple(_stage(part, count, count if schedule == "gpipe" else part.in_flight) for part in parts)
+    return Pipeline(stages, _dependencies(problem, parts, bandwidths), count, problem.name, problem.time_unit)
 
 
-def _dependencies(
-    problem: StagingProblem, plan: StagedPlan, ways: list[dict[int | str, Configuration]]
-) -> tuple[Dependency, ...]:
+def _stage(part: _Part, count: int, warm_up: int) -> Stage:
+    ways = part.ways.values()
+    time = math.fsum(way.time for way in ways)
+    return Stage(
+        name="stage " + ".".join(map(str, part.path)),
+        micro_batch=1,
+        forward=FORWARD_SHARE * time,
+        backward=(1 - FORWARD_SHARE) * time,
+        orders=replica_orders(count, part.copies, warm_up),
+        devices=part.copies * part.stage.tensor_parallel,
+        synchronisation=part.synchronisation,
+        fixed_bytes=math.fsum(way.memory_fixed for way in ways),
+        sample_bytes=math.fsum(way.memory_per_batch for way in ways),
+    )
+
+
+def _dependencies(problem: StagingProblem, parts: list[_Part], bandwidths: Sequence[float]) -> tuple[Dependency, ...]:
     """Tensors between stages, redistribution included; and each stage follows the one before, data or not."""
-    stage_of = {node_id: number for number, stage in enumerate(plan.stages) for node_id in stage.nodes}
+    stage_of = {node_id: number for number, part in enumerate(parts) for node_id in part.stage.nodes}
     moved: defaultdict[tuple[int, int], float] = defaultdict(float)
-    for number in range(len(plan.stages) - 1):
+    gathered: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for number in range(len(parts) - 1):
         moved[number, number + 1] += 0.0
     for edge in problem.edges:
         x, y = stage_of[edge.source], stage_of[edge.target]
         if x != y:
-            gathered = ways[x][edge.source].gather_out.get(edge.target, 0.0)
-            gathered += ways[y][edge.target].gather_in.get(edge.source, 0.0)
-            moved[x, y] += edge.bytes + gathered
-    delays = {pair: amount / problem.bandwidth for pair, amount in moved.items()}
+            moved[x, y] += edge.bytes
+            gathered[x, y] += parts[x].ways[edge.source].gather_out.get(edge.target, 0.0)
+            gathered[x, y] += parts[y].ways[edge.target].gather_in.get(edge.source, 0.0)
+    delays = {
+        (x, y): amount / bandwidths[_level_between(parts[x], parts[y])] + gathered[x, y] / bandwidths[0]
+        for (x, y), amount in moved.items()
+    }
     return tuple(Dependency(x, y, delay, delay) for (x, y), delay in delays.items())
+
+
+def _level_between(one: _Part, other: _Part) -> int:
+    """From 0: the highest level on which the two are in different stages."""
+    return next(len(one.path) - 1 - i for i, (a, b) in enumerate(zip(one.path, other.path, strict=True)) if a != b)

@@ -32,7 +32,7 @@ EXAMPLE = "golden-4"
 
 _Instance = Annotated[
     str | None,
-    input_file("INSTANCE", "A chain or a placement: a file, - for standard input, or a packaged name."),
+    input_file("INSTANCE", "A chain, placement or staging: a file, - for standard input, or a packaged name."),
 ]
 _Methods = Annotated[
     list[str] | None,
@@ -55,7 +55,7 @@ _Memory = Annotated[
     _curves(
         "--memory",
         metavar="SIZE",
-        help="Chains: a memory limit in place of --levels: 8GiB; repeatable.",
+        help="Chains and stagings: a memory limit in place of --levels: 8GiB; repeatable.",
     ),
 ]
 _LatencyLimit = Annotated[
@@ -72,7 +72,7 @@ _Subgraphs = Annotated[
     _curves(
         "--subgraphs-per-device",
         metavar="Q",
-        help="Placements, with --non-contiguous: pieces that an accelerator may run.; default: 1",
+        help="Placements, with --non-contiguous: pieces that an accelerator may run; default: 1",
     ),
 ]
 _Output = Annotated[
@@ -113,7 +113,7 @@ def command(
     picture: _Picture = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain, or load against the latency of a sample for a placement of inference.
+    """Draw period against memory for a chain or a staging, or load against the latency of a sample for a placement.
 
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.

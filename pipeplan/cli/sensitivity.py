@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import UsageError
-from ..show.console import number, out, print_json, say_note, styled
+from ..instances.errors import PipeplanError, UsageError
+from ..show.console import clean, out, print_json, say_note
+from ..show.words import several
 from . import quantities
 from .arguments import Cluster, InstanceArgument, Json, load_instance, with_usual_cluster
 from .arguments import progress as progress_option
@@ -21,11 +24,20 @@ from .solve import METHOD
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
-    from ..instances.result import Result
-    from ..studies.sensitivity import Sensitivity, Worth
+    from ..studies.sensitivity import Sensitivity
 
 STEPS = "Steps"
 AS_IN_SOLVE = "What to solve with, as in `plan solve`."
+IN_WORDS: Mapping[str, Callable[[Any], str]] = {
+    "devices": lambda count: several(count, "device"),
+    "cpus": lambda count: several(count, "CPU"),
+    "memory_bytes": lambda size: "no limit of memory" if size == math.inf else f"{quantities.in_bytes(size)} of memory",
+    "bandwidth": lambda rate: f"{quantities.in_bytes(rate)}/s",
+    "batch": lambda count: f"a batch of {count}",
+    "exact_batches": lambda exact: "exactly as many replicas" if exact else "at most as many replicas",
+    "levels": lambda levels: _of_levels(levels),
+}
+"""Options of the cluster that are questions of their own."""
 
 _Name = Annotated[str | None, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
 _Solver = Annotated[str, typer.Option(metavar="NAME", help=AS_IN_SOLVE, rich_help_panel=METHOD)]
@@ -71,9 +83,11 @@ def command(
 ) -> None:
     """Solve an instance again on slightly better clusters: what one more device, memory or bandwidth is worth.
 
-    Limits apply to each solve. `plan planners NAME` and `plan formulations NAME` list the options of a method.
+    Options of the cluster are further questions, each alone and all together; where the instance itself has no
+    cluster, they are its own. Limits apply to each
+    solve. `plan planners NAME` and `plan formulations NAME` list the options of a method.
     """
-    problem = load_instance(instance, on)
+    problem, questions = _asked(instance, on)
     _check_steps(more_memory, more_bandwidth)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     from ..studies.sensitivity import sensitivity
@@ -85,10 +99,43 @@ def command(
             limits=limits_for(problem, limits),
             memory_bytes=more_memory,
             bandwidth_share=more_bandwidth,
+            questions=questions,
             on_progress=watch,
         )
     _tell(problem, found, json)
     raise typer.Exit(exit_code(found.base))
+
+
+def _asked(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]:
+    """The instance on its own cluster, and on those that the user asks for: each option alone and all together."""
+    given = {name: value for name in IN_WORDS if (value := getattr(on, name)) is not None}
+    rest = replace(on, **dict.fromkeys(given))
+    together = load_instance(instance, on)
+    itself = _instance_on(instance, rest)
+    if itself is None or not given:
+        return together, {}
+    alone = {
+        IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value})) for name, value in given.items()
+    }
+    asked = {words: problem for words, problem in alone.items() if problem is not None}
+    return itself, {**asked, ", ".join(alone): together}
+
+
+def _instance_on(instance: str, on: Cluster) -> Problem | None:
+    """None where so little, or this alone, does not make a cluster."""
+    try:
+        return load_instance(instance, on)
+    except PipeplanError:
+        return None
+
+
+def _of_levels(levels: Sequence[tuple[int, float]]) -> str:
+    shape = " x ".join(str(count) for count, _ in levels)
+    return (
+        f"levels of {shape} devices ({', '.join(quantities.in_bytes(speed) + '/s' for _, speed in levels)})"
+        if levels
+        else "no levels"
+    )
 
 
 def _check_steps(more_memory: float, more_bandwidth: float) -> None:
@@ -110,25 +157,8 @@ def _tell(problem: Problem, found: Sensitivity, json: bool) -> None:
 
 
 def _draw(problem: Problem, found: Sensitivity) -> None:
-    from ..show.terminal.shapes import columns, new_table
+    from ..show.sensitivity import advice, lines
 
-    unit = f", {problem.time_unit}" if problem.time_unit else ""
-    table = new_table()
-    columns(table, f"change,value{unit.replace(',', ' in')},ratio,less time,stop", left="change,stop")
-    table.add_row(styled("none"), styled(number(found.base.objective, "none")), "", "", styled(found.base.stop))
-    for worth in found.changes:
-        table.add_row(*_row(worth, found.base))
-    out().print(table)
-
-
-def _row(worth: Worth, base: Result) -> list[Any]:
-    ratio = "" if worth.ratio is None else f"{worth.ratio:.6f}"
-    value = number(worth.result.objective, "none")
-    return [styled(worth.change), styled(value), ratio, styled(_worth(worth, base)), styled(worth.result.stop)]
-
-
-def _worth(worth: Worth, base: Result) -> str:
-    """How much less time, or that there is a plan now."""
-    if worth.ratio is not None:
-        return f"{100 * (1 - worth.ratio):.2f} %"
-    return "now a plan" if worth.result.objective is not None and base.objective is None else "unknown"
+    for line in (*lines(problem, found), advice(problem, found)):
+        if line:
+            out().print(clean(line), soft_wrap=True)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..formulations.contract import Problem
+from ..instances.errors import InputError, show
 from ..instances.given import problem_of
+from ..instances.kinds import is_problem
 from ..instances.result import Result, Stop
-from ..instances.upgrades import GIGABYTE, TENTH, variants
+from ..instances.upgrades import GIGABYTE, TENTH, Variant, variants
 from ..planners.options import Progress, SolveOptions
 from ..planners.run.solve import solve
 
@@ -26,6 +28,13 @@ class Worth:
     ratio: float | None
     """Its value, divided by that of the problem itself; below 1 the change is worth something. None: no plan here
     or there."""
+    problem: Problem | None = None
+    """What was solved."""
+
+    @property
+    def makes_possible(self) -> bool:
+        """Is there a plan where the problem itself has none?"""
+        return self.ratio is None and self.result.plan is not None
 
     def to_json(self) -> dict[str, Any]:
         return {"change": self.change, "ratio": self.ratio, **_facts(self.result)}
@@ -77,6 +86,7 @@ def sensitivity(
     limits: SolveOptions | None = None,
     memory_bytes: float = GIGABYTE,
     bandwidth_share: float = TENTH,
+    questions: Mapping[str, Problem] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Sensitivity:
     """Solve a problem, and anew on each of a few slightly better clusters, to say what these would be worth.
@@ -104,6 +114,8 @@ def sensitivity(
         How much more memory a device has in the variant with more, in bytes.
     bandwidth_share : float
         How much faster the links are in the variant with faster ones, as a share: 0.1 is a tenth more bandwidth.
+    questions : Mapping, optional
+        Further problems to compare with, on other clusters say, by what they are called. None: no others.
     on_progress : callable, optional
         Called with a `Progress` whenever there is news. None: nobody watches.
 
@@ -121,7 +133,8 @@ def sensitivity(
         There is no such instance, method, solver or option, or they do not go together.
     """
     problem = problem_of(problem)
-    better = variants(problem, memory_bytes, bandwidth_share)  # refuses steps that make no sense before any work
+    others = _questions(questions or {})
+    asked_for = (*others, *variants(problem, memory_bytes, bandwidth_share))  # refuses before any work is done
 
     def ask(asked: Problem) -> Result:
         return solve(
@@ -137,12 +150,19 @@ def sensitivity(
     base = ask(problem)
     changes: list[Worth] = []
     last = base
-    for variant in better:
+    for variant in asked_for:
         if last.stop == Stop.INTERRUPTED:
             break
         last = ask(variant.problem)
-        changes.append(Worth(variant.change, last, _ratio(last, base)))
+        changes.append(Worth(variant.change, last, _ratio(last, base), variant.problem))
     return Sensitivity(base, tuple(changes))
+
+
+def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:
+    for name, problem in questions.items():
+        if not is_problem(problem):
+            raise InputError(f"questions[{show(name)}]", f"is {show(problem)}", "give a problem")
+    return tuple(Variant(name, problem) for name, problem in questions.items())
 
 
 def _ratio(result: Result, base: Result) -> float | None:

@@ -23,9 +23,11 @@ from .records import Answer, Event, Incumbent, Message, Task, settle
 from .registry import backend_named, check
 from .units import OWN, Units, in_own_units
 
-LEAST_GRACE_S = 5.0
+LEAST_GRACE_S = 1.0
 GRACE_SHARE = 0.1
-"""A worker is killed when it does not answer this long after its time limit."""
+"""A worker is killed when it does not answer this long after its time limit,"""
+LOADING_GRACE_S = 0.2
+"""... and not waited for where it is still loading its solver; it goes on, for the next task."""
 INTERRUPT_GRACE_S = 5.0
 """... or after it was asked to stop."""
 IDLE_WORKERS = 2
@@ -54,6 +56,8 @@ class Job:
         self._names = task.model.column_names if isinstance(task.model, MatrixModel) else ()
         self._verdict: tuple[Stop, str] | None = None
         self._interrupted_at: float | None = None
+        self._begun = False
+        """Has the worker loaded its solver and begun with the task?"""
 
     @property
     def pid(self) -> int:
@@ -98,6 +102,7 @@ class Job:
         if message.number != self._task.number:
             return
         with self._changed:
+            self._begun = True
             if message.kind == "names":
                 self._names = message.content
             elif message.kind == "incumbent":
@@ -122,8 +127,11 @@ class Job:
         if self.outcome is not None or self._verdict is not None:
             return
         if options.time_limit_s is not None:
+            late = now - self._task.submitted - options.time_limit_s
             grace = max(LEAST_GRACE_S, GRACE_SHARE * options.time_limit_s)
-            if now > self._task.submitted + options.time_limit_s + grace:
+            if late > LOADING_GRACE_S and not self._begun:
+                self._leave_it()
+            elif late > grace:
                 self._end(Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it")
         if self._interrupted_at is not None and now > self._interrupted_at + INTERRUPT_GRACE_S:
             self._end(Stop.INTERRUPTED, "the solver did not stop when it was asked to, and was killed")
@@ -131,6 +139,12 @@ class Job:
             used = self._worker.memory_bytes()
             if used is not None and used > options.memory_limit_bytes:
                 self._end(Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed")
+
+    def _leave_it(self) -> None:
+        """The worker finds, once it has loaded, that there is no time left for this task."""
+        with self._changed:
+            self._finish(Answer(Stop.TIME))
+            self._changed.notify_all()
 
     def died(self, how: str) -> None:
         with self._changed:

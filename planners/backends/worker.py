@@ -75,6 +75,7 @@ def _end_group() -> None:
 
 def _work(driver: Any, session: Session) -> None:
     task = session.task
+    session.send(Message(task.number, "begun", None))
     try:
         answer = _solve(driver, session)
     except PipeplanError as error:

@@ -123,6 +123,8 @@ class Attempt:
         deadline = None if seconds is None else began + seconds
         try:
             for name, threads in threads_of.items():
+                if self.request.out_of_time():
+                    break
                 limits = replace(self.request.limits, threads=threads, time_limit_s=seconds)
                 if self._launch(name, limits, start):
                     return self
@@ -136,7 +138,7 @@ class Attempt:
         return self
 
     def _launch(self, name: str, limits: SolveOptions, start: Plan | None) -> bool:
-        """Build and submit; True where building has already refuted the cut-off."""
+        """Build and submit, unless building took all the time; True where it has already refuted the cut-off."""
         began = self.board.seconds
         built = self.formulation.build(
             self.request.problem,
@@ -157,6 +159,9 @@ class Attempt:
             columns = model.position
         values = None if start is None else start_values(built, start, columns)
         self.build_seconds += self.board.seconds - began
+        if self.request.out_of_time():
+            return False
+        limits = replace(limits, time_limit_s=self.request.seconds_at_most(limits.time_limit_s))
         self.runners.append(_Runner(built, submit(name, model, limits, start=values), columns, len(rows)))
         self.messages.extend(built.notes)
         return False

@@ -22,7 +22,7 @@ CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 def plan_with_levels(request: Request) -> Outcome:
     """The best tree of stages, proven; nothing on the way is a plan, so a limit leaves none."""
-    _check_options(request.options)
+    refuse_flat_options(request.options)
 
     problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
     messages: tuple[str, ...] = ()
@@ -45,7 +45,8 @@ def plan_with_levels(request: Request) -> Outcome:
     return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
 
 
-def _check_options(options: Mapping[str, Any]) -> None:
+def refuse_flat_options(options: Mapping[str, Any]) -> None:
+    """On levels there is one way to count."""
     for name, needed in _NEEDED.items():
         if options.get(name, needed) != needed:
             raise InputError(

@@ -59,7 +59,7 @@ def test_memory_that_is_too_small_for_anything_is_no_plan(plan: Plan) -> None:
 
 def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Path) -> None:
     wrong = {
-        ("tiny-stages",): "is for placement and chain problems; tiny-stages is a staging problem",
+        ("tiny-graph",): "tiny-graph is a graph-pipeline problem",
         ("--method", "dp"): "no method 'dp'",
         ("--levels", 1): "levels is 1",
         ("--levels", 3, "--memory", "34B"): "give one of them",

@@ -104,11 +104,48 @@ def test_no_plan_has_no_unit(plan: Plan) -> None:
 # ---- sensitivity ---------------------------------------------------------------------------------------
 
 
-def test_a_table_of_what_changes_are_worth(plan: Plan) -> None:
+def test_changes_are_told_in_plain_words(plan: Plan) -> None:
     said = plan("sensitivity", "tiny-stages")
     assert said.code == 0
-    rows = {" ".join(line.split()[:3]): line.split()[-4:] for line in said.out.splitlines()[2:]}
-    assert rows["one more device"] == ["0.833333", "16.67", "%", "proven"]
+    assert said.out.splitlines() == [
+        "as it is (4 devices, 35 B): 6 s (proven)",
+        "5 devices: 5 s, 16.67 % less time (proven)",
+        "1 GB more memory (954 MiB): 5 s, 16.67 % less time (proven)",
+        "10 % more bandwidth: 5.909091 s, 1.52 % less time (proven)",
+        "Advice: 5 devices and 1 GB more memory (954 MiB) help most, with 16.67 % less time.",
+    ]
+
+
+def test_options_of_the_cluster_are_questions(plan: Plan) -> None:
+    """Each alone, and all together, beside the usual changes."""
+    said = plan("sensitivity", "tiny-stages", "--devices", 3, "--memory", "50B")
+    assert said.out.splitlines()[:4] == [
+        "as it is (4 devices, 35 B): 6 s (proven)",
+        "3 devices: 9.5 s, 58.33 % more time (proven)",
+        "50 B of memory: 5 s, 16.67 % less time (proven)",
+        "3 devices, 50 B of memory: 8.5 s, 41.67 % more time (proven)",
+    ]
+    data = plan("sensitivity", "tiny-stages", "--devices", 3, "--json").json
+    assert [row["change"] for row in data["changes"]][:2] == ["3 devices", "one more device"]
+
+
+def test_what_makes_no_cluster_alone_is_asked_together(plan: Plan) -> None:
+    said = plan("sensitivity", "tiny-levels", "--devices", 2, "--levels", "2x10B/s,1x1B/s").out.splitlines()
+    assert said[1].startswith("levels of 2 x 1 devices (10 B/s, 1 B/s): 12 s, 100.00 % more time")
+    assert said[2].startswith("2 devices, levels of 2 x 1 devices (10 B/s, 1 B/s): 12 s")
+    refused = plan("sensitivity", "tiny-levels", "--devices", 3)
+    assert refused.code == 2
+    assert "levels make 4 devices, not 3" in refused.err
+
+
+def test_what_has_no_cluster_takes_it_from_the_options(plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "profile.txt"
+    facts = "forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=4.0"
+    file.write_text(f"node1 -- Input -- {facts}\nnode2 -- Layer -- {facts}\n\tnode1 -- node2\n")
+    cluster = ("--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s")
+    said = plan("sensitivity", file, *cluster, "--planner", "dp")
+    assert said.code == 0, said.err
+    assert said.out.startswith("as it is (2 accelerators, 954 MiB): ")
 
 
 @pytest.mark.parametrize("instance", ["tiny-chain", "golden-4", "tiny-levels"])
@@ -119,19 +156,32 @@ def test_every_kind_of_problem(plan: Plan, instance: str) -> None:
     assert all(row["ratio"] <= 1 + 1e-6 for row in data["changes"])
 
 
-def test_steps_and_options_of_methods(plan: Plan) -> None:
-    given = ("--objective", "flush", "--more-memory", "5B", "--more-bandwidth", "0.2", "--memory", "30B", "--json")
-    data = plan("sensitivity", "tiny-stages", *given).json
+@pytest.fixture
+def tight(tmp_path: Path) -> Callable[[float], Path]:
+    """`tiny-stages` with another memory, as a file."""
+
+    def file(memory_bytes: float) -> Path:
+        path = tmp_path / "tight.json"
+        pipeplan.save(load_packaged("tiny-stages").replace(memory_bytes=memory_bytes), path)
+        return path
+
+    return file
+
+
+def test_steps_and_options_of_methods(plan: Plan, tight: Callable[[float], Path]) -> None:
+    given = ("--objective", "flush", "--more-memory", "5B", "--more-bandwidth", "0.2", "--json")
+    data = plan("sensitivity", tight(30.0), *given).json
     assert [row["change"] for row in data["changes"]][1:] == ["5 B more memory", "20 % more bandwidth"]
     assert (data["problem"]["memory_bytes"], data["options"]["objective"]) == (30.0, "flush")
     again = plan("solve", "tiny-stages", "--objective", "flush", "--json").json  # 30 B and 5 B more
     assert data["changes"][1]["objective"] == again["objective"]
 
 
-def test_no_plan_at_all(plan: Plan) -> None:
-    said = plan("sensitivity", "tiny-stages", "--memory", "5B")
+def test_no_plan_at_all(plan: Plan, tight: Callable[[float], Path]) -> None:
+    said = plan("sensitivity", tight(5.0))
     assert said.code == 1
-    assert "now a plan" in said.out
+    assert "1 GB more memory (954 MiB): 5 s, where there was no plan (proven)" in said.out
+    assert "Advice: 1 GB more memory (954 MiB) makes a plan possible." in said.out
 
 
 @pytest.mark.parametrize(

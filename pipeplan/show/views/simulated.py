@@ -9,6 +9,7 @@ from ...instances.kinds import Plan, Problem, kind_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.simulate import simulate
 from ...instances.simulation.timeline import Simulation, StageRun, Task
+from ...instances.staging.leveled_plan import LeveledPlan
 from ..view import Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount
 
@@ -52,7 +53,7 @@ def _row(stage: StageRun, iteration: float) -> Row:
 
 def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, ...], tuple[Curve, ...]]:
     """Of a plan that fixes no times: as many micro-batches as show its steady state, if it can be run."""
-    stages = len(plan.devices if isinstance(plan, PlacementPlan) else getattr(plan, "stages", ()))
+    stages = _stages(plan)
     batch = kind_of(problem).batch
     count = min(2 * stages + 2, MOST_MICRO_BATCHES if batch is None else getattr(problem, batch), MOST_MICRO_BATCHES)
     try:
@@ -60,6 +61,13 @@ def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, .
     except PipeplanError:
         return (), ()
     return (timeline_of(found, "micro-batches", f"{count} micro-batches, simulated"),), memory_of(found)
+
+
+def _stages(plan: Plan) -> int:
+    """How many lie behind each other, on the innermost level."""
+    if isinstance(plan, PlacementPlan):
+        return len(plan.devices)
+    return len(list(plan.leaves())) if isinstance(plan, LeveledPlan) else len(getattr(plan, "stages", ()))
 
 
 def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "One iteration") -> Timeline:

@@ -145,6 +145,21 @@ def test_a_worker_that_hangs_is_killed_after_its_limit(builders: str, monkeypatc
     assert outcome.seconds < 5
 
 
+def test_a_worker_that_still_loads_at_its_limit_is_not_waited_for(builders: str) -> None:
+    """It is no failure, and the worker does the next task as if nothing had been."""
+    client.end_workers()
+    job = submit("cp-sat", native(builders, "pick"), SolveOptions(time_limit_s=0.0))
+    while job.outcome is None:
+        job.poll(0.05)
+    assert (job.outcome.stop, job.outcome.message, job.outcome.values) == (Stop.TIME, "", None)
+    assert job.outcome.seconds < client.LEAST_GRACE_S
+    following = submit("cp-sat", native(builders, "pick"))
+    assert following.pid == job.pid
+    while following.outcome is None:
+        following.poll(0.1)
+    assert following.outcome.objective == pytest.approx(100.7)
+
+
 def test_a_worker_that_does_not_stop_is_killed(builders: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "INTERRUPT_GRACE_S", 0.3)
     job = submit("cp-sat", native(builders, "hanging"))

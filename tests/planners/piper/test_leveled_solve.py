@@ -22,6 +22,7 @@ from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled
 
+ABLE = "one of dp-piper, equi, equi-no-tp"
 SHAPES = ((2, 2), (1, 3), (3, 1), (4,))
 
 
@@ -98,14 +99,19 @@ def test_time_runs_out() -> None:
     assert (result.stop, result.plan) == (pipeplan.Stop.TIME, None)
 
 
-@pytest.mark.parametrize("planner", ["piper-no-dp", "piper-no-tp", "piper-no-ar", "equi", "equi-no-tp"])
+@pytest.mark.parametrize("planner", ["piper-no-dp", "piper-no-tp", "piper-no-ar", "piper-pipedream"])
 def test_other_planners_refuse_levels(planner: str) -> None:
-    with pytest.raises(UsageError, match=rf"'{planner}' cannot plan devices within devices.*choose one of dp-piper\.$"):
+    with pytest.raises(
+        UsageError,
+        match=rf"'{planner}' cannot plan devices within devices.*choose one of dp-piper, equi, equi-no-tp\.$",
+    ):
         pipeplan.solve(tiny(), planner=planner)
 
 
 def test_mip_piper_refuses_levels() -> None:
-    with pytest.raises(UsageError, match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper\.$"):
+    with pytest.raises(
+        UsageError, match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper, equi, equi-no-tp\.$"
+    ):
         pipeplan.solve(tiny(), formulation="mip-piper")
 
 

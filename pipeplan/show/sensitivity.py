@@ -1,0 +1,120 @@
+"""What better clusters are worth, in plain words: a line for each, and a sentence of advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..instances.kinds import Problem, kind_of
+from ..instances.result import PROVEN_TOLERANCE, Result, Stop
+from ..studies.sensitivity import Sensitivity, Worth
+from .words import amount, limit, size
+
+NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
+"""Of the fields that count something, where it is not their own name."""
+WORTH_IT = 1e-3
+"""A change that saves a smaller share of the time is called no help."""
+SETTLED = (Stop.PROVEN, Stop.INFEASIBLE)
+
+
+def lines(problem: Problem, found: Sensitivity) -> list[str]:
+    """The problem itself, then every change."""
+    unit = problem.time_unit
+    itself = f"as it is ({cluster(problem)}): {_value(found.base, unit)} ({found.base.stop})"
+    return [itself, *(_line(problem, worth, unit) for worth in found.changes)]
+
+
+def cluster(problem: Problem) -> str:
+    """Devices and memory, in words."""
+    return f"{_devices(problem)}, {'no limit of memory' if _memory(problem) is None else limit(_memory(problem))}"
+
+
+def _devices(problem: Problem) -> str:
+    field = kind_of(problem).cluster["devices"]
+    count = getattr(problem, field)
+    noun = NOUNS.get(field, field)
+    return f"{count} {noun[:-1] if count == 1 else noun}"
+
+
+def _memory(problem: Problem) -> float | None:
+    memory: float | None = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
+    return memory
+
+
+def changed(problem: Problem, worth: Worth) -> str:
+    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GiB)."""
+    other = worth.problem
+    if other is None or other.kind != problem.kind:
+        return worth.change
+    if _devices(other) != _devices(problem) and worth.change.startswith("one more"):
+        alike = not getattr(problem, "levels", ()) and not (problem.extensions & {"types"})
+        return _devices(other) if alike else f"{worth.change} ({_devices(other)})"
+    memory = _memory(other)
+    if memory is not None and memory != _memory(problem) and "more memory" in worth.change:
+        return f"{worth.change} ({size(memory)})"
+    return worth.change
+
+
+def _line(problem: Problem, worth: Worth, unit: str | None) -> str:
+    told = [_value(worth.result, unit), *([_difference(worth)] if _difference(worth) else [])]
+    return f"{changed(problem, worth)}: {', '.join(told)} ({worth.result.stop})"
+
+
+def _value(result: Result, unit: str | None) -> str:
+    return "no plan" if result.objective is None else amount(result.objective, unit)
+
+
+def _difference(worth: Worth) -> str:
+    if worth.makes_possible:
+        return "where there was no plan"
+    if worth.ratio is None:
+        return ""
+    if abs(1 - worth.ratio) <= PROVEN_TOLERANCE:
+        return "no difference"
+    return f"{100 * abs(1 - worth.ratio):.2f} % {'less' if worth.ratio < 1 else 'more'} time"
+
+
+# ---- advice --------------------------------------------------------------------------------------------
+
+
+def advice(problem: Problem, found: Sensitivity) -> str:
+    """Which single change helps most, or that none does."""
+    if found.interrupted or not found.changes:
+        return ""
+    sentence = _possible(problem, found) if found.base.objective is None else _best(problem, found)
+    open_runs = [run for run in (found.base, *(worth.result for worth in found.changes)) if run.stop not in SETTLED]
+    return f"{sentence} Not every value is proven, so longer runs may say otherwise." if open_runs else sentence
+
+
+def _possible(problem: Problem, found: Sensitivity) -> str:
+    able = [changed(problem, worth) for worth in found.changes if worth.makes_possible]
+    if not able:
+        return "Advice: none of these changes alone makes a plan possible."
+    return f"Advice: {_listed(able)} {_verb(able, 'make')} a plan possible."
+
+
+def _best(problem: Problem, found: Sensitivity) -> str:
+    least = min((worth.ratio for worth in found.changes if worth.ratio is not None), default=1.0)
+    if 1 - least < WORTH_IT:
+        return f"Advice: none of these changes alone saves {100 * WORTH_IT:g} % of the time: what there is suffices."
+    best = [worth for worth in found.changes if worth.ratio is not None and worth.ratio <= least + PROVEN_TOLERANCE]
+    names = [changed(problem, worth) for worth in best]
+    saved = f"{100 * (1 - least):.2f} % less time"
+    return f"Advice: {_listed(names)} {_verb(names, 'help')} most, with {saved}{_price(problem, best)}."
+
+
+def _price(problem: Problem, best: Sequence[Worth]) -> str:
+    """What the time is saved by, where that is a share of the devices."""
+    field = kind_of(problem).cluster["devices"]
+    count = getattr(problem, field)
+    more = {getattr(worth.problem, field, count) / count - 1 for worth in best} - {0.0}
+    return f" for {100 * min(more):.3g} % more devices" if len(best) == 1 and more and min(more) > 0 else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _verb(names: Sequence[str], verb: str) -> str:
+    """Of several changes, or of one; devices are several however they are counted."""
+    several = len(names) > 1 or (names[0].split(" ")[0].isdigit() and not names[0].startswith("1 "))
+    return f"each {verb}" if len(names) > 1 and verb == "make" else verb if several else f"{verb}s"
