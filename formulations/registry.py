@@ -46,7 +46,7 @@ LATENCY_LIMIT = OptionSpec(
     None,
     "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
 )
-MAX_LOAD = _choice("objective", "max-load: largest load of a device.", "max-load")
+MAX_LOAD = _choice("objective", "What to minimise. max-load: the largest load of a device.", "max-load")
 CHAIN_VARIANT = _choice(
     "variant",
     "Form of the model. corrected: errors of the printed one repaired, with bounds and cuts; printed: exactly the rows "

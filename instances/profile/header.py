@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from fractions import Fraction
 
 from ..amounts import as_written
 from ..cluster import SECONDS
-from ..errors import InputError, show
+from ..errors import InputError, nearest, show
 from ..quantities import BYTES
 
 TIME_UNITS: Mapping[str, Fraction] = {**SECONDS, "µs": SECONDS["us"], "μs": SECONDS["us"]}
@@ -111,8 +110,8 @@ def _column(position: int, title: str, bytes_per_parameter: float | None) -> Col
 
 
 def _nearest(word: str) -> str:
-    close = difflib.get_close_matches(word[:100], _NAMES, n=1, cutoff=0.75)
-    meant = f"write {_NAMES[close[0]]}" if close else "remove it"
+    close = nearest(word, _NAMES, cutoff=0.75)
+    meant = "remove it" if close is None else f"write {_NAMES[close]}"
     return f"{meant}: {REMEDY}"
 
 

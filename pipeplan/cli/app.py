@@ -43,10 +43,10 @@ class PlanGroup(TyperGroup):
     """Turns what a command raises into one sentence and an exit code."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            guess = did_you_mean(name, COMMANDS)
-            raise UsageError(f"There is no command {show(name)}{guess}; `plan --help` lists them.")
+        name, known = args[0], self.commands if ctx.parent is not None else {*COMMANDS, *GROUPS}
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            guess = did_you_mean(name, known)
+            raise UsageError(f"There is no command {show(name)}{guess}; `{ctx.command_path} --help` lists them.")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -140,7 +140,7 @@ def build(loaded: Collection[str]) -> typer.Typer:
     _add(app, {name: COMMANDS[name] for name in chosen if name in COMMANDS}, loaded)
     for group in [name for name in chosen if name in GROUPS]:
         words, commands = GROUPS[group]
-        inner = typer.Typer(name=group, no_args_is_help=True, help=words)
+        inner = typer.Typer(name=group, cls=PlanGroup, no_args_is_help=True, help=words)
         inner.callback()(_group)
         _add(inner, commands, commands if group in loaded else ())
         app.add_typer(inner)

@@ -109,7 +109,13 @@ def load_instance(text: str, on: Cluster) -> Problem:
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
 """The command with options of the cluster, which arrive together as its argument `on`."""
 
-RARE = ("cpu_slowdown", "inference", "exact_batches", "time_unit")
+RARE = (
+    "cpu_slowdown",
+    "inference",
+    "exact_batches",
+    "time_unit",
+    *(o.name for o in PROFILE_OPTIONS if o.name != "kind"),
+)
 """Commands with many options list the others alone."""
 
 with_usual_cluster = shared("on", [hidden(o) if o.name in RARE else o for o in CLUSTER_OPTIONS], _cluster)

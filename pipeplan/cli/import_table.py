@@ -64,4 +64,4 @@ def command(
     if json:
         print_json(profile_to_json(profile))
     else:
-        out().print(styled(f"wrote {output} (a profile of {len(profile.nodes)} layers)"))
+        out().print(styled(f"a profile of {len(profile.nodes)} layers"))

@@ -72,7 +72,7 @@ _Subgraphs = Annotated[
     _curves(
         "--subgraphs-per-device",
         metavar="Q",
-        help="Placements, with --non-contiguous: pieces that an accelerator may run; default: 1",
+        help="Placements, with --non-contiguous: pieces that an accelerator may run; default: 1.",
     ),
 ]
 _Output = Annotated[

@@ -29,19 +29,19 @@ PROFILE_OPTIONS = (
     _option(
         "kind",
         str,
-        metavar="|".join(KINDS),
-        help="The kind of problem to make; without it one that fits is chosen.",
+        metavar="KIND",
+        help="The kind of problem to make of them: " + ", ".join(KINDS) + "; default: one that fits.",
     ),
     _option(
         "optimizer",
         str,
         metavar="|".join(OPTIMIZERS),
-        help="Parameters in memory: sgd 2 copies, adam 4, adam-mixed 8 [default: sgd].",
+        help="Parameters in memory: sgd 2 copies, adam 4, adam-mixed 8; default: sgd.",
     ),
     _option(
         "in_flight",
         int,
-        help="Placements: micro-batches whose activations a device holds [default: devices].",
+        help="Placements: micro-batches whose activations a device holds; default: as many as devices.",
     ),
     _option(
         "recompute",
@@ -60,7 +60,7 @@ PROFILE_OPTIONS = (
     _option(
         "efficiency",
         float,
-        help="What is left of the ideal speed where devices share a layer: 0.9 [default: 1].",
+        help="What is left of the ideal speed where devices share a layer: 0.9; default: 1.",
     ),
     _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
 )

@@ -47,14 +47,16 @@ def test_the_help_of_solve_fits_a_screen_and_says_where_the_rest_is(plan: Plan) 
 
 
 def test_every_option_that_is_accepted_is_documented_somewhere(plan: Plan) -> None:
-    """On the command's own page, with its method, or among those of the cluster."""
+    """On the command's own page, with its method, among those of the cluster, or with what plug-ins are."""
     of_methods = {"--" + spec.name.replace("_", "-") for entry in all_methods() for spec in entry.options}
     of_the_cluster = plan("convert", "--help").out
+    extending = (ROOT / "docs" / "extending.md").read_text("utf-8")
     for name, command in commands().items():
         page = plan(name, "--help").out
         for option in options_of(command):
             flag = option.opts[0]
-            assert flag in page or (option.hidden and (flag in of_methods or flag in of_the_cluster)), (name, flag)
+            elsewhere = flag in of_methods or flag in of_the_cluster or flag in extending
+            assert flag in page or (option.hidden and elsewhere), (name, flag)
 
 
 def test_every_method_shows_its_options_with_their_help(plan: Plan) -> None:
