@@ -12,7 +12,7 @@ from typing import Any, Literal
 from .cluster import Cluster, refuse_profile_options, refuse_staging_options
 from .errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .fields import as_object
-from .json_file import MAX_FILE_BYTES, dump_json, parse_json, read_text, write_text_atomically
+from .json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .kind import Kind
 from .kinds import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
 from .placement.pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
@@ -120,6 +120,7 @@ def load_on(
     """The problem in a file, with notes on how it was made where the file is a profile or a table."""
     asked = kind or (cluster.profile.kind if cluster.profile is not None else None)
     name = _known_format(format)
+    check_path(path)
     if looks_like_table(path):
         return _profiled(path, cluster, asked, name)
     text = read_text(path, max_bytes=max_bytes)

@@ -122,7 +122,8 @@ def check_acyclic(graph: Graph) -> None:
     """An `InputError` that names the nodes of a cycle, where there is one."""
     if topological_order(graph.successors) is not None:
         return
-    cycle = [show(graph.ids[i]) for i in find_cycle(graph.successors)]
+    ids = graph.ids  # each look makes them anew
+    cycle = [show(ids[i]) for i in find_cycle(graph.successors)]
     if len(cycle) > SHOWN_CYCLE:
         cycle = [*cycle[: SHOWN_CYCLE - 2], f"({len(cycle) - SHOWN_CYCLE} more)", cycle[-1]]
     raise InputError(

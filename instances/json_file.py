@@ -42,7 +42,7 @@ def read_text(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) 
         ) from None
 
 
-def _check_path(path: object) -> None:
+def check_path(path: object) -> None:
     """A number would be taken for an open file, the terminal's say."""
     if not isinstance(path, (str, os.PathLike)):
         raise wrong_argument("path", path, "a path", "name a file, as a text or a pathlib.Path")
@@ -50,7 +50,7 @@ def _check_path(path: object) -> None:
 
 def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     """The content of a file of at most so many bytes, or an `InputError`."""
-    _check_path(path)
+    check_path(path)
     file = str(path)
     try:
         raw = _read_stdin(sys.stdin, max_bytes) if file == STDIN else _read_file(path, max_bytes)
@@ -183,7 +183,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 
 def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
     """The same for what is not text: pictures."""
-    _check_path(path)
+    check_path(path)
     try:
         # A link is followed, so that it stays a link to the new content.
         target = Path(os.path.realpath(path))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from .cluster import Cluster, refuse_others
 from .errors import InputError, UsageError, show
-from .json_file import MAX_FILE_BYTES, parse_json, read_text
+from .json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .kind import Kind
 from .kinds import KINDS
 from .profile.files import profile_from_json
@@ -29,9 +29,28 @@ def load_profile(
 ) -> Profile:
     """Read a profile from a file of ours or a table of layers (.csv, .tsv, .xlsx, .parquet).
 
-    Of tables alone: without `training` no backward passes are asked for, and `bytes_per_parameter` is the size of
-    what a column `parameters_count` counts.
+    Parameters
+    ----------
+    path : str or PathLike
+        The file.
+    training : bool
+        False: backward passes are not asked for, and left out where there are some.
+    bytes_per_parameter : float, optional
+        Of a table with a column `parameters_count`: the size of one in bytes. None: there is no such column.
+
+    Returns
+    -------
+    Profile
+        A model without a cluster.
+
+    Raises
+    ------
+    InputError
+        The path is none, or the file cannot be read: the message names the file, and the field or the cell.
+    UsageError
+        The size of a parameter is given for a profile, which holds bytes.
     """
+    check_path(path)
     if looks_like_table(path):
         return read_table(path, training=training, bytes_per_parameter=bytes_per_parameter)
     if bytes_per_parameter is not None:
@@ -81,8 +100,52 @@ def lower(
 ) -> Lowered:
     """A profile as a problem of a kind, by the rules that the kind's module `from_profile` documents.
 
-    Without `kind` one is chosen, and the notes say why. `memory_bytes` infinite: no limit; the other arguments are
-    the options of the command line with these names.
+    Parameters
+    ----------
+    profile : Profile
+        The model, as `load_profile` returns it.
+    kind : str, optional
+        "placement", "chain", "staging" or "graph-pipeline". None: one that fits, and the notes say why.
+    devices : int, optional
+        Number of devices. None: the product of the levels' numbers, where there are levels.
+    cpus : int, optional
+        CPUs, of placements. None: 0.
+    memory_bytes : float, optional
+        Memory of a device in bytes; infinity is no limit. None is refused: a profile says nothing of it.
+    bandwidth : float, optional
+        Of the links in bytes per second; infinity: transfers take no time. None: the levels say it.
+    cpu_slowdown : float, optional
+        The time on a CPU, divided by that on a device. None: there are no CPUs.
+    batch : int, optional
+        Micro-batches in a batch, or samples in a mini-batch. None: one micro-batch for each device.
+    exact_batches : bool, optional
+        Of stagings: the replicas of all stages are exactly as many as `batch`. None: no.
+    levels : sequence of (int, float), optional
+        Of stagings: devices within devices, the innermost first, with bytes per second of each. None: all are alike.
+    optimizer : str, optional
+        "sgd", "adam" or "adam-mixed", which say how many copies of the parameters are held. None: "sgd".
+    in_flight : int, optional
+        Of placements: micro-batches whose activations a device holds. None: as many as devices.
+    recompute : bool
+        Of chains: activations are computed again; of stagings: they may be, layer by layer.
+    data_parallel : bool
+        Of stagings: stages may have replicas.
+    tensor_parallel : sequence of int
+        Of stagings: how many devices may share a layer.
+    efficiency : float, optional
+        What is left of the ideal speed where devices share a layer. None: all of it.
+
+    Returns
+    -------
+    Lowered
+        The problem, and sentences on what was chosen and what is lost.
+
+    Raises
+    ------
+    InputError
+        The model or the cluster cannot be such a problem; the message names the field.
+    UsageError
+        An option says nothing about such a problem, or something is missing.
     """
     options = ProfileOptions(
         *(kind, optimizer, in_flight, recompute, data_parallel, tuple(tensor_parallel), efficiency)

@@ -33,7 +33,7 @@ def edited(result: Path, **options: Any) -> Path:
 def test_a_saved_result_needs_the_file_no_more(plan: Plan, solved: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert plan("report", solved, "--output", page).code == 0
-    assert "allocation=[1, 0, 0, 1]" in page.read_text("utf-8")
+    assert "<dt>allocation</dt><dd>[1, 0, 0, 1]</dd>" in page.read_text("utf-8")
     checked = plan("verify", "golden-4", solved, "--json")
     assert (checked.code, checked.json["options"]) == (0, {"allocation": [1, 0, 0, 1]})
     assert plan("show", "golden-4", solved).code == 0

@@ -64,7 +64,7 @@ BROKEN = {
     "nowhere:ENTRY": "'nowhere:ENTRY' cannot be loaded (ModuleNotFoundError: No module named 'nowhere'); give MODULE:",
     "toy_methods:OneDevice": "it holds an object of type OneDevice, where Entry is expected",
     "toy_methods:PLANNER_ENTRY": "'toy_methods:PLANNER' has no check, contiguity, portfolio, lower_bound, build",
-    "toy-modle": "There is no formulation named 'toy-modle'; choose one of ip-tarnawski",
+    "toy-modle": "There is no formulation named 'toy-modle' (did you mean 'toy-model'?); choose one of",
     "../x:y": "There is no formulation named '../x:y'",
 }
 

@@ -183,7 +183,7 @@ def test_the_plans_own_k_and_plain_1f1b() -> None:
 
 
 def test_who_says_how_many_micro_batches() -> None:
-    with pytest.raises(UsageError, match="says itself"):
+    with pytest.raises(UsageError, match="itself says"):
         simulate(*as_stage_graph(), micro_batches=4)
     with pytest.raises(InputError, match="is missing"):
         simulate(*as_placement())

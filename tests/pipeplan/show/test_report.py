@@ -66,7 +66,7 @@ def hostile_problem() -> PlacementProblem:
         ("case-study", "graphpipe", ["stages", "gantt", "loads", "memory", "memory over time", "graph"]),
         ("golden-4", "exact-beaumont", ["gpus", "gantt", "loads", "memory", "memory over time"]),
         ("tiny-stages", "dp-piper", ["stages", "gantt", "loads", "memory", "memory over time", "graph"]),
-        ("tiny-levels", "dp-piper", ["stages", "loads", "memory"]),
+        ("tiny-levels", "dp-piper", ["stages", "gantt", "loads", "memory", "memory over time"]),
     ],
 )
 def test_every_kind_of_plan_has_its_parts(name: str, planner: str, parts: list[str]) -> None:

@@ -11,7 +11,7 @@ from random_chains import random_chain
 
 from pipeplan.instances.chain.referee.evaluate import verify_pattern
 from pipeplan.instances.result import Stop
-from pipeplan.planners.beaumont import layer_sets, levels, search
+from pipeplan.planners.beaumont import layer_sets, search
 from pipeplan.planners.beaumont.contiguous import best_contiguous
 from pipeplan.planners.beaumont.eager import pipedream_points
 from pipeplan.planners.beaumont.exact import PLANNER
@@ -25,7 +25,6 @@ ALL = range(13, 201)
 @pytest.fixture(autouse=True)
 def _walks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer_sets, "compiled", getattr)
-    monkeypatch.setattr(levels, "ready", lambda name, first_call: True)
     monkeypatch.setattr(search, "BRIEF_S", 0.0)
 
 

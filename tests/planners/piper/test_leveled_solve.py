@@ -186,7 +186,8 @@ def test_a_flat_plan_is_none_for_levels(tmp_path: Path) -> None:
 def test_solve_show_and_verify(plan: Callable[..., Any], tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     solved = plan("solve", "tiny-levels", "--planner", "dp-piper", "--output", file)
-    assert (solved.code, solved.err) == (0, "")
+    assert solved.code == 0
+    assert solved.err.startswith("wrote ")
     shown = plan("show", "tiny-levels", file)
     assert shown.code == 0
     rows = [line.split() for line in shown.out.splitlines() if "█" in line]
