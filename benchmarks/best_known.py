@@ -74,7 +74,9 @@ def _earlier(problem: Problem, variant: str) -> BestKnown | None:
 
 def _rows_of_chain(problem: ChainProblem) -> list[BestKnown]:
     proved = {
-        variant: BestKnown(problem.name, variant, "period", value, value, True, known.source, "", known.problem.hash)
+        variant: BestKnown(
+            problem.name, variant, "period", value, value, True, known.source, "", known.problem.hash
+        )
         for known in known_chains()
         if known.name == problem.name
         for variant, value in known.answers.items()

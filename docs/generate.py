@@ -86,7 +86,13 @@ def api() -> str:
         lines += [f"### {name}", "", *_signature(name, function), *_sections(inspect.getdoc(function) or "")]
     lines += ["## Types", ""]
     for name, value in types.items():
-        lines += [f"### {name}", "", *_sections(inspect.getdoc(value) or ""), *_fields(value), *_methods(name, value)]
+        lines += [
+            f"### {name}",
+            "",
+            *_sections(inspect.getdoc(value) or ""),
+            *_fields(value),
+            *_methods(name, value),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -138,7 +144,12 @@ def _methods(name: str, value: type) -> list[str]:
     for key, member in vars(value).items():
         function = getattr(member, "__func__", member)
         if inspect.isfunction(function) and not key.startswith("_"):
-            lines += [f"#### {name}.{key}", "", *_signature(key, function), *_sections(inspect.getdoc(function) or "")]
+            lines += [
+                f"#### {name}.{key}",
+                "",
+                *_signature(key, function),
+                *_sections(inspect.getdoc(function) or ""),
+            ]
     return lines
 
 

@@ -105,7 +105,11 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp", "Optimal cuts of topological orders"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic(
-            "lns", "Large-neighbourhood search", takes_start=True, starts={"dp": ("dp",)}, compiles_on=("tiny-chain",)
+            "lns",
+            "Large-neighbourhood search",
+            takes_start=True,
+            starts={"dp": ("dp",)},
+            compiles_on=("tiny-chain",),
         ),
         _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),
@@ -173,7 +177,9 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _graph("graphpipe-parallel", "The same with the row's micro-batch", "planner:PARALLEL", PARALLEL_OPTIONS),
         _graph("spp-pipedream", "Stages in a row, over a linear order", "planner:SEQUENTIAL", SEQUENTIAL_OPTIONS),
-        _graph("spp-textbook", "The same by the usual recursion, plain Python", "textbook:PLANNER", TEXTBOOK_OPTIONS),
+        _graph(
+            "spp-textbook", "The same by the usual recursion, plain Python", "textbook:PLANNER", TEXTBOOK_OPTIONS
+        ),
         _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", DOWNSET_OPTIONS),
     )
 }

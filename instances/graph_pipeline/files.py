@@ -82,7 +82,9 @@ def _operator_from_json(where: str, value: object) -> Operator:
 
 
 def _curve_from_json(where: str, value: object) -> TimeCurve:
-    return read_record(TimeCurve, where, value, '{"samples": [...], "seconds": [...]}', samples=_times, seconds=_times)
+    return read_record(
+        TimeCurve, where, value, '{"samples": [...], "seconds": [...]}', samples=_times, seconds=_times
+    )
 
 
 def _times(where: str, value: object) -> tuple[Any, ...]:

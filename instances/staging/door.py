@@ -98,7 +98,9 @@ def pipeline(
 ) -> Pipeline:
     """As many micro-batches as the problem says, unless they are given."""
     if isinstance(plan, LeveledPlan):
-        raise UsageError("Stages on devices within devices cannot be simulated; simulate a plan of the flat problem.")
+        raise UsageError(
+            "Stages on devices within devices cannot be simulated; simulate a plan of the flat problem."
+        )
     refuse_broken(verify_stages(problem, plan))
     check_tasks([problem.micro_batches if micro_batches is None else micro_batches] * len(plan.stages))
     return staged_pipeline(problem, plan, micro_batches, schedule)

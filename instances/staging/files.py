@@ -180,7 +180,9 @@ def _published_way(ids: Mapping[str, NodeId], where: str, value: object) -> Conf
         {ids.get(key, key): amount for key, amount in as_object(f"{where}.{side}", data.get(side, {})).items()}
         for side in ("syncTimeFw", "syncTimeBw")
     ]
-    amounts = [require(where, data, key) for key in ("timePerSample", "parameterSize", "memoryUsageA", "memoryUsageB")]
+    amounts = [
+        require(where, data, key) for key in ("timePerSample", "parameterSize", "memoryUsageA", "memoryUsageB")
+    ]
     return Configuration(require(where, data, "id"), *amounts, *sides)
 
 
@@ -192,7 +194,11 @@ def _published_edge(where: str, value: object) -> Edge:
 def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
     """Piper's JSON; what it cannot say (levels, types, exactly N, no memory limit) is refused."""
     if problem.levels or problem.exact_batches or problem.memory_bytes is None:
-        said = {"levels": problem.levels, "device_types": problem.device_types, "exact_batches": problem.exact_batches}
+        said = {
+            "levels": problem.levels,
+            "device_types": problem.device_types,
+            "exact_batches": problem.exact_batches,
+        }
         what = next((name for name, value in said.items() if value), "memory_bytes")
         raise InputError(what, "cannot be said in the published format", "save as our own JSON instead")
     return {
@@ -202,7 +208,8 @@ def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
         "mbsInBatch": problem.micro_batches,
         "nodes": [_layer_to_published(layer) for layer in problem.layers],
         "edges": [
-            {"sourceId": edge.source, "destId": edge.target, "communicationCost": edge.bytes} for edge in problem.edges
+            {"sourceId": edge.source, "destId": edge.target, "communicationCost": edge.bytes}
+            for edge in problem.edges
         ],
     }
 

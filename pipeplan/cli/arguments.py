@@ -46,7 +46,9 @@ CLUSTER_OPTIONS = (
     ),
     _option("cpu_slowdown", float, help="Profiles: CPU time per accelerator time."),
     _option("inference", bool, "--inference", help="Profiles: leave out the backward nodes."),
-    _option("batch", int, help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline."),
+    _option(
+        "batch", int, help="Micro-batches in a batch of a staging problem, samples in one of a graph pipeline."
+    ),
     _option(
         "exact_batches",
         bool,
@@ -106,7 +108,9 @@ def drawable(parameter: typer.CallbackParam, path: str | None) -> str | None:
     return path
 
 
-def output_file(help: str, *flags: str, panel: str | None = None, check: Callable[..., str | None] = writable) -> Any:
+def output_file(
+    help: str, *flags: str, panel: str | None = None, check: Callable[..., str | None] = writable
+) -> Any:
     """An option that names a file to be written."""
     return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
 

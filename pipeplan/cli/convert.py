@@ -19,7 +19,8 @@ def command(
     instance: InstanceArgument,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write.", callback=writable)],
     to: Annotated[
-        str, typer.Option("--to", metavar="|".join(FORMATS), help="own: pipeplan.placement/1; published: the paper's.")
+        str,
+        typer.Option("--to", metavar="|".join(FORMATS), help="own: pipeplan.placement/1; published: the paper's."),
     ] = "own",
     json: Json = False,
     on: Cluster,

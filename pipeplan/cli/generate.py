@@ -31,7 +31,9 @@ PANEL = "Parameters (`plan generate` alone tells whose they are)"
 
 NETWORK = "NETWORK"
 NETWORK_PARAMETERS = (
-    Parameter("kind", "text", "placement", "of problem: placement, graph-pipeline or staging (both always training)"),
+    Parameter(
+        "kind", "text", "placement", "of problem: placement, graph-pipeline or staging (both always training)"
+    ),
     Parameter("mini_batch", "int", None, "graph pipelines: samples between two updates of the weights"),
     Parameter("micro_batches", "int", None, "stagings: micro-batches in a batch; default: 8 for each device"),
     Parameter("merge", "flag", True, "stagings: one layer for each block of the network, else for each operator"),
@@ -47,10 +49,16 @@ GRAPH_PARAMETERS = (
     Parameter("accelerators", "int", 8, "how many devices"),
     Parameter("branches", "int", None, "how many branches; default: the model's usual number"),
     Parameter("layers", "int", None, "layers of a branch; default: the model's usual number"),
-    Parameter("mini_batch", "int", None, "samples between two updates; default: the model's number for the devices"),
-    Parameter("cluster", "text", "summit-v100", "what it runs on: summit-v100, summit-v100-fp32, summit-v100-ideal"),
+    Parameter(
+        "mini_batch", "int", None, "samples between two updates; default: the model's number for the devices"
+    ),
+    Parameter(
+        "cluster", "text", "summit-v100", "what it runs on: summit-v100, summit-v100-fp32, summit-v100-ideal"
+    ),
     Parameter("memory_bytes", "size", None, "memory of a device; default: the cluster's"),
-    Parameter("half_samples", "float", None, "samples on which a device runs at half its rate; default: the model's"),
+    Parameter(
+        "half_samples", "float", None, "samples on which a device runs at half its rate; default: the model's"
+    ),
     Parameter("join", "flag", True, "case study: with the concatenation at the end"),
 )
 OPTION_OF = {"accelerators": "--devices", "memory_bytes": "--memory"}
@@ -188,7 +196,9 @@ def _network(name: str, given: Mapping[str, Any]) -> Problem:
         usual = None if for_each_device is None else for_each_device * devices
         arguments[key] = usual if values[key] is None else values[key]
     workload = build(name, arguments.pop("batch", None))
-    problem: Problem = kind.get("network")(workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments)
+    problem: Problem = kind.get("network")(
+        workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments
+    )
     return problem
 
 
@@ -203,7 +213,9 @@ def _refuse_of_other_kinds(kind: Kind, kinds: Mapping[str, Kind], given: Mapping
         if not takers or kind.name in takers:
             continue
         if DEFAULT_KIND.name in takers:
-            raise UsageError(f"{_option(key)} says nothing about a {kind.name.replace('-', ' ')}; drop {_option(key)}.")
+            raise UsageError(
+                f"{_option(key)} says nothing about a {kind.name.replace('-', ' ')}; drop {_option(key)}."
+            )
         plural = takers[0].replace("-", " ") + "s"
         raise UsageError(f"{_option(key)} is for {plural}; give --kind {takers[0]} as well, or drop it.")
 

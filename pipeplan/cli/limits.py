@@ -32,7 +32,9 @@ LIMITS = (
     ),
     _option("threads", int, help="Of the solver."),
     _option("seed", int, default=0, help="Of everything that is random."),
-    _option("native", list[str], metavar="KEY=VALUE", help="An option that only the chosen solver knows; repeatable."),
+    _option(
+        "native", list[str], metavar="KEY=VALUE", help="An option that only the chosen solver knows; repeatable."
+    ),
 )
 
 

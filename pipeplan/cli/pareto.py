@@ -26,7 +26,8 @@ _curves = partial(typer.Option, rich_help_panel="Curves")
 EXAMPLE = "golden-4"
 
 _Instance = Annotated[
-    str | None, typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example.")
+    str | None,
+    typer.Argument(metavar="INSTANCE", help="A chain: a file or a packaged name; without it an example."),
 ]
 _Methods = Annotated[
     list[str] | None,
@@ -56,7 +57,9 @@ _Resume = Annotated[
     bool, typer.Option("--resume/--no-resume", help="Go on with an existing --output.", rich_help_panel=OUTPUT)
 ]
 _Csv = Annotated[str | None, output_file("The points as a table.", "--csv", panel=OUTPUT)]
-_Picture = Annotated[str | None, output_file("The curves as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)]
+_Picture = Annotated[
+    str | None, output_file("The curves as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)
+]
 
 
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")

@@ -90,7 +90,9 @@ def command(
     from ..planners.run.solve import solve
 
     with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
-        result = solve(problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check)
+        result = solve(
+            problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
+        )
     view = None if json and picture is None else _view(problem, result)
     _tell(problem, result, view, json, output)
     if picture is not None and view is not None:

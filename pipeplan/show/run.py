@@ -41,7 +41,10 @@ def _found(result: Result) -> str:
 
 def _start(result: Result) -> str:
     start = result.warm_start
-    facts = [f"from {start.source}" if start.source else "", f"at {amount(start.value, None)}" if start.value else ""]
+    facts = [
+        f"from {start.source}" if start.source else "",
+        f"at {amount(start.value, None)}" if start.value else "",
+    ]
     return " ".join(filter(None, [str(start.outcome), *facts]))
 
 

@@ -64,7 +64,9 @@ class Table:
         for part in parts if len(parts) > 1 else ():
             columns[part] = [f"{row.parts.get(part, 0.0):.3g}" for row in rows]
         columns["memory"] = ["" if row.memory_bytes is None else size(row.memory_bytes) for row in rows]
-        columns["full"] = [f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows]
+        columns["full"] = [
+            f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows
+        ]
         return {title: cells for title, cells in columns.items() if any(cells)}
 
     @property

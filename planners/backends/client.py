@@ -124,13 +124,17 @@ class Job:
         if options.time_limit_s is not None:
             grace = max(LEAST_GRACE_S, GRACE_SHARE * options.time_limit_s)
             if now > self._task.submitted + options.time_limit_s + grace:
-                self._end(Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it")
+                self._end(
+                    Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it"
+                )
         if self._interrupted_at is not None and now > self._interrupted_at + INTERRUPT_GRACE_S:
             self._end(Stop.INTERRUPTED, "the solver did not stop when it was asked to, and was killed")
         if options.memory_limit_bytes is not None:
             used = self._worker.memory_bytes()
             if used is not None and used > options.memory_limit_bytes:
-                self._end(Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed")
+                self._end(
+                    Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed"
+                )
 
     def died(self, how: str) -> None:
         with self._changed:

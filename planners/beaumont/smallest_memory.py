@@ -119,7 +119,9 @@ def memory_of(problem: ChainProblem, allocation: Sequence[int]) -> SmallestMemor
     return _report(problem, sizes_of(problem), allocation, None)
 
 
-def _report(problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None) -> SmallestMemory:
+def _report(
+    problem: ChainProblem, sizes: Sizes, allocation: Sequence[int], lower: Fraction | None
+) -> SmallestMemory:
     """Of an allocation's pattern; lower: None where nothing smaller is possible."""
     need = _need(sizes, allocation)
     return SmallestMemory(

@@ -60,7 +60,9 @@ def equal_plans(problem: StagingProblem, semantics: str, tensor_parallel: bool) 
                             yield plan
 
 
-def _plan(problem: StagingProblem, groups: Sequence[Sequence[int]], d: int, t: int, again: bool) -> StagedPlan | None:
+def _plan(
+    problem: StagingProblem, groups: Sequence[Sequence[int]], d: int, t: int, again: bool
+) -> StagedPlan | None:
     """None where a layer cannot be run on t devices in this way."""
     stages = []
     for group in groups:

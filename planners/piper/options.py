@@ -12,7 +12,9 @@ KNAPSACK = OptionSpec(
     "exact: the best configurations that fit; greedy: the published bang-per-buck choice.",
     ("exact", "greedy"),
 )
-MAX_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "With more downsets of layers than this, there is no answer.")
+MAX_DOWNSETS = OptionSpec(
+    "max_downsets", "int", 20_000, "With more downsets of layers than this, there is no answer."
+)
 
 TABLE = OptionSpec(
     "table",

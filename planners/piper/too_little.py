@@ -18,7 +18,9 @@ from .options import DP_OPTIONS
 from .planner import PLANNER
 
 
-def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+def explain(
+    problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
     """One sentence, of what is surest; nothing where the reason is another."""
     if problem.exact_batches and problem.micro_batches > problem.devices:
         most = f"{problem.devices} devices give {problem.devices} at most"

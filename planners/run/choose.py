@@ -89,7 +89,9 @@ def _choose_planner(
             f"alone or with --planner {EXACT}."
         )
     if solver != "auto":
-        raise UsageError(f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}.")
+        raise UsageError(
+            f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}."
+        )
     _check_kind(entry, problem.kind, PLANNERS.values(), "planner")
     check_extensions(entry, problem)
     return Method(entry, None, None, resolve_options(entry, options))

@@ -140,7 +140,10 @@ OTHERS: Mapping[str, str] = {
 """Other commands, by the name of the file that holds their answer."""
 
 CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
-    ("latency-", ".options.contiguity"): "one sample at a time knows no stages, so no contiguity was ever asked for",
+    (
+        "latency-",
+        ".options.contiguity",
+    ): "one sample at a time knows no stages, so no contiguity was ever asked for",
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""
 
@@ -172,7 +175,9 @@ def masked(value: Any, *more: str) -> Any:
     if isinstance(value, list):
         return [masked(entry, *more) for entry in value]
     return (
-        value.replace(str(INPUTS), "{inputs}").replace(str(RESULTS), "{results}") if isinstance(value, str) else value
+        value.replace(str(INPUTS), "{inputs}").replace(str(RESULTS), "{results}")
+        if isinstance(value, str)
+        else value
     )
 
 

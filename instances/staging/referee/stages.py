@@ -247,14 +247,17 @@ def _devices(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
         used = sum(s.data_parallel * s.tensor_parallel for s in plan.stages if s.device_type == kind.name)
         if used > kind.devices:
             yield Violation(
-                "devices", f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}."
+                "devices",
+                f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}.",
             )
 
 
 def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
     degrees, batches = sum(stage.data_parallel for stage in plan.stages), problem.micro_batches
     if degrees > batches:
-        yield Violation("batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches.")
+        yield Violation(
+            "batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches."
+        )
     elif problem.exact_batches and degrees < batches:
         yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
 

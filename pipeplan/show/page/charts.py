@@ -105,11 +105,17 @@ def _axes(x: Scale, y: Scale, x_label: str, y_label: str) -> list[Element]:
         drawn.append(tag("line", {"class": "grid", "x1": x.start, "x2": x.end, "y1": place, "y2": place}))
         drawn.append(tag("text", {"x": LEFT - 6, "y": place + 4, "text-anchor": "end"}, number(value)))
         value = x.low + (x.high - x.low) * i / TICKS
-        drawn.append(tag("text", {"x": x(value), "y": HEIGHT - BOTTOM + 16, "text-anchor": "middle"}, number(value)))
+        drawn.append(
+            tag("text", {"x": x(value), "y": HEIGHT - BOTTOM + 16, "text-anchor": "middle"}, number(value))
+        )
     drawn.append(tag("text", {"x": (LEFT + WIDTH) / 2, "y": HEIGHT - 6, "text-anchor": "middle"}, x_label))
     middle = HEIGHT / 2
     drawn.append(
-        tag("text", {"x": 12, "y": middle, "text-anchor": "middle", "transform": f"rotate(-90 12 {middle:g})"}, y_label)
+        tag(
+            "text",
+            {"x": 12, "y": middle, "text-anchor": "middle", "transform": f"rotate(-90 12 {middle:g})"},
+            y_label,
+        )
     )
     return drawn
 
@@ -118,7 +124,9 @@ def legend(names: Sequence[str]) -> Element:
     entries = []
     for i, name in enumerate(names):
         square = tag("rect", {"width": 12, "height": 12, "fill": colour(i)})
-        entries.append(tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, square), name))
+        entries.append(
+            tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, square), name)
+        )
     return tag("ul", {"class": "legend"}, *entries)
 
 

@@ -15,7 +15,19 @@ from .page import page, section, table
 if TYPE_CHECKING:
     import pandas
 
-RUN_COLUMNS = ("instance", "setting", "method", "seed", "status", "stop", "found", "value", "bound", "gap", "total_s")
+RUN_COLUMNS = (
+    "instance",
+    "setting",
+    "method",
+    "seed",
+    "status",
+    "stop",
+    "found",
+    "value",
+    "bound",
+    "gap",
+    "total_s",
+)
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -32,7 +44,9 @@ def _claims(comparison: Comparison) -> list[Element]:
     claims = told_otherwise(comparison)
     if not claims:
         return []
-    return [section("Claims", tag("p", None, TOLD_OTHERWISE), tag("ul", None, *(tag("li", None, c) for c in claims)))]
+    return [
+        section("Claims", tag("p", None, TOLD_OTHERWISE), tag("ul", None, *(tag("li", None, c) for c in claims)))
+    ]
 
 
 def _parts(frame: pandas.DataFrame) -> list[Element]:
@@ -48,7 +62,11 @@ def _parts(frame: pandas.DataFrame) -> list[Element]:
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),
         section("Seconds", _seconds(frame)),
-        *([section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))] if failed else []),
+        *(
+            [section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))]
+            if failed
+            else []
+        ),
         section("Runs", table([name.replace("_", " ") for name in RUN_COLUMNS], runs, "Every run")),
     ]
 

@@ -32,7 +32,9 @@ def gantt(timeline: Timeline, unit: str) -> Element:
             drawn.append(tag("text", place, bar.label))
     drawn += [
         tag("text", {"x": x(x.low), "y": height - 6}, number(x.low)),
-        tag("text", {"x": WIDTH - RIGHT, "y": height - 6, "text-anchor": "end"}, f"{number(x.high)} {unit}".rstrip()),
+        tag(
+            "text", {"x": WIDTH - RIGHT, "y": height - 6, "text-anchor": "end"}, f"{number(x.high)} {unit}".rstrip()
+        ),
     ]
     label = f"{timeline.title}: {len(bars)} tasks on {len(lanes)} lanes"
     more = [legend(timeline.colours)] if timeline.colours else []

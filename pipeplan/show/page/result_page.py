@@ -67,7 +67,9 @@ def _proof(result: Result) -> str:
         return "no bound is known"
     if result.stop == Stop.PROVEN:
         return f"proven optimal (gap {result.gap:.2g}){_among(result)}"
-    return f"at most {100 * result.gap:.3g} % above the optimum's bound {number(result.bound or 0.0)}{_among(result)}"
+    return (
+        f"at most {100 * result.gap:.3g} % above the optimum's bound {number(result.bound or 0.0)}{_among(result)}"
+    )
 
 
 def _among(result: Result) -> str:

@@ -67,7 +67,9 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             _write_plain_powers(axis)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else {"Software": None})
+    figure.savefig(
+        buffer, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else {"Software": None}
+    )
     write_bytes_atomically(path, buffer.getvalue())
 
 

@@ -42,7 +42,9 @@ def _right_end(pareto: Pareto) -> float:
     return max(levels, default=1.0) + MARGIN * (max(levels, default=1.0) - min(levels, default=0.0))
 
 
-def _draw_curve(axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float) -> None:
+def _draw_curve(
+    axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float
+) -> None:
     """From each memory limit on, its period holds."""
     shown = [point for point in points if point.period is not None]
     if not shown:

@@ -51,7 +51,9 @@ def draw(view: PlanView, unrolled: bool = False) -> None:
 def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
     """The slowest rows are marked; where the columns do not fit, bars are shortened and parts of the load left out."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
-    columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows).items() if title not in HIDDEN}
+    columns = {
+        SHORT.get(title, title): cells for title, cells in table.columns(rows).items() if title not in HIDDEN
+    }
     for title in CUT & columns.keys() | {table.what}:
         columns[title] = [cell[:LONGEST_NAME] for cell in columns[title]]
     less = [SHORT.get(part, part) for part in table.parts]

@@ -75,7 +75,9 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     )
 
 
-def _device_row(problem: PlacementProblem, device: Device, load: DeviceLoad, evaluation: PlacementEvaluation) -> Row:
+def _device_row(
+    problem: PlacementProblem, device: Device, load: DeviceLoad, evaluation: PlacementEvaluation
+) -> Row:
     parts = {
         "computation": load.compute / load.divisor,
         "transfers in": load.transfer_in / load.divisor,

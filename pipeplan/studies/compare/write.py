@@ -43,7 +43,12 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     lines = [f"# {clean(comparison.expanded.title)}", "", state(comparison), ""]
     if frame.empty:
         return "\n".join(lines)
-    lines += ["## Values", "", "Recomputed by the referee; *proven* marks a proven optimum, a percentage the gap.", ""]
+    lines += [
+        "## Values",
+        "",
+        "Recomputed by the referee; *proven* marks a proven optimum, a percentage the gap.",
+        "",
+    ]
     lines += [*_case_table(frame, values(frame), _value_cell), ""]
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
@@ -76,7 +81,9 @@ def state(comparison: Comparison) -> str:
     total, done = len(comparison.expanded.runs), len(comparison.records)
     words = f"{done} of {total} runs finished."
     if comparison.expanded.left_out:
-        words += f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
+        words += (
+            f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
+        )
     if comparison.expanded.stand_ins:
         words += (
             " Packaged networks of the same kind stand in for the published inputs of "

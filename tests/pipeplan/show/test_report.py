@@ -91,7 +91,9 @@ def test_the_gantt_holds_every_task_until_the_pattern_repeats() -> None:
 
 def test_nothing_is_fetched_and_only_our_own_script_may_run() -> None:
     page, text = page_of("tiny-chain", "dp")
-    addresses = [value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
+    addresses = [
+        value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")
+    ]
     assert addresses == ["data:,"]
     assert "@import" not in text
     (policy,) = [a["content"] for name, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]

@@ -100,12 +100,16 @@ def test_time_runs_out() -> None:
 
 @pytest.mark.parametrize("planner", ["piper-no-dp", "piper-no-tp", "piper-no-ar", "equi", "equi-no-tp"])
 def test_other_planners_refuse_levels(planner: str) -> None:
-    with pytest.raises(UsageError, match=rf"'{planner}' cannot plan devices within devices.*choose one of dp-piper\.$"):
+    with pytest.raises(
+        UsageError, match=rf"'{planner}' cannot plan devices within devices.*choose one of dp-piper\.$"
+    ):
         pipeplan.solve(tiny(), planner=planner)
 
 
 def test_mip_piper_refuses_levels() -> None:
-    with pytest.raises(UsageError, match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper\.$"):
+    with pytest.raises(
+        UsageError, match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper\.$"
+    ):
         pipeplan.solve(tiny(), formulation="mip-piper")
 
 
