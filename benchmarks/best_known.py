@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="instances with this in their name; the others' rows are kept")
     parser.add_argument("--placements", metavar="PLANNER", help="who seeks placements (default: ip-tarnawski)")
-    parser.add_argument("--check", action="store_true", help="compare with what is known, and write docs/best-known.md")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with what is known, and write docs/best-known.md"
+    )
     arguments = parser.parse_args()
     limits = pipeplan.SolveOptions(time_limit_s=arguments.time_limit, threads=arguments.threads)
     if arguments.placements:
@@ -89,7 +91,9 @@ def _earlier(problem: Problem, variant: str) -> BestKnown | None:
 
 def _rows_of_chain(problem: ChainProblem) -> list[BestKnown]:
     proved = {
-        variant: BestKnown(problem.name, variant, "period", value, value, True, known.source, "", known.problem.hash)
+        variant: BestKnown(
+            problem.name, variant, "period", value, value, True, known.source, "", known.problem.hash
+        )
         for known in known_chains()
         if known.name == problem.name
         for variant, value in known.answers.items()
@@ -210,7 +214,9 @@ def _short(value: float | None) -> str:
 
 def _page(rows: list[tuple[str, ...]], limits: pipeplan.SolveOptions) -> str:
     same = sum(row[HEAD.index("gap to best known")] in ("0.000 %", "") and row[2] == row[4] for row in rows)
-    made = f"python benchmarks/best_known.py --check --time-limit {limits.time_limit_s:g} --threads {limits.threads}"
+    made = (
+        f"python benchmarks/best_known.py --check --time-limit {limits.time_limit_s:g} --threads {limits.threads}"
+    )
     when = f"Made by `{made}` on {datetime.date.today().isoformat()}: {same} of {len(rows)} values are met."
     table = [f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *rows)]
     return "\n".join([WORDS, when, "", *table, ""])

@@ -175,7 +175,9 @@ def main() -> None:
             print(rows[-1], flush=True)
         print("\n".join([*HEADER, summary(case, [row for row in rows if row.case == case])]), flush=True)
         if given.output:
-            given.output.joinpath("chains.md").write_text(page(rows, " ".join(sys.argv[1:]), load), encoding="utf-8")
+            given.output.joinpath("chains.md").write_text(
+                page(rows, " ".join(sys.argv[1:]), load), encoding="utf-8"
+            )
     if given.csv:
         with given.csv.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, [field.name for field in fields(Row)])

@@ -120,7 +120,9 @@ def _published(arguments: argparse.Namespace) -> list[Run]:
 def _small(arguments: argparse.Namespace) -> list[Run]:
     names = ("chain", "series-parallel", "layered", "heterogeneous")
     return [
-        _timed(f"{name}, 30 nodes", GENERATORS[name](nodes=30, accelerators=4, seed=1), arguments.threads, compare=True)
+        _timed(
+            f"{name}, 30 nodes", GENERATORS[name](nodes=30, accelerators=4, seed=1), arguments.threads, compare=True
+        )
         for name in names
     ]
 

@@ -22,7 +22,13 @@ from typing import Any
 import pipeplan
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.graph_pipeline.models import candle_uno, case_study, dlrm, mmt, sequential
-from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve, micro_batch_sizes
+from pipeplan.instances.graph_pipeline.problem import (
+    GraphPipelineProblem,
+    Link,
+    Operator,
+    TimeCurve,
+    micro_batch_sizes,
+)
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from pipeplan.planners.graphpipe.configurations import menu
 from pipeplan.planners.graphpipe.planner import OutOfTimeError
@@ -122,7 +128,17 @@ def _search_times(patience: float) -> list[str]:
         f"{patience:g} s.",
         "Piper would have to go through all downsets.",
     ]
-    head = ["model", "devices", "plan", "search", "row", "row / search", "one size", "textbook", "textbook / one size"]
+    head = [
+        "model",
+        "devices",
+        "plan",
+        "search",
+        "row",
+        "row / search",
+        "one size",
+        "textbook",
+        "textbook / one size",
+    ]
     return _table("Search times", words, [*head, "downsets"], rows)
 
 
@@ -302,7 +318,9 @@ def _price() -> list[str]:
         for seed in range(RANDOM_GRAPHS):
             problem = _random_problem(random.Random(seed), chance)
             tree, free, planned = _optima(problem)
-            equal += (tree is None) == (planned is None) and (tree is None or abs(tree - (planned or 0)) <= 1e-6 * tree)
+            equal += (tree is None) == (planned is None) and (
+                tree is None or abs(tree - (planned or 0)) <= 1e-6 * tree
+            )
             if tree is None or free is None:
                 infeasible += 1
             else:

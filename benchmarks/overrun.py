@@ -80,7 +80,9 @@ def main() -> int:
             run = _timed(problem, entry, arguments.time_limit, arguments.cold, folder, must_plan)
             late, wrong, count = late + run.is_late, wrong + (not run.is_right), count + 1
             print(_row(run), flush=True)
-    print(f"{count} runs, {late} more than {SHARE:.0%} + {SECONDS:g} s beyond the limit, {wrong} without what they owe")
+    print(
+        f"{count} runs, {late} more than {SHARE:.0%} + {SECONDS:g} s beyond the limit, {wrong} without what they owe"
+    )
     return int(late or wrong)
 
 

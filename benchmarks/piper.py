@@ -185,7 +185,9 @@ def _two_dimensions(bert: Any, devices: int, picture: Path) -> list[str]:
     table = degree_table(problem)
     seconds = time.process_time() - began
     draw_table(table, picture)
-    values = "; ".join(f"{k} devices: {table.time(k, k):.6g}" for k in (8, 32, devices) if table.time(k, k) is not None)
+    values = "; ".join(
+        f"{k} devices: {table.time(k, k):.6g}" for k in (8, 32, devices) if table.time(k, k) is not None
+    )
     return [
         f"## All devices and sums of degrees in one run: bert32, 8 GiB, up to {devices} devices",
         "",

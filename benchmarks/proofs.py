@@ -82,7 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limits", type=int, metavar="RUNS", help="runs under short limits instead")
-    parser.add_argument("--folder", type=Path, default=Path("faulty-proofs"), help="where faulty problems are written")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("faulty-proofs"), help="where faulty problems are written"
+    )
     return parser
 
 
@@ -198,7 +200,9 @@ def _line(kind: str, method: str, scale: str, cells: Sequence[str]) -> str:
 
 def _limits(arguments: argparse.Namespace) -> int:
     rng = random.Random(arguments.seed)
-    methods = [method for method in _every_method() if method.kind in arguments.kinds and _wanted(method, arguments)]
+    methods = [
+        method for method in _every_method() if method.kind in arguments.kinds and _wanted(method, arguments)
+    ]
     for method in methods:  # what is compiled on first use is compiled here
         _ending(nasty(method.kind, 1), method, None)
     rows: dict[str, Counter[str]] = {}

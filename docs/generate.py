@@ -96,7 +96,13 @@ def api() -> str:
         lines += [f"### {name}", "", *_signature(name, function), *_sections(inspect.getdoc(function) or "")]
     lines += ["## Types", ""]
     for name, value in types.items():
-        lines += [f"### {name}", "", *_sections(inspect.getdoc(value) or ""), *_fields(value), *_methods(name, value)]
+        lines += [
+            f"### {name}",
+            "",
+            *_sections(inspect.getdoc(value) or ""),
+            *_fields(value),
+            *_methods(name, value),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -148,7 +154,12 @@ def _methods(name: str, value: type) -> list[str]:
     for key, member in vars(value).items():
         function = getattr(member, "__func__", member)
         if inspect.isfunction(function) and not key.startswith("_"):
-            lines += [f"#### {name}.{key}", "", *_signature(key, function), *_sections(inspect.getdoc(function) or "")]
+            lines += [
+                f"#### {name}.{key}",
+                "",
+                *_signature(key, function),
+                *_sections(inspect.getdoc(function) or ""),
+            ]
     return lines
 
 
@@ -223,7 +234,11 @@ def _blocks(path: Path, root: Path) -> Iterator[tuple[str, str, str]]:
                 if isinstance(target, ast.Attribute):
                     number = numbers.get(target.attr)
                     name = target.attr if number is None else f"eq_{number}_{target.attr}"
-                    yield name, f"{path.relative_to(root.parent)}:{node.lineno}", _first(ast.get_docstring(function))
+                    yield (
+                        name,
+                        f"{path.relative_to(root.parent)}:{node.lineno}",
+                        _first(ast.get_docstring(function)),
+                    )
             elif isinstance(node, ast.Call) and _names_rows(node):
                 place = f"{path.relative_to(root.parent)}:{node.lineno}"
                 yield ast.literal_eval(node.args[0]), place, _first(ast.get_docstring(function))

@@ -32,7 +32,10 @@ OBJECTIVE = _choice(
     "gpipe",
 )
 VARIANT = _choice(
-    "variant", "Form of the model. strong: with safe reductions and cuts; plain: as in the paper.", "strong", "plain"
+    "variant",
+    "Form of the model. strong: with safe reductions and cuts; plain: as in the paper.",
+    "strong",
+    "plain",
 )
 LATENCY = _choice(
     "objective", "What to minimise. latency: the time from a sample's arrival to its last result.", "latency"
@@ -326,7 +329,9 @@ def _check_duties(name: str, entry: Entry, duties: tuple[str, ...]) -> None:
         method = entry.load()
     except Exception as error:  # whatever is wrong in somebody else's module
         reason = f"{type(error).__name__}: {error}"
-        raise PluginError(f"{name!r}", f"at {entry.address!r}: {reason}", "mend its address or its module") from error
+        raise PluginError(
+            f"{name!r}", f"at {entry.address!r}: {reason}", "mend its address or its module"
+        ) from error
     missing = [duty for duty in duties if not callable(getattr(method, duty, None))]
     if missing:
         raise PluginError(f"{name!r}", f"{entry.address!r} has no {', '.join(missing)}", "see docs/extending.md")

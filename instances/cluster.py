@@ -46,7 +46,9 @@ PROFILE_OPTIONS = {"bandwidth": "--bandwidth", "cpu_slowdown": "--cpu-slowdown",
 def refuse_others(kind: Kind, cluster: Cluster, also: Collection[str] = ()) -> None:
     """Raise where something is given that problems of this kind do not have; no CPUs are what they have."""
     refuse_profile_options(kind, cluster)
-    given = [name for name in Cluster.__dataclass_fields__ if name != "profile" and getattr(cluster, name) is not None]
+    given = [
+        name for name in Cluster.__dataclass_fields__ if name != "profile" and getattr(cluster, name) is not None
+    ]
     for name in given:
         if name not in (*kind.cluster, *also) and not (name == "cpus" and cluster.cpus == 0):
             raise UsageError(_refusal(name, kind.runs_on))
@@ -62,7 +64,9 @@ def refuse_profile_options(kind: Kind, cluster: Cluster) -> None:
     given = next((name for name in options.given() if name != "kind"), None)
     if given is not None:
         option = "--" + given.replace("_", "-")
-        raise UsageError(f"{option} is for profiles and tables: this problem already holds its costs; drop {option}.")
+        raise UsageError(
+            f"{option} is for profiles and tables: this problem already holds its costs; drop {option}."
+        )
 
 
 def refuse_staging_options(cluster: Cluster) -> None:

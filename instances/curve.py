@@ -48,7 +48,9 @@ def check_curve(where: str, curve: TimeCurve) -> None:
         raise InputError(f"{where}.samples", "is empty", "give at least one measured point")
     if len(samples) != len(seconds):
         raise InputError(
-            f"{where}.seconds", f"has {len(seconds)} entries for {len(samples)} numbers of samples", "give one for each"
+            f"{where}.seconds",
+            f"has {len(seconds)} entries for {len(samples)} numbers of samples",
+            "give one for each",
         )
     if len(samples) > MAX_CURVE_POINTS:
         raise InputError(f"{where}.samples", f"has {len(samples)} entries", f"give at most {MAX_CURVE_POINTS}")

@@ -85,7 +85,9 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def unknown_name(what: str, name: object, known: Iterable[str]) -> UsageError:
     """There is nothing of that name; `known` is what there is."""
     names = list(known)
-    return UsageError(f"There is no {what} {show(name)}{did_you_mean(name, names)}; choose one of {', '.join(names)}.")
+    return UsageError(
+        f"There is no {what} {show(name)}{did_you_mean(name, names)}; choose one of {', '.join(names)}."
+    )
 
 
 def unknown_choice(option: str, value: object, choices: Iterable[str]) -> UsageError:

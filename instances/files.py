@@ -182,7 +182,9 @@ def _json_format(data: object) -> str:
     if not isinstance(data, dict):
         raise InputError("content", f"is {show(data)}, not an object", f"give {KNOWN_FORMATS}")
     if data.get("schema") == RESULT_SCHEMA:
-        raise InputError("schema", f"is {show(RESULT_SCHEMA)}: a result, not a problem", "give the file of the problem")
+        raise InputError(
+            "schema", f"is {show(RESULT_SCHEMA)}: a result, not a problem", "give the file of the problem"
+        )
     if "schema" in data or "accelerators" in data:
         return "own"
     if any(mark in data for kind in KINDS.values() for mark in kind.published):

@@ -46,7 +46,9 @@ def plan_for(problem: Problem, given: object) -> Plan:
 def misfit(problem: Problem, plan: Plan) -> UsageError:
     """The plan is one for another kind of problem."""
     fitting = plan_kind(problem)
-    return UsageError(f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}.")
+    return UsageError(
+        f"A {plan.kind} plan does not fit a {problem.kind} problem; give a plan of the kind {fitting}."
+    )
 
 
 def result_of(given: object) -> Result:

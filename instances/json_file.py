@@ -132,7 +132,9 @@ def _loads(text: str, file: str, build: Any) -> Any:
         place = f"line {error.lineno}, column {error.colno}"
         raise InputError(place, f"is not JSON ({what})", "correct the text there", file) from None
     except RecursionError:
-        raise InputError("content", "is nested too deeply", "give a file in one of the known formats", file) from None
+        raise InputError(
+            "content", "is nested too deeply", "give a file in one of the known formats", file
+        ) from None
 
 
 def _whole_or_infinite(digits: str) -> int | float:

@@ -54,7 +54,9 @@ def load_profile(
     if looks_like_table(path):
         return read_table(path, training=training, bytes_per_parameter=bytes_per_parameter)
     if bytes_per_parameter is not None:
-        raise UsageError("--bytes-per-parameter is for tables, and a profile holds bytes; drop --bytes-per-parameter.")
+        raise UsageError(
+            "--bytes-per-parameter is for tables, and a profile holds bytes; drop --bytes-per-parameter."
+        )
     try:
         profile = profile_from_json(parse_json(read_text(path, max_bytes=MAX_FILE_BYTES), str(path)))
     except InputError as error:

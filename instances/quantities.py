@@ -103,6 +103,8 @@ def levels(text: str) -> tuple[tuple[int, float], ...]:
     for part in text.split(","):
         count, cross, speed = part.partition("x")
         if not cross or not count.strip().isdecimal():
-            raise ValueError(f"{part!r} is not a level like 8x300GB/s; separate levels by commas, the innermost first.")
+            raise ValueError(
+                f"{part!r} is not a level like 8x300GB/s; separate levels by commas, the innermost first."
+            )
         found.append((int(count), rate(speed)))
     return tuple(found)

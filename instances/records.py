@@ -22,14 +22,20 @@ def _defaults(kind: Any) -> Mapping[str, Any]:
 
 
 def read_record(
-    record: type[Record], where: str, value: object, example: str | None = None, **readers: Callable[[str, Any], Any]
+    record: type[Record],
+    where: str,
+    value: object,
+    example: str | None = None,
+    **readers: Callable[[str, Any], Any],
 ) -> Record:
     """The record in a JSON object; `readers` take fields that are not what JSON says, each with its place."""
     kind: Any = record
     defaults = _defaults(kind)
     data = as_object(where, value, example or "{" + ", ".join(f'"{key}": ...' for key in defaults) + "}")
     refuse_unknown(where, data, tuple(defaults))
-    given = {key: require(where, data, key) for key, default in defaults.items() if key in data or default is MISSING}
+    given = {
+        key: require(where, data, key) for key, default in defaults.items() if key in data or default is MISSING
+    }
     readers = {key: read for key, read in readers.items() if key in given}
     return record(**given | {key: read(join(where, key), given[key]) for key, read in readers.items()})
 

@@ -91,7 +91,9 @@ def _plan(top: Mapping[str, Any], problem: Problem | None) -> Plan:
     if "schema" in top:
         plan = result_from_json(top).plan
         if plan is None:
-            raise InputError("plan", "is null: the run that wrote this result found none", "give a result with a plan")
+            raise InputError(
+                "plan", "is null: the run that wrote this result found none", "give a result with a plan"
+            )
         return plan
     if "kind" in top:
         return any_plan_from_json(top, where="")

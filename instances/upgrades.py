@@ -24,7 +24,9 @@ class Variant:
     problem: Problem
 
 
-def variants(problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH) -> tuple[Variant, ...]:
+def variants(
+    problem: Problem, memory_bytes: float = GIGABYTE, bandwidth_share: float = TENTH
+) -> tuple[Variant, ...]:
     """One more device (of each type, or on each level), so much more memory, links faster by this share.
 
     What the problem does not limit has no variant: memory without a limit, transfers that take no time.

@@ -106,7 +106,11 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic("linear-dp-limited", "Optimal cuts of topological orders within a limit on the latency"),
         _heuristic("local-search", "Best single reassignment from random starts"),
         _heuristic(
-            "lns", "Large-neighbourhood search", takes_start=True, starts={"dp": ("dp",)}, compiles_on=("tiny-chain",)
+            "lns",
+            "Large-neighbourhood search",
+            takes_start=True,
+            starts={"dp": ("dp",)},
+            compiles_on=("tiny-chain",),
         ),
         _latency("latency-greedy", "List scheduling for the latency of one sample", "greedy:PLANNER"),
         _latency("latency-cpu", "Everything on the CPUs, for latency", "baselines:CPU"),

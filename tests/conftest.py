@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 WORKLOADS = Path(os.environ.get("PIPEPLAN_WORKLOADS", ROOT.parent / "shared" / "workloads")).resolve()
 
 
-ON_DEMAND = {"slow": "run the longer proofs as well", "sweeps": "hold many random proofs against enumeration as well"}
+ON_DEMAND = {
+    "slow": "run the longer proofs as well",
+    "sweeps": "hold many random proofs against enumeration as well",
+}
 """Markers with an option of their name."""
 
 

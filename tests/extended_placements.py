@@ -82,7 +82,9 @@ def _can_stand_in_a_row(parts: list[set[NodeId]], constraints: set[tuple[NodeId,
         free = [
             part
             for part in parts
-            if not any(v in part and any(u in other for other in parts if other is not part) for u, v in constraints)
+            if not any(
+                v in part and any(u in other for other in parts if other is not part) for u, v in constraints
+            )
         ]
         if not free:
             return False
@@ -107,7 +109,10 @@ def _on_level(
         if sum(replicas) > room:
             continue
         yield from itertools.product(
-            *(list(_units(problem, level, block, r, constraints)) for block, r in zip(blocks, replicas, strict=True))
+            *(
+                list(_units(problem, level, block, r, constraints))
+                for block, r in zip(blocks, replicas, strict=True)
+            )
         )
 
 
@@ -151,7 +156,12 @@ def as_plan(units: Sequence[Unit]) -> PlacementPlan:
             name = f"acc{len(devices)}"
             devices.append(
                 Device(
-                    name, "accelerator", unit.nodes, accelerator_type=unit.type, replicas=unit.replicas, group=parent
+                    name,
+                    "accelerator",
+                    unit.nodes,
+                    accelerator_type=unit.type,
+                    replicas=unit.replicas,
+                    group=parent,
                 )
             )
         else:
@@ -231,7 +241,9 @@ def _load(
 
     def side(backward: bool) -> Fraction:
         work = sum((time for i, time in times.items() if nodes[i].backward == backward), Fraction(0))
-        cut = sum((Fraction(nodes[u].transfer_time) for u in crossing if nodes[u].backward == backward), Fraction(0))
+        cut = sum(
+            (Fraction(nodes[u].transfer_time) for u in crossing if nodes[u].backward == backward), Fraction(0)
+        )
         return (work + factor * cut) / replicas
 
     sync = Fraction(0)

@@ -49,13 +49,17 @@ def random_graph_problem(seed: int) -> GraphPipelineProblem:
         return problem
     link = Link(float(rng.choice((5, 20, 100))), rng.choice((0.0, 0.01)))
     problem = problem.replace(link=link, workspace_bytes=float(rng.randint(0, 3)))
-    return problem if seed % 3 == 1 else problem.replace(node_link=Link(3.0, 0.1), devices_per_node=rng.randint(1, 4))
+    return (
+        problem if seed % 3 == 1 else problem.replace(node_link=Link(3.0, 0.1), devices_per_node=rng.randint(1, 4))
+    )
 
 
 def _random_operator(rng: random.Random, v: int) -> Operator:
     points = (1.0, 4.0, 32.0)
     forward = sorted(rng.uniform(0.1, 5) for _ in points)
-    curves = [TimeCurve(points, tuple(scale * value for value in forward)) for scale in (1.0, rng.choice((1.0, 2.0)))]
+    curves = [
+        TimeCurve(points, tuple(scale * value for value in forward)) for scale in (1.0, rng.choice((1.0, 2.0)))
+    ]
     return Operator(v, *curves, float(rng.randint(0, 9)), float(rng.randint(0, 9)), float(rng.randint(0, 5)))
 
 
@@ -92,7 +96,9 @@ def _shape(rng: random.Random, mini_batch: int, degree: int) -> tuple[int, int]:
     return rng.choice(sizes), rng.choice((1, 1, 2, 4))
 
 
-def needed_samples(edges: Sequence[tuple[int, int]], shapes: Sequence[tuple[int, int]], mini_batch: int) -> list[int]:
+def needed_samples(
+    edges: Sequence[tuple[int, int]], shapes: Sequence[tuple[int, int]], mini_batch: int
+) -> list[int]:
     """In-flight samples of each stage by the table of ten rows, from the last stage to the first."""
     found = [0] * len(shapes)
     for x in reversed(range(len(shapes))):

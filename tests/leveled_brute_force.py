@@ -84,7 +84,9 @@ def _with_best_configurations(problem: StagingProblem, plan: LeveledPlan, varian
 
 
 def _fits(problem: StagingProblem, leaf: LeveledStage, names: dict[int | str, str], in_flight: int) -> bool:
-    rows = ((problem.layers[problem.index[v]].configurations[leaf.tensor_parallel], name) for v, name in names.items())
+    rows = (
+        (problem.layers[problem.index[v]].configurations[leaf.tensor_parallel], name) for v, name in names.items()
+    )
     ways = (next(way for way in row if way.id == name) for row, name in rows)
     return fits((bytes_held(way, in_flight) for way in ways), problem.memory_bytes)
 

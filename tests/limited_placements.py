@@ -33,7 +33,9 @@ def limited_placement(seed: int) -> PlacementProblem:
         problem = problem.replace(memory_bytes=max(least, float(round(share * rng.uniform(0.7, 1.2))), 1.0))
     if way == "ties":
         problem = problem.replace(
-            nodes=tuple(replace(n, accelerator_time=float(n.accelerator_time > 0), cpu_time=3.0) for n in problem.nodes)
+            nodes=tuple(
+                replace(n, accelerator_time=float(n.accelerator_time > 0), cpu_time=3.0) for n in problem.nodes
+            )
         )
     return problem
 

@@ -179,7 +179,11 @@ FILES = [
     Malformed("a list", ".json", b"[1, 2]", "content", "pipeplan.placement/1"),
     Malformed("no known keys", ".json", b'{"layers": []}', "content", "pipeplan.placement/1"),
     Malformed(
-        "duplicate key", ".json", b'{"schema": "pipeplan.placement/1", "cpus": 1, "cpus": 2}', "cpus", "every key once"
+        "duplicate key",
+        ".json",
+        b'{"schema": "pipeplan.placement/1", "cpus": 1, "cpus": 2}',
+        "cpus",
+        "every key once",
     ),
     Malformed(
         "duplicate key in a node",
@@ -193,19 +197,27 @@ FILES = [
 
 OWN_FILES = [
     Malformed(
-        "own unknown schema", ".json", own("schema", value="pipeplan.placement/99"), "schema", "pipeplan.placement/1"
+        "own unknown schema",
+        ".json",
+        own("schema", value="pipeplan.placement/99"),
+        "schema",
+        "pipeplan.placement/1",
     ),
     Malformed("own schema of a wrong type", ".json", own("schema", value=["x"]), "schema", "pipeplan.placement/1"),
     Malformed("own without schema", ".json", own("schema", value=DROP), "schema", 'add the key "schema"'),
     Malformed("own misspelt key", ".json", own("memory_byte", value=5), "memory_byte", 'write "memory_bytes"'),
-    Malformed("own misspelt node key", ".json", own("nodes", 1, "colour", value=5), "nodes[1].colour", 'write "color"'),
+    Malformed(
+        "own misspelt node key", ".json", own("nodes", 1, "colour", value=5), "nodes[1].colour", 'write "color"'
+    ),
     Malformed("own unknown key", ".json", own("zzz", value=5), "zzz", "use one of schema, name"),
     Malformed("own endless key", ".json", own("k" * 100_000, value=5), "'kkk", "use one of schema, name"),
     Malformed("own without nodes", ".json", own("nodes", value=DROP), "nodes", 'add the key "nodes"'),
     Malformed("own without edges", ".json", own("edges", value=DROP), "edges", 'add the key "edges"'),
     Malformed("own without accelerators", ".json", own("accelerators", value=DROP), "accelerators", "add the key"),
     Malformed("own without node id", ".json", own("nodes", 2, "id", value=DROP), "nodes[2].id", "add the key"),
-    Malformed("own without time", ".json", own("nodes", 0, "cpu_time", value=DROP), "nodes[0].cpu_time", "add the key"),
+    Malformed(
+        "own without time", ".json", own("nodes", 0, "cpu_time", value=DROP), "nodes[0].cpu_time", "add the key"
+    ),
     Malformed("own nodes are an object", ".json", own("nodes", value={}), "nodes", "give a list"),
     Malformed("own edges are a text", ".json", own("edges", value="a-b"), "edges", "give a list"),
     Malformed("own node is a number", ".json", own("nodes", 1, value=7), "nodes[1]", 'give {"id"'),
@@ -216,15 +228,27 @@ OWN_FILES = [
     Malformed("own long cycle", ".json", json.dumps(LONG_CYCLE).encode(), "edges", "remove one of its edges"),
     Malformed("own self-loop", ".json", own("edges", 0, value=["a", "a"]), "edges[0]", "remove the edge"),
     Malformed("own unknown id", ".json", own("edges", 0, 1, value="zz"), "edges[0].target", "name a node"),
-    Malformed("own text for a number id", ".json", own("nodes", 0, "id", value=1), "edges[0].source", "name a node"),
-    Malformed("own control characters", ".json", own("edges", 0, 0, value=ESCAPES), "edges[0].source", "name a node"),
+    Malformed(
+        "own text for a number id", ".json", own("nodes", 0, "id", value=1), "edges[0].source", "name a node"
+    ),
+    Malformed(
+        "own control characters", ".json", own("edges", 0, 0, value=ESCAPES), "edges[0].source", "name a node"
+    ),
     Malformed("own duplicate id", ".json", own("nodes", 1, "id", value="a"), "nodes[1].id", "id of its own"),
-    Malformed("own too long id", ".json", own("nodes", 1, "id", value="i" * 20_000), "nodes[1].id", "at most 10000"),
+    Malformed(
+        "own too long id", ".json", own("nodes", 1, "id", value="i" * 20_000), "nodes[1].id", "at most 10000"
+    ),
     Malformed("own too long name", ".json", own("name", value="i" * 20_000), "name", "at most 10000"),
-    Malformed("own half a character", ".json", own("nodes", 1, "id", value="\ud800"), "nodes[1].id", "valid Unicode"),
+    Malformed(
+        "own half a character", ".json", own("nodes", 1, "id", value="\ud800"), "nodes[1].id", "valid Unicode"
+    ),
     Malformed("own enormous id", ".json", own("nodes", 1, "id", value=10**400), "nodes[1].id", "at most 64 bits"),
-    Malformed("own id is a list", ".json", own("nodes", 1, "id", value=[1]), "nodes[1].id", "whole number or a text"),
-    Malformed("own id is true", ".json", own("nodes", 1, "id", value=True), "nodes[1].id", "whole number or a text"),
+    Malformed(
+        "own id is a list", ".json", own("nodes", 1, "id", value=[1]), "nodes[1].id", "whole number or a text"
+    ),
+    Malformed(
+        "own id is true", ".json", own("nodes", 1, "id", value=True), "nodes[1].id", "whole number or a text"
+    ),
     Malformed(
         "own id is a fraction", ".json", own("nodes", 1, "id", value=1.5), "nodes[1].id", "whole number or a text"
     ),
@@ -241,13 +265,25 @@ OWN_FILES = [
         NUMBER,
     ),
     Malformed(
-        "own 1e400", ".json", literal(OWN, "nodes", 0, "transfer_time", text="1e400"), "nodes[0].transfer_time", NUMBER
+        "own 1e400",
+        ".json",
+        literal(OWN, "nodes", 0, "transfer_time", text="1e400"),
+        "nodes[0].transfer_time",
+        NUMBER,
     ),
     Malformed(
-        "own negative time", ".json", own("nodes", 2, "accelerator_time", value=-1), "nodes[2].accelerator_time", NUMBER
+        "own negative time",
+        ".json",
+        own("nodes", 2, "accelerator_time", value=-1),
+        "nodes[2].accelerator_time",
+        NUMBER,
     ),
     Malformed(
-        "own enormous time", ".json", own("nodes", 0, "cpu_time", value=10**400), "nodes[0].cpu_time", "at most 1e+100"
+        "own enormous time",
+        ".json",
+        own("nodes", 0, "cpu_time", value=10**400),
+        "nodes[0].cpu_time",
+        "at most 1e+100",
     ),
     Malformed(
         "own negative enormous time",
@@ -271,11 +307,19 @@ OWN_FILES = [
         "own supported is 1", ".json", own("nodes", 0, "supported", value=1), "nodes[0].supported", "true or false"
     ),
     Malformed(
-        "own backward is a text", ".json", own("nodes", 0, "backward", value="no"), "nodes[0].backward", "true or false"
+        "own backward is a text",
+        ".json",
+        own("nodes", 0, "backward", value="no"),
+        "nodes[0].backward",
+        "true or false",
     ),
     Malformed("own name is a number", ".json", own("nodes", 0, "name", value=3), "nodes[0].name", "give a text"),
     Malformed(
-        "own colour is a list", ".json", own("nodes", 0, "color", value=[]), "nodes[0].color", "whole number or a text"
+        "own colour is a list",
+        ".json",
+        own("nodes", 0, "color", value=[]),
+        "nodes[0].color",
+        "whole number or a text",
     ),
     Malformed("own unit is a number", ".json", own("time_unit", value=3), "time_unit", "give a text"),
     Malformed("own zero devices", ".json", own("accelerators", value=0), "accelerators", "at least one device"),
@@ -296,7 +340,9 @@ OWN_FILES = [
     Malformed(
         "own too large node", ".json", own("nodes", 0, "size_bytes", value=11), "nodes[0].size_bytes", "or a CPU"
     ),
-    Malformed("own unsupported", ".json", own("nodes", 0, "supported", value=False), "nodes[0].supported", "add a CPU"),
+    Malformed(
+        "own unsupported", ".json", own("nodes", 0, "supported", value=False), "nodes[0].supported", "add a CPU"
+    ),
     Malformed(
         "own unsupported in a class",
         ".json",
@@ -317,7 +363,11 @@ PUBLISHED_FILES = [
     Malformed("published without FPGAs", ".json", published("maxFPGAs", value=DROP), "maxFPGAs", "add the key"),
     Malformed("published without CPUs", ".json", published("maxCPUs", value=DROP), "maxCPUs", "add the key"),
     Malformed(
-        "published without memory", ".json", published("maxSizePerFPGA", value=DROP), "maxSizePerFPGA", "add the key"
+        "published without memory",
+        ".json",
+        published("maxSizePerFPGA", value=DROP),
+        "maxSizePerFPGA",
+        "add the key",
     ),
     Malformed("published without nodes", ".json", published("nodes", value=DROP), "nodes", "add the key"),
     Malformed("published without edges", ".json", published("edges", value=DROP), "edges", "add the key"),
@@ -365,7 +415,11 @@ PUBLISHED_FILES = [
         NUMBER,
     ),
     Malformed(
-        "published cost 1e400", ".json", literal(PUBLISHED, "edges", 1, "cost", text="1e400"), "edges[1].cost", NUMBER
+        "published cost 1e400",
+        ".json",
+        literal(PUBLISHED, "edges", 1, "cost", text="1e400"),
+        "edges[1].cost",
+        NUMBER,
     ),
     Malformed(
         "published support is 2",
@@ -382,7 +436,11 @@ PUBLISHED_FILES = [
         "1 or 0",
     ),
     Malformed(
-        "published different costs", ".json", published("edges", 1, "cost", value=0.75), "edges[1].cost", "same cost"
+        "published different costs",
+        ".json",
+        published("edges", 1, "cost", value=0.75),
+        "edges[1].cost",
+        "same cost",
     ),
     Malformed(
         "published unknown id", ".json", published("edges", 0, "destId", value=99), "edges[0].destId", "name a node"
@@ -394,7 +452,9 @@ PUBLISHED_FILES = [
         "edges[0].sourceId",
         "whole number",
     ),
-    Malformed("published duplicate id", ".json", published("nodes", 1, "id", value=1), "nodes[1].id", "id of its own"),
+    Malformed(
+        "published duplicate id", ".json", published("nodes", 1, "id", value=1), "nodes[1].id", "id of its own"
+    ),
     Malformed(
         "published colour is true",
         ".json",
@@ -427,12 +487,18 @@ PUBLISHED_FILES = [
         "add a CPU",
     ),
     Malformed("published zero devices", ".json", published("maxFPGAs", value=0), "maxFPGAs", "at least one device"),
-    Malformed("published fractional devices", ".json", published("maxFPGAs", value=0.5), "maxFPGAs", "whole number"),
+    Malformed(
+        "published fractional devices", ".json", published("maxFPGAs", value=0.5), "maxFPGAs", "whole number"
+    ),
 ]
 
 PROFILES = [
     Malformed(
-        "profile rubbish", PROFILE_SUFFIX, profile("n2 -- Linear(2, 2) -- ", "n2: "), "line 2", "forward_compute_time"
+        "profile rubbish",
+        PROFILE_SUFFIX,
+        profile("n2 -- Linear(2, 2) -- ", "n2: "),
+        "line 2",
+        "forward_compute_time",
     ),
     Malformed("profile cut", PROFILE_SUFFIX, PROFILE.encode()[:150], "line 2", "forward_compute_time=..."),
     Malformed("profile without edges' tab", PROFILE_SUFFIX, profile("\tn1", "n1"), "line 4", "description"),
@@ -442,31 +508,59 @@ PROFILES = [
     Malformed("profile edge of one", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1"), "line 4", "write a tab"),
     Malformed("profile unknown node", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1 -- n9"), "line 4", "add a line"),
     Malformed("profile duplicate node", PROFILE_SUFFIX, profile("n3 --", "n1 --"), "line 3", "once"),
-    Malformed("profile self-loop", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1 -- n1"), "line 4", "remove the edge"),
-    Malformed("profile cycle", PROFILE_SUFFIX, PROFILE.encode() + b"\tn3 -- n2\n", "edges", "remove one of its edges"),
-    Malformed("profile NaN", PROFILE_SUFFIX, profile("time=1.0", "time=nan"), "line 2, forward_compute_time", NUMBER),
     Malformed(
-        "profile infinity", PROFILE_SUFFIX, profile("time=1.0", "time=1e400"), "line 2, forward_compute_time", NUMBER
+        "profile self-loop", PROFILE_SUFFIX, profile("\tn1 -- n2", "\tn1 -- n1"), "line 4", "remove the edge"
     ),
-    Malformed("profile negative", PROFILE_SUFFIX, profile("size=8.0", "size=-8"), "line 2, activation_size", NUMBER),
+    Malformed(
+        "profile cycle", PROFILE_SUFFIX, PROFILE.encode() + b"\tn3 -- n2\n", "edges", "remove one of its edges"
+    ),
+    Malformed(
+        "profile NaN", PROFILE_SUFFIX, profile("time=1.0", "time=nan"), "line 2, forward_compute_time", NUMBER
+    ),
+    Malformed(
+        "profile infinity",
+        PROFILE_SUFFIX,
+        profile("time=1.0", "time=1e400"),
+        "line 2, forward_compute_time",
+        NUMBER,
+    ),
+    Malformed(
+        "profile negative", PROFILE_SUFFIX, profile("size=8.0", "size=-8"), "line 2, activation_size", NUMBER
+    ),
     Malformed("profile text", PROFILE_SUFFIX, profile("size=16.0", "size=16MB"), "line 2, parameter_size", NUMBER),
     Malformed(
-        "profile list of texts", PROFILE_SUFFIX, profile("[8.0; 4.0]", "[8.0; x]"), "line 3, activation_size", NUMBER
+        "profile list of texts",
+        PROFILE_SUFFIX,
+        profile("[8.0; 4.0]", "[8.0; x]"),
+        "line 3, activation_size",
+        NUMBER,
     ),
     Malformed(
         "profile open list", PROFILE_SUFFIX, profile("[8.0; 4.0]", "[8.0; 4.0"), "line 3, activation_size", NUMBER
     ),
     Malformed(
-        "profile without size", PROFILE_SUFFIX, profile(", parameter_size=16.0", ""), "line 2, parameter_size", "write"
+        "profile without size",
+        PROFILE_SUFFIX,
+        profile(", parameter_size=16.0", ""),
+        "line 2, parameter_size",
+        "write",
     ),
     Malformed(
-        "profile twice a time", PROFILE_SUFFIX, profile("backward_", "forward_"), "line 1, forward_compute_time", "once"
+        "profile twice a time",
+        PROFILE_SUFFIX,
+        profile("backward_", "forward_"),
+        "line 1, forward_compute_time",
+        "once",
     ),
     Malformed(
         "profile unknown entry", PROFILE_SUFFIX, profile("parameter_size", "params"), "line 1, 'params'", "write"
     ),
     Malformed(
-        "profile node too large", PROFILE_SUFFIX, profile("size=16.0", "size=16e9"), "line 2, size_bytes", "more memory"
+        "profile node too large",
+        PROFILE_SUFFIX,
+        profile("size=16.0", "size=16e9"),
+        "line 2, size_bytes",
+        "more memory",
     ),
     Malformed("profile without nodes", PROFILE_SUFFIX, b"\tn1 -- n2\n", "line 1", "add a line"),
 ]
@@ -486,10 +580,18 @@ MALFORMED_PLANS = [
     Malformed("plan devices are an object", ".json", spoilt(PLAN, "devices", value={}), "devices", "give a list"),
     Malformed("plan device is a list", ".json", spoilt(PLAN, "devices", 0, value=["a"]), "devices[0]", '"nodes"'),
     Malformed(
-        "plan device without nodes", ".json", spoilt(PLAN, "devices", 1, "nodes", value=DROP), "devices[1].nodes", "add"
+        "plan device without nodes",
+        ".json",
+        spoilt(PLAN, "devices", 1, "nodes", value=DROP),
+        "devices[1].nodes",
+        "add",
     ),
     Malformed(
-        "plan device without name", ".json", spoilt(PLAN, "devices", 1, "name", value=DROP), "devices[1].name", "add"
+        "plan device without name",
+        ".json",
+        spoilt(PLAN, "devices", 1, "name", value=DROP),
+        "devices[1].name",
+        "add",
     ),
     Malformed(
         "plan device name is a number",
@@ -499,16 +601,32 @@ MALFORMED_PLANS = [
         "a text",
     ),
     Malformed(
-        "plan device type", ".json", spoilt(PLAN, "devices", 0, "type", value="gpu"), "devices[0].type", '"accelerator"'
+        "plan device type",
+        ".json",
+        spoilt(PLAN, "devices", 0, "type", value="gpu"),
+        "devices[0].type",
+        '"accelerator"',
     ),
     Malformed(
-        "plan device type is a list", ".json", spoilt(PLAN, "devices", 0, "type", value=[]), "devices[0].type", '"cpu"'
+        "plan device type is a list",
+        ".json",
+        spoilt(PLAN, "devices", 0, "type", value=[]),
+        "devices[0].type",
+        '"cpu"',
     ),
     Malformed(
-        "plan node is null", ".json", spoilt(PLAN, "devices", 1, "nodes", 1, value=None), "devices[1].nodes[1]", "whole"
+        "plan node is null",
+        ".json",
+        spoilt(PLAN, "devices", 1, "nodes", 1, value=None),
+        "devices[1].nodes[1]",
+        "whole",
     ),
     Malformed(
-        "plan node is true", ".json", spoilt(PLAN, "devices", 1, "nodes", 1, value=True), "devices[1].nodes[1]", "whole"
+        "plan node is true",
+        ".json",
+        spoilt(PLAN, "devices", 1, "nodes", 1, value=True),
+        "devices[1].nodes[1]",
+        "whole",
     ),
     Malformed(
         "plan subgraphs are flat",
@@ -550,11 +668,19 @@ MALFORMED_PLANS = [
         "result objective is a text", ".json", spoilt(RESULT, "objective", value="5"), "objective", "finite number"
     ),
     Malformed("result bound is NaN", ".json", literal(RESULT, "bound", text="NaN"), "bound", "finite number"),
-    Malformed("result bound is enormous", ".json", spoilt(RESULT, "bound", value=10**400), "bound", "finite number"),
-    Malformed("result verified is 1", ".json", spoilt(RESULT, "verified", value=1), "verified", "true or false"),
-    Malformed("result violations", ".json", spoilt(RESULT, "violations", value=[1]), "violations[0]", "give a text"),
     Malformed(
-        "result formulation is a number", ".json", spoilt(RESULT, "formulation", value=1), "formulation", "text or null"
+        "result bound is enormous", ".json", spoilt(RESULT, "bound", value=10**400), "bound", "finite number"
+    ),
+    Malformed("result verified is 1", ".json", spoilt(RESULT, "verified", value=1), "verified", "true or false"),
+    Malformed(
+        "result violations", ".json", spoilt(RESULT, "violations", value=[1]), "violations[0]", "give a text"
+    ),
+    Malformed(
+        "result formulation is a number",
+        ".json",
+        spoilt(RESULT, "formulation", value=1),
+        "formulation",
+        "text or null",
     ),
     Malformed("result seconds are a number", ".json", spoilt(RESULT, "seconds", value=3), "seconds", "{...}"),
     Malformed(

@@ -48,7 +48,9 @@ def profiles(draw: st.DrawFn) -> Profile:
     count = draw(st.integers(1, 6))
     names = [f"layer {i}" for i in range(count)]
     nodes = [
-        ProfileNode(name, draw(_amounts), draw(_amounts), draw(_amounts), parameters=_parameters(name, draw(_amounts)))
+        ProfileNode(
+            name, draw(_amounts), draw(_amounts), draw(_amounts), parameters=_parameters(name, draw(_amounts))
+        )
         for name in names
     ]
     tensors = [

@@ -58,4 +58,6 @@ def _problem(
     if not cpus and rng.random() < 0.5:
         largest = max(sum(n.size_bytes for n in nodes if n.color == node.color) for node in nodes)
         memory = max(largest, 3.0, size / accelerators + 1)
-    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, cpus, memory, name=f"random {rng.random():.6f}")
+    return PlacementProblem(
+        tuple(nodes), tuple(edges), accelerators, cpus, memory, name=f"random {rng.random():.6f}"
+    )

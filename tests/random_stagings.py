@@ -9,7 +9,9 @@ from pipeplan.instances.staging.problem import Configuration, Edge, Layer, Stagi
 DEGREES = (1, 2, 3, 4)
 
 
-def random_staging(seed: int, *, layers: tuple[int, int] = (2, 6), exact_batches: bool | None = None) -> StagingProblem:
+def random_staging(
+    seed: int, *, layers: tuple[int, int] = (2, 6), exact_batches: bool | None = None
+) -> StagingProblem:
     """The same problem for the same seed; every fourth asks for exactly N, every fifth has no memory limit."""
     rng = random.Random(seed)
     count = rng.randint(*layers)
@@ -40,7 +42,9 @@ def _layer(rng: random.Random, v: int, arcs: list[tuple[int, int]]) -> Layer:
     return Layer(v, ways)
 
 
-def _way(rng: random.Random, name: str, time: float, memory: int, v: int, arcs: list[tuple[int, int]]) -> Configuration:
+def _way(
+    rng: random.Random, name: str, time: float, memory: int, v: int, arcs: list[tuple[int, int]]
+) -> Configuration:
     """Slower ones tend to need less memory, as recomputation does."""
     saved = rng.random()
     return Configuration(
@@ -61,7 +65,9 @@ def _memory(rng: random.Random, problem: StagingProblem) -> float:
         in_flight, share = rng.randint(1, problem.devices), rng.random()
         needs.append(
             sum(
-                rng.choice(rng.choice([ways for ways in layer.configurations.values() if ways])).memory_bytes(in_flight)
+                rng.choice(rng.choice([ways for ways in layer.configurations.values() if ways])).memory_bytes(
+                    in_flight
+                )
                 for layer in problem.layers
                 if any(layer.configurations.values()) and rng.random() < share
             )

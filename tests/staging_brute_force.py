@@ -46,7 +46,12 @@ class _Enumeration:
         return None if math.isinf(self.value) else (self.value, self._plan())
 
     def _extend(
-        self, left: frozenset[int], room: dict[str, int], degrees: int, after: list[tuple[Stage, Choice]], load: float
+        self,
+        left: frozenset[int],
+        room: dict[str, int],
+        degrees: int,
+        after: list[tuple[Stage, Choice]],
+        load: float,
     ) -> None:
         batches = self.problem.micro_batches
         if not left:

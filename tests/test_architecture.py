@@ -85,7 +85,9 @@ def test_instances_import_neither_solver_nor_pyomo() -> None:
 def test_only_backends_import_solvers_and_only_formulations_build_for_them() -> None:
     """Planners reach a solver through `planners/backends`; a native builder in formulations runs in a worker only."""
     users = {
-        path.relative_to(ROOT).parts[:2] for path in everything() if {name[0] for name in imports_of(path)} & SOLVERS
+        path.relative_to(ROOT).parts[:2]
+        for path in everything()
+        if {name[0] for name in imports_of(path)} & SOLVERS
     }
     assert {user for user in users if user[0] != "formulations"} <= {("planners", "backends")}
 
@@ -269,7 +271,9 @@ def holds_something(path: Path) -> bool:
 
 def checked_pairs() -> list[tuple[Entry, Entry]]:
     """Every exact method that `--cross-check` can be given, and whom it asks. Heuristics prove nothing."""
-    return [(entry, other) for entry in all_methods() if entry.exact and (other := cross_check_of(entry)) is not None]
+    return [
+        (entry, other) for entry in all_methods() if entry.exact and (other := cross_check_of(entry)) is not None
+    ]
 
 
 @pytest.mark.parametrize(("entry", "other"), checked_pairs(), ids=lambda entry: entry.name)

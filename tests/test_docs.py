@@ -132,7 +132,9 @@ def test_the_picture_on_the_first_page_shows_the_best_period_known() -> None:
 
 
 @pytest.mark.workloads
-def test_the_page_on_data_lays_the_published_inputs_out_as_the_tests_want_them(workloads: Path, tmp_path: Path) -> None:
+def test_the_page_on_data_lays_the_published_inputs_out_as_the_tests_want_them(
+    workloads: Path, tmp_path: Path
+) -> None:
     """Its commands run on repositories of empty files: only the names can be compared here."""
     (script,) = blocks("data.md", "bash")
     for path in files_of_the_repositories():
@@ -229,6 +231,8 @@ def test_paths_on_the_pages_exist(page: Path) -> None:
     patterns = {path: re.sub(r"<[^>]*>", "*", path).rstrip("/") for path in named}
     made_later = ("docs/reference", "docs/_build")
     missing = [
-        path for path, pattern in patterns.items() if not pattern.startswith(made_later) and not any(ROOT.glob(pattern))
+        path
+        for path, pattern in patterns.items()
+        if not pattern.startswith(made_later) and not any(ROOT.glob(pattern))
     ]
     assert not missing

@@ -27,7 +27,9 @@ QUICK, SWEPT = 2, 20
 ALL = [method for kind in KINDS for method in METHODS[kind]]
 
 FAST = [
-    method for method in ALL if method.solver != "scip" and (method.planner or "gpipe" not in method.options.values())
+    method
+    for method in ALL
+    if method.solver != "scip" and (method.planner or "gpipe" not in method.options.values())
 ]
 """Those of the quick part."""
 
@@ -78,7 +80,9 @@ STEADY = [
     method
     for kind in KINDS
     for method in METHODS[kind]
-    if not method.wider and method.solver in ("auto", "cp-sat", "highs") and method.options.get("objective") != "gpipe"
+    if not method.wider
+    and method.solver in ("auto", "cp-sat", "highs")
+    and method.options.get("objective") != "gpipe"
 ]
 """Every way of thinking once or twice; which problem each one gets follows from its place here."""
 

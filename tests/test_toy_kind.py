@@ -48,7 +48,9 @@ def plan(tmp_path: Path) -> Any:
 @pytest.fixture
 def jobs(tmp_path: Path) -> Path:
     path = tmp_path / "jobs.json"
-    path.write_text(json.dumps({"schema": "pipeplan.toy/1", "name": "jobs", "jobs": [5, 4, 3, 3, 3], "machines": 2}))
+    path.write_text(
+        json.dumps({"schema": "pipeplan.toy/1", "name": "jobs", "jobs": [5, 4, 3, 3, 3], "machines": 2})
+    )
     return path
 
 

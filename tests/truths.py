@@ -132,7 +132,9 @@ def _graph_pipelines() -> Iterator[Method]:
     for objective in ("time-per-sample", "iteration"):
         options = {"objective": objective}
         yield Method(kind, planner="graphpipe", options=options, wider=objective == "iteration")
-        yield Method(kind, planner="graphpipe", options={**options, "mixed_micro_batches": True, "k": 2}, wider=True)
+        yield Method(
+            kind, planner="graphpipe", options={**options, "mixed_micro_batches": True, "k": 2}, wider=True
+        )
 
 
 METHODS: Mapping[str, tuple[Method, ...]] = {
@@ -170,7 +172,9 @@ def truth(problem: Problem, method: Method) -> float | None:
 def _answer(question: _Question) -> float | None:
     problem, options = question.problem, dict(question.options)
     if question.kind == "placement":
-        return _placements_of(_Question(question.digest, "", (), problem))[options["objective"], _contiguity(options)]
+        return _placements_of(_Question(question.digest, "", (), problem))[
+            options["objective"], _contiguity(options)
+        ]
     if question.kind == "latency":
         return best_latency(problem, options["subgraphs_per_device"])
     if question.kind == "chain":  # one batch per period

@@ -34,7 +34,9 @@ class _Memory:
         for node in self.pattern.nodes:
             layer = self.chain.layer_of(node[1])
             held = [self.standing[layer], self.chain.own_size(node[1])]
-            held += [self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node)) for m in self.kept]
+            held += [
+                self.chain.activations[m] * (self.copies[layer, m] + self._started(m, node)) for m in self.kept
+            ]
             held += [self.chain.activations[e] * self._direct(e, node) for e in self.waiting]
             held += self._running(node)
             self.pattern.model.add(sum(held) <= self.chain.memory)

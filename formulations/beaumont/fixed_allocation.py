@@ -162,7 +162,9 @@ def payload(chain: IntegerChain, known: Known, period: int, slack: int = 0) -> d
         a.task is not None and b.task == a.task + 1 and a.gpu == b.gpu
         for a, b in zip(path.activities, path.activities[1:], strict=False)
     ]
-    memory = [] if chain.memory is None else [_memory_facts(chain, known, g, place) for g in range(len(known.groups))]
+    memory = (
+        [] if chain.memory is None else [_memory_facts(chain, known, g, place) for g in range(len(known.groups))]
+    )
     return {
         "period": period,
         "durations": [activity.duration for activity in path.activities],

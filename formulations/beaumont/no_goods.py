@@ -27,7 +27,11 @@ class NoGoods:
     """
 
     def __init__(
-        self, form: str, problem: ChainProblem, decode: Callable[[Values], Any], encode: Callable[[Any], Values | None]
+        self,
+        form: str,
+        problem: ChainProblem,
+        decode: Callable[[Values], Any],
+        encode: Callable[[Any], Values | None],
     ) -> None:
         self._decode, self._encode = decode, encode
         self._decoded = _remembered(form, problem.hash)

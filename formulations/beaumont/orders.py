@@ -61,7 +61,9 @@ def relations_of(
     """Where the tasks are that take no time."""
     pairs = tuple(timeless_pairs(tasks_by_gpu(problem, allocation, activities), timeless))
 
-    def holding(family: str, candidates: Iterable[tuple[Activity, Activity]]) -> frozenset[tuple[Activity, Activity]]:
+    def holding(
+        family: str, candidates: Iterable[tuple[Activity, Activity]]
+    ) -> frozenset[tuple[Activity, Activity]]:
         return frozenset(pair for pair in candidates if holds(family, *pair))
 
     both = [*pairs, *((z, x) for x, z in pairs)]

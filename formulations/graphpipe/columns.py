@@ -42,7 +42,9 @@ class Column:
         Height h holds h micro-batches in flight, the mini-batch at most.
         """
         return (
-            problem.devices if self.most >= problem.mini_batch else min(problem.devices, self.most // self.micro_batch)
+            problem.devices
+            if self.most >= problem.mini_batch
+            else min(problem.devices, self.most // self.micro_batch)
         )
 
 

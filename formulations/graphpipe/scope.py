@@ -73,7 +73,9 @@ def _sizes(problem: GraphPipelineProblem, options: Mapping[str, Any], plan: Stag
     if len(used) > 1 and not options.get("mixed_micro_batches"):
         return Outside("micro-batches of several sizes", "--mixed-micro-batches" if _powers(used) else None)
     if other:
-        return Outside(f"micro-batches of {_samples(other[0])}", None if len(used) > 1 else f"--micro-batch {used[0]}")
+        return Outside(
+            f"micro-batches of {_samples(other[0])}", None if len(used) > 1 else f"--micro-batch {used[0]}"
+        )
     return None
 
 

@@ -87,7 +87,9 @@ class _Search:
         if self.cutoff is None:
             return _Need(1, 1)
         layers = positions(members)
-        work, time = (math.fsum(values[v] for v in layers) for values in (self.book.least_work, self.book.least_time))
+        work, time = (
+            math.fsum(values[v] for v in layers) for values in (self.book.least_work, self.book.least_time)
+        )
         return _Need(self._count(work), self._count(time))
 
     def _count(self, work: float) -> int:

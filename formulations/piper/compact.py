@@ -171,7 +171,9 @@ class CompactModel:
             self.stages, rule=lambda m, i: sum(m.w[i, c] for c in settings) == m.z[i]
         )
         model.eq_3_used = pyo.Constraint(self.layers, self.stages, rule=lambda m, v, i: m.x[v, i] <= m.z[i])
-        model.eq_3_filled = pyo.Constraint(self.stages, rule=lambda m, i: m.z[i] <= sum(m.x[v, i] for v in self.layers))
+        model.eq_3_filled = pyo.Constraint(
+            self.stages, rule=lambda m, i: m.z[i] <= sum(m.x[v, i] for v in self.layers)
+        )
         model.eq_3_order = pyo.Constraint(list(self.stages)[1:], rule=lambda m, i: m.z[i] <= m.z[i - 1])
         numbers: dict[tuple[int, int, int], list[int]] = {}
         for v, i, c, number in self.choices:
@@ -194,7 +196,9 @@ class CompactModel:
         degrees = sum(setting.d * model.w[i, c] for i, c, setting in used)
         model.eq_5_devices = pyo.Constraint(expr=devices <= problem.devices)
         batches = problem.micro_batches
-        model.eq_5_degrees = pyo.Constraint(expr=degrees == batches if problem.exact_batches else degrees <= batches)
+        model.eq_5_degrees = pyo.Constraint(
+            expr=degrees == batches if problem.exact_batches else degrees <= batches
+        )
         model.eq_6_suffix = pyo.Constraint(
             self.stages,
             rule=lambda m, i: m.s[i] == sum(setting.d * m.w[j, c] for j, c, setting in used if j >= i),
@@ -222,7 +226,9 @@ class CompactModel:
                 by_stage[i].append((v, c, n))
         self.model.eq_7 = pyo.Constraint(
             [i for i in self.stages if by_stage[i]],
-            rule=lambda m, i: sum(needs[v, c, n] * scale * m.u[v, i, c, n] for v, c, n in by_stage[i]) <= room * m.z[i],
+            rule=lambda m, i: (
+                sum(needs[v, c, n] * scale * m.u[v, i, c, n] for v, c, n in by_stage[i]) <= room * m.z[i]
+            ),
         )
 
     def _cut_edges(self) -> None:

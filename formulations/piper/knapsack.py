@@ -164,7 +164,8 @@ def _hull_steps(options: list[Option], layer: int) -> list[_Step]:
     here = 0
     while here + 1 < len(options):
         rates = [
-            (options[here].cost - other.cost) / (other.memory - options[here].memory) for other in options[here + 1 :]
+            (options[here].cost - other.cost) / (other.memory - options[here].memory)
+            for other in options[here + 1 :]
         ]
         rate = max(rates)
         to = here + 1 + max(i for i, r in enumerate(rates) if r == rate)

@@ -146,7 +146,8 @@ def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) ->
     def least_of(of: Callable[[Configuration], float]) -> list[list[float]]:
         """The least of each layer, whichever configuration it is of."""
         return [
-            [min(map(of, layer.configurations.get(t, ())), default=0.0) for layer in problem.layers] for t in degrees
+            [min(map(of, layer.configurations.get(t, ())), default=0.0) for layer in problem.layers]
+            for t in degrees
         ]
 
     def least_held(place: int) -> list[list[int]]:

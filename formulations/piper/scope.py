@@ -9,7 +9,11 @@ from ...instances.staging.problem import StagingProblem
 from ..family import Family
 
 _SYNCHRONISED = {"paper": "as published", "reference": "once per batch"}
-_MEMORY = {"precise": "memory counted on all levels", "crude": "memory counted crudely", "basic": "memory not counted"}
+_MEMORY = {
+    "precise": "memory counted on all levels",
+    "crude": "memory counted crudely",
+    "basic": "memory not counted",
+}
 
 
 def family(problem: StagingProblem, options: Mapping[str, Any]) -> Family:

@@ -261,7 +261,10 @@ def _least(problem: StagingProblem) -> tuple[list[float], list[float]]:
     work, time = [], []
     for layer in problem.layers:
         ways = [
-            (t, way.time) for t, of_degree in layer.configurations.items() for way in of_degree if t <= problem.devices
+            (t, way.time)
+            for t, of_degree in layer.configurations.items()
+            for way in of_degree
+            if t <= problem.devices
         ]
         work.append(min((t * p for t, p in ways), default=math.inf))
         time.append(min((p for _, p in ways), default=math.inf))

@@ -16,7 +16,9 @@ from .bounds import accelerator_allowed, cpu_allowed
 from .reductions import Reduced
 
 
-def payload(reduced: Reduced, contiguous: bool, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:
+def payload(
+    reduced: Reduced, contiguous: bool, cutoff: float, lower_bound: float, precision: float
+) -> dict[str, Any]:
     """Plain integers for `build`; see `Steps` for the precision."""
     groups, steps = reduced.groups, Steps.below(cutoff, precision)
     costs = steps.floor(net.cost for net in groups.nets)

@@ -18,7 +18,9 @@ SPRINT = Stage("decide", ("cp-sat",), 5.0)
 IMPROVE = Stage("improve", ("cp-sat",), 10.0)
 """A plan that is nearly good enough is worked on."""
 
-SEARCHES = tuple(Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0))
+SEARCHES = tuple(
+    Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)
+)
 """Annealing, the first and the second time."""
 
 RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})

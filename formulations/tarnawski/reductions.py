@@ -91,7 +91,10 @@ def absorb_free_groups(groups: GroupProblem) -> GroupProblem:
 
 def _is_free(groups: GroupProblem, v: int) -> bool:
     return (
-        groups.total_times[v] == 0 and groups.total_cpu_times[v] == 0 and groups.weightless[v] and groups.supported[v]
+        groups.total_times[v] == 0
+        and groups.total_cpu_times[v] == 0
+        and groups.weightless[v]
+        and groups.supported[v]
     )
 
 

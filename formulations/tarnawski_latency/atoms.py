@@ -91,7 +91,11 @@ class Atoms:
 
 
 def atoms_of(
-    problem: PlacementProblem, pieces: int, *, merged: bool = True, classes: tuple[tuple[int, ...], ...] | None = None
+    problem: PlacementProblem,
+    pieces: int,
+    *,
+    merged: bool = True,
+    classes: tuple[tuple[int, ...], ...] | None = None,
 ) -> Atoms:
     """`pieces`: subgraphs per accelerator; `merged`: classes that must share a piece are one atom.
 

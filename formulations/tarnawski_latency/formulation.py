@@ -56,7 +56,9 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
             from . import plain
 
             single = capped(atoms_of(problem, options["subgraphs_per_device"], merged=False), limit)
-            return _built(problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write, plain.columns)
+            return _built(
+                problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write, plain.columns
+            )
         atoms = capped(atoms, limit)
         if wanted.native:
             data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=wanted.precision)

@@ -177,7 +177,9 @@ class _Piece:
 
         def choice(w: int) -> _Choice:
             a = atoms.atom_of[w]
-            return choices.setdefault(w, _Choice(atoms.sizes[a] / len(atoms.members[a]), atoms.accelerator_times[w]))
+            return choices.setdefault(
+                w, _Choice(atoms.sizes[a] / len(atoms.members[a]), atoms.accelerator_times[w])
+            )
 
         for u in bits(self.reads & ~self.held):
             if barred >> u & 1:
@@ -209,7 +211,9 @@ def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
     return loads
 
 
-def _from(reach: _Reach, path: Sequence[int], i: int, whole: int, behind: Sequence[int]) -> Iterator[tuple[int, float]]:
+def _from(
+    reach: _Reach, path: Sequence[int], i: int, whole: int, behind: Sequence[int]
+) -> Iterator[tuple[int, float]]:
     """The intervals that start at i, as far as an accelerator takes them."""
     atoms, piece, inside = reach.atoms, _Piece(reach), 0
     limit = math.inf if atoms.memory is None else atoms.memory

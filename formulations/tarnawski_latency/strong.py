@@ -225,7 +225,9 @@ class _Builder:
                 crossings = sum(self.crossing(arc, side) for arc in cover.arcs)
                 self.row(crossings + relief >= cover.least)
         paths = critical_paths(self.atoms)
-        targets = [(number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages]
+        targets = [
+            (number, u, p) for number, path in enumerate(paths) for u in self.sources(path) for p in self.stages
+        ]
         self.model.path = self.pyo.Var(targets, bounds=(0, 1))
         for number, path in enumerate(paths):
             self.whole_path(number, path)

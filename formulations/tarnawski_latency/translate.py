@@ -83,7 +83,8 @@ def fill_devices(atoms: Atoms, used: Sequence[int]) -> tuple[int, ...]:
 def read_staged(values: Mapping[str, float], atoms: Atoms) -> Staged:
     """From the variables x[a,p] and, with several pieces per accelerator, d[p,i]."""
     stage_of = tuple(
-        next((p for p in range(atoms.stages) if values.get(f"x[{a},{p}]", 0.0) > 0.5), None) for a in range(atoms.count)
+        next((p for p in range(atoms.stages) if values.get(f"x[{a},{p}]", 0.0) > 0.5), None)
+        for a in range(atoms.count)
     )
     if atoms.pieces == 1:
         return Staged(stage_of, tuple(range(atoms.stages)))

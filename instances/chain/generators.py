@@ -54,7 +54,9 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-_TRIPLES = Parameter("numbers", "text", NUMBERS, "whole numbers, 3 m of them with sum m V, each between V/4 and V/2")
+_TRIPLES = Parameter(
+    "numbers", "text", NUMBERS, "whole numbers, 3 m of them with sum m V, each between V/4 and V/2"
+)
 
 CHAIN_GENERATORS: Mapping[str, Generator[KnownChain]] = {
     generator.name: generator

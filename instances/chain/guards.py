@@ -36,7 +36,15 @@ def e3_phantom_transfer() -> KnownChain:
     """One GPU needs no transfers; as printed, they shift batches and the memory with them."""
     times = (1, 1, 1)
     problem = ChainProblem(
-        times, times, (1, 1, 1, 1), (0, 0, 0), gpus=1, memory_bytes=5, bandwidth=0.5, name="guard-e3", time_unit=None
+        times,
+        times,
+        (1, 1, 1, 1),
+        (0, 0, 0),
+        gpus=1,
+        memory_bytes=5,
+        bandwidth=0.5,
+        name="guard-e3",
+        time_unit=None,
     )
     return KnownChain(problem, {"general": 6}, f"{SOURCE}: E3", printed=11)
 
@@ -72,7 +80,9 @@ def e6_sizes_as_printed() -> KnownChain:
     """These numbers split into no triples, yet with the sizes as printed the period of a split is reached."""
     numbers = (6, 6, 6, 6, 7, 9)
     known = theorem_3(numbers, printed_sizes=True)
-    return KnownChain(known.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{SOURCE}: E6", known.allocation)
+    return KnownChain(
+        known.problem.replace(name="guard-e6-printed"), {"fixed": 80}, f"{SOURCE}: E6", known.allocation
+    )
 
 
 def e6_sizes_corrected() -> KnownChain:

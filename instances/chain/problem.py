@@ -103,7 +103,9 @@ class ChainProblem:
     @cached_property
     def held_activations(self) -> tuple[Fraction, ...]:
         """a_0..a_2L in bytes, exactly: none where only weights count."""
-        return tuple(Fraction(0) if self.memory_mode == "weights" else as_written(size) for size in self.activations)
+        return tuple(
+            Fraction(0) if self.memory_mode == "weights" else as_written(size) for size in self.activations
+        )
 
     @cached_property
     def layer_of(self) -> tuple[int, ...]:

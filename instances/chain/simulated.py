@@ -16,7 +16,9 @@ from .plan import PatternPlan
 from .problem import ChainProblem
 
 
-def chain_pipeline(problem: ChainProblem, plan: PatternPlan, micro_batches: int, schedule: str = "planned") -> Pipeline:
+def chain_pipeline(
+    problem: ChainProblem, plan: PatternPlan, micro_batches: int, schedule: str = "planned"
+) -> Pipeline:
     """1F1B, each stage holding as many batches as there are stages from it to the end; or GPipe."""
     runs = [list(members) for _, members in groupby(range(problem.layers), key=plan.allocation.__getitem__)]
     gpus = [plan.allocation[run[0]] for run in runs]

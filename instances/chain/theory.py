@@ -99,7 +99,9 @@ def _triples(numbers: Sequence[int]) -> tuple[int, int]:
     groups, rest = divmod(len(numbers), 3)
     total = sum(numbers)
     if rest or not groups or total % groups:
-        raise InputError("numbers", "are no 3-partition problem", "give 3 m whole numbers with a sum divisible by m")
+        raise InputError(
+            "numbers", "are no 3-partition problem", "give 3 m whole numbers with a sum divisible by m"
+        )
     target = total // groups
     if any(not target < 4 * number < 2 * target for number in numbers):
         raise InputError("numbers", f"are not all between {target / 4:g} and {target / 2:g}", "give such numbers")

@@ -11,6 +11,9 @@ def upgrades(problem: ChainProblem, step: Step) -> Found:
     if problem.memory_bytes is not None:
         yield step.more, problem.replace(memory_bytes=problem.memory_bytes + step.memory_bytes)
     if problem.transfer_times is not None:
-        yield step.faster, problem.replace(transfer_times=tuple(time / step.factor for time in problem.transfer_times))
+        yield (
+            step.faster,
+            problem.replace(transfer_times=tuple(time / step.factor for time in problem.transfer_times)),
+        )
     elif problem.bandwidth is not None:
         yield step.faster, problem.replace(bandwidth=problem.bandwidth * step.factor)

@@ -96,7 +96,12 @@ def powers_of_two(most: int) -> tuple[int, ...]:
 
 
 def operator(
-    name: str, cost: OperatorCost, cluster: ClusterProfile, mini_batch: int, half_samples: float, element_bytes: int = 4
+    name: str,
+    cost: OperatorCost,
+    cluster: ClusterProfile,
+    mini_batch: int,
+    half_samples: float,
+    element_bytes: int = 4,
 ) -> Operator:
     """The operator with its times at 1, 2, 4, ... samples."""
     samples = powers_of_two(mini_batch)

@@ -31,7 +31,9 @@ def size(problem: GraphPipelineProblem) -> str:
     return f"{len(problem.operators)} operators, {len(problem.edges)} edges"
 
 
-def pipeline(problem: GraphPipelineProblem, plan: StageGraphPlan, micro_batches: int | None, schedule: str) -> Pipeline:
+def pipeline(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, micro_batches: int | None, schedule: str
+) -> Pipeline:
     """A stage graph itself says how many micro-batches there are."""
     if micro_batches is not None:
         raise UsageError("A stage graph itself says how many micro-batches there are; drop micro_batches.")

@@ -46,7 +46,9 @@ MAX_LAYERS = 1_000
 
 def dense(inputs: int, outputs: int, rows: int = 1) -> OperatorCost:
     """A matrix without bias on so many rows of a sample; an activation is fused."""
-    return OperatorCost(2.0 * rows * inputs * outputs, inputs * outputs, rows * inputs, rows * outputs, rows * outputs)
+    return OperatorCost(
+        2.0 * rows * inputs * outputs, inputs * outputs, rows * inputs, rows * outputs, rows * outputs
+    )
 
 
 def attention(tokens: int, hidden: int, heads: int) -> OperatorCost:

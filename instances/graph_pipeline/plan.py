@@ -64,7 +64,9 @@ def _stage_from_json(where: str, entry: object) -> GraphStage:
     check_count(f"{where}.devices", devices)
     micro_batch = _samples(f"{where}.micro_batch", require(where, data, "micro_batch"))
     k = _samples(f"{where}.k", data.get("k", 1))
-    return GraphStage(nodes, devices, micro_batch, k, _samples(f"{where}.in_flight", require(where, data, "in_flight")))
+    return GraphStage(
+        nodes, devices, micro_batch, k, _samples(f"{where}.in_flight", require(where, data, "in_flight"))
+    )
 
 
 def _samples(where: str, value: object) -> int:

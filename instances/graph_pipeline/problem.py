@@ -147,7 +147,9 @@ def micro_batch_sizes(problem: GraphPipelineProblem, given: int | None, mixed: b
     if given is None:
         return tuple(1 << e for e in range(batch.bit_length()) if batch % (1 << e) == 0)
     if mixed:
-        raise UsageError("--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one.")
+        raise UsageError(
+            "--micro-batch is one size for all stages, --mixed-micro-batches asks for several; drop one."
+        )
     if given < 1 or batch % given:
         raise InputError(
             "option micro_batch", f"is {given}", f"give a whole number that divides the mini-batch of {batch}"
@@ -156,7 +158,9 @@ def micro_batch_sizes(problem: GraphPipelineProblem, given: int | None, mixed: b
 
 
 def _operator_facts(operator: Operator) -> list[Any]:
-    curves = [[list(map(float, c.samples)), list(map(float, c.seconds))] for c in (operator.forward, operator.backward)]
+    curves = [
+        [list(map(float, c.samples)), list(map(float, c.seconds))] for c in (operator.forward, operator.backward)
+    ]
     amounts = (operator.weight_bytes, operator.stash_bytes, operator.output_bytes)
     return [operator.id, *curves, *map(float, amounts)]
 
@@ -198,7 +202,9 @@ def _check_link(where: str, link: object) -> None:
     if not isinstance(link, Link):
         raise InputError(where, f"is {show(link)}, not a link", "give a bandwidth and a latency")
     if link.bandwidth is not None:
-        check_positive(f"{where}.bandwidth", link.bandwidth, "give a finite number > 0, or null for no transfer time")
+        check_positive(
+            f"{where}.bandwidth", link.bandwidth, "give a finite number > 0, or null for no transfer time"
+        )
     check_amount(f"{where}.latency_s", link.latency_s)
 
 

@@ -170,7 +170,9 @@ def _assemble(nodes: list[_Node]) -> Tree:
         if node.kind is Parallel:
             trees[index] = Parallel(tuple(children))
         else:  # a piece that fell apart only after a contraction is a series itself
-            trees[index] = Series(tuple(y for x in children for y in (x.children if isinstance(x, Series) else (x,))))
+            trees[index] = Series(
+                tuple(y for x in children for y in (x.children if isinstance(x, Series) else (x,)))
+            )
     return trees[0]
 
 

@@ -9,7 +9,9 @@ from .problem import GraphPipelineProblem
 from .referee.costs import GraphStageCost, forced_edges, stage_costs, stage_of_operators
 
 
-def stage_graph_pipeline(problem: GraphPipelineProblem, plan: StageGraphPlan, schedule: str = "planned") -> Pipeline:
+def stage_graph_pipeline(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, schedule: str = "planned"
+) -> Pipeline:
     """`planned`: kFkB with the plan's k and in-flight samples; `1f1b`: the same with k = 1.
 
     Every micro-batch size divides the mini-batch, and every operator is in one stage.
@@ -22,7 +24,9 @@ def stage_graph_pipeline(problem: GraphPipelineProblem, plan: StageGraphPlan, sc
     return Pipeline(stages, _dependencies(problem, plan), problem.mini_batch, problem.name, problem.time_unit)
 
 
-def _stage(problem: GraphPipelineProblem, number: int, stage: GraphStage, cost: GraphStageCost, schedule: str) -> Stage:
+def _stage(
+    problem: GraphPipelineProblem, number: int, stage: GraphStage, cost: GraphStageCost, schedule: str
+) -> Stage:
     return Stage(
         name=f"stage {number}",
         micro_batch=stage.micro_batch,
@@ -49,7 +53,9 @@ def _dependencies(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[
     The tensors of one micro-batch between two stages travel as one message, over as many links as the smaller
     stage has devices.
     """
-    producers: dict[tuple[int, int], set[int]] = {edge: set() for edge in (*plan.edges, *forced_edges(problem, plan))}
+    producers: dict[tuple[int, int], set[int]] = {
+        edge: set() for edge in (*plan.edges, *forced_edges(problem, plan))
+    }
     owner = stage_of_operators(plan)
     for (source, target), (u, _) in zip(problem.edges, problem.arcs, strict=True):
         if owner[source] != owner[target]:
@@ -59,6 +65,8 @@ def _dependencies(problem: GraphPipelineProblem, plan: StageGraphPlan) -> tuple[
         sender, receiver = plan.stages[x], plan.stages[y]
         sample_bytes = sum(problem.operators[u].output_bytes for u in sorted(tensors))
         share = sample_bytes / min(sender.devices, receiver.devices)
-        delays = [problem.boundary_link.seconds(share * s.micro_batch) if tensors else 0.0 for s in (sender, receiver)]
+        delays = [
+            problem.boundary_link.seconds(share * s.micro_batch) if tensors else 0.0 for s in (sender, receiver)
+        ]
         found.append(Dependency(x, y, *delays))
     return tuple(found)

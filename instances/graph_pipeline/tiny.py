@@ -22,4 +22,6 @@ def tiny_graph() -> GraphPipelineProblem:
     operators = tuple(entry(name, 1.0, 1.0, 5.0, 1.0) for name in ("a1", "a2", "b1", "b2"))
     join = entry("join", 0.0, 0.0, 0.0, 0.0)
     edges = (("a1", "a2"), ("b1", "b2"), ("a2", "join"), ("b2", "join"))
-    return GraphPipelineProblem((*operators, join), edges, 16, 4, 22.0, Link(16.0), name="tiny-graph", time_unit=None)
+    return GraphPipelineProblem(
+        (*operators, join), edges, 16, 4, 22.0, Link(16.0), name="tiny-graph", time_unit=None
+    )

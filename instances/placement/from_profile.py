@@ -81,7 +81,9 @@ def _transfer_time(profile: Profile, i: int, bandwidth: float, backward: bool) -
     """In the profile's unit; infinite bandwidth: none."""
     if bandwidth == float("inf"):
         return 0.0
-    sent = exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers and (tensor.gradient or not backward))
+    sent = exact_sum(
+        tensor.bytes for tensor in profile.made[i] if tensor.readers and (tensor.gradient or not backward)
+    )
     return float(sent / (as_written(bandwidth) * SECONDS[profile.time_unit]))
 
 

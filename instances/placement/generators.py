@@ -334,5 +334,6 @@ def _loosen_colours(problem: PlacementProblem, rng: random.Random) -> PlacementP
 
 
 GENERATORS: Mapping[str, Generator[PlacementProblem]] = {
-    generator.name: generator for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, random_dag)
+    generator.name: generator
+    for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, random_dag)
 }

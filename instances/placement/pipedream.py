@@ -124,7 +124,9 @@ def parse_profile(text: str) -> Profile:
     for edge in edges:
         for end in (edge.source, edge.target):
             if end not in nodes:
-                raise InputError(f"line {edge.line}", f"names the unknown node {show(end)}", "add a line for that node")
+                raise InputError(
+                    f"line {edge.line}", f"names the unknown node {show(end)}", "add a line for that node"
+                )
     return Profile(tuple(nodes.values()), tuple(edges))
 
 

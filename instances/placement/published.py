@@ -163,4 +163,6 @@ def _expert_devices(
 def _check_known(where: str, nodes: tuple[NodeId, ...], problem: PlacementProblem) -> None:
     for i, node_id in enumerate(nodes):
         if node_id not in problem.index:
-            raise InputError(f"{where}[{i}]", f"names the unknown node {show(node_id)}", "give a split of this problem")
+            raise InputError(
+                f"{where}[{i}]", f"names the unknown node {show(node_id)}", "give a split of this problem"
+            )

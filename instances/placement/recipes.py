@@ -25,7 +25,9 @@ NETWORKS: tuple[tuple[str, str, int, str, str, dict[str, Any]], ...] = (
 )
 
 
-def _lowered(name: str, workload: str, batch: int, device: str, link: str, cluster: dict[str, Any]) -> PlacementProblem:
+def _lowered(
+    name: str, workload: str, batch: int, device: str, link: str, cluster: dict[str, Any]
+) -> PlacementProblem:
     from ..workloads import DEVICES, LINKS, build
     from .from_workload import to_placement
 
@@ -69,7 +71,9 @@ PACKAGED = Packaged(
         Recipe("tiny-chain", "six layers by hand, for teaching", _tiny_chain),
         *_networks(),
         Recipe("cpu-offload", "generator heterogeneous, 60 nodes, seed 3", _cpu_offload),
-        Recipe("memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight),
+        Recipe(
+            "memory-tight", "generator series-parallel, 40 nodes, seed 5, 300 MiB per accelerator", _memory_tight
+        ),
     ),
     columns={"nodes": "{nodes}", "devices": "{accelerators}+{cpus}"},
     variants={"contiguous": "contiguous", "non-contiguous": "free"},

@@ -56,7 +56,9 @@ def _stage(problem: PlacementProblem, device: Device, orders: tuple[Order, ...])
         times[problem.nodes[i].backward].append(time_of(problem, device, i))
     bandwidth = level_facts(problem, 1).sync_bandwidth
     weights = math.fsum(problem.nodes[i].weight_bytes for i in held)
-    shared = 0.0 if bandwidth is None else SYNC_TRIPS * (device.replicas - 1) / device.replicas * weights / bandwidth
+    shared = (
+        0.0 if bandwidth is None else SYNC_TRIPS * (device.replicas - 1) / device.replicas * weights / bandwidth
+    )
     return Stage(
         name=device.name,
         micro_batch=1,
@@ -89,7 +91,8 @@ def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[
     for (x, y), crossing in tensors.items():
         ends = sum(devices[z].type != "cpu" for z in (x, y))
         forward, backward_ = (
-            ends * factor * math.fsum(problem.nodes[u].transfer_time for u in crossing[side]) for side in (False, True)
+            ends * factor * math.fsum(problem.nodes[u].transfer_time for u in crossing[side])
+            for side in (False, True)
         )
         found.append(Dependency(x, y, forward, backward_))
     return tuple(found)

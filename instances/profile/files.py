@@ -72,7 +72,9 @@ def profile_from_json(data: object) -> Profile:
     check_schema(top, (PROFILE_SCHEMA,))
     refuse_unknown("", top, _TOP)
     return Profile(
-        nodes=tuple(_node_from_json(f"nodes[{i}]", entry) for i, entry in enumerate(require_list("", top, "nodes"))),
+        nodes=tuple(
+            _node_from_json(f"nodes[{i}]", entry) for i, entry in enumerate(require_list("", top, "nodes"))
+        ),
         tensors=tuple(
             _tensor_from_json(f"tensors[{i}]", entry) for i, entry in enumerate(require_list("", top, "tensors"))
         ),

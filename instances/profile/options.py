@@ -69,7 +69,9 @@ def _check(options: ProfileOptions) -> None:
     if options.efficiency is not None:
         _check_above_zero("--efficiency", options.efficiency, "give a share of the ideal speed, such as 0.9")
         if options.efficiency > 1:
-            raise InputError("--efficiency", f"is {show(options.efficiency)}", "give a share of at most 1, such as 0.9")
+            raise InputError(
+                "--efficiency", f"is {show(options.efficiency)}", "give a share of at most 1, such as 0.9"
+            )
     if options.bytes_per_parameter is not None:
         _check_above_zero("--bytes-per-parameter", options.bytes_per_parameter, "give a size, such as 2")
 
@@ -110,7 +112,9 @@ def about_copies(profile: Profile, options: ProfileOptions) -> tuple[str, ...]:
     """A sentence where nobody said which optimizer there is."""
     if options.optimizer is not None or not profile.training:
         return ()
-    return ("memory counts weights and gradients; --optimizer adam or adam-mixed also counts the optimizer's states",)
+    return (
+        "memory counts weights and gradients; --optimizer adam or adam-mixed also counts the optimizer's states",
+    )
 
 
 def held_bytes(node: ProfileNode, copies: int) -> Fraction:

@@ -178,7 +178,9 @@ class Profile(Graph):
 
 def _node_facts(node: ProfileNode) -> list[Any]:
     times = (
-        [list(map(float, time.samples)), list(map(float, time.seconds))] if isinstance(time, TimeCurve) else float(time)
+        [list(map(float, time.samples)), list(map(float, time.seconds))]
+        if isinstance(time, TimeCurve)
+        else float(time)
         for time in (node.forward, node.backward)
     )
     sizes = (node.saved_bytes, node.buffer_bytes, *node.parameters.values())
@@ -246,7 +248,9 @@ def _check_tensor(where: str, tensor: ProfileTensor, known: Container[object]) -
     _check_name(f"{where}.id", tensor.id)
     check_amount(f"{where}.bytes", tensor.bytes)
     if not isinstance(tensor.gradient, bool):
-        raise InputError(f"{where}.gradient", f"is {show(tensor.gradient)}, not a truth value", "give true or false")
+        raise InputError(
+            f"{where}.gradient", f"is {show(tensor.gradient)}, not a truth value", "give true or false"
+        )
     if tensor.dtype is not None:
         check_text(f"{where}.dtype", tensor.dtype)
     for j, size in enumerate(tensor.shape or ()):

@@ -132,7 +132,9 @@ def _text_frame(text: str, separator: str) -> Any:
 def _torn(message: str) -> InputError:
     found = re.search(r"EOF inside string starting at row (\d+)", message)
     if found is not None:
-        return InputError(f"row {int(found[1]) + 1}", "opens a quote that nothing closes", 'close it with a second "')
+        return InputError(
+            f"row {int(found[1]) + 1}", "opens a quote that nothing closes", 'close it with a second "'
+        )
     return InputError("content", "cannot be read as a table", "save it as CSV once more")
 
 

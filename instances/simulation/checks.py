@@ -18,7 +18,9 @@ def check_tasks(micro_batches: Iterable[int]) -> None:
     """Before the orders of all stages are made: `micro_batches` of each stage."""
     count = 2 * sum(micro_batches)
     if count > MAX_TASKS:
-        raise UsageError(f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be listed one by one.")
+        raise UsageError(
+            f"An iteration of this plan has {count} passes; at most {MAX_TASKS} can be listed one by one."
+        )
 
 
 def refuse_broken(violations: Iterable[Violation]) -> None:
@@ -31,5 +33,7 @@ def refuse_broken(violations: Iterable[Violation]) -> None:
 def given(count: int | None) -> int:
     """Of kinds that do not say how many micro-batches there are."""
     if count is None:
-        raise InputError("micro_batches", "is missing: this kind of problem does not say it", "give how many to run")
+        raise InputError(
+            "micro_batches", "is missing: this kind of problem does not say it", "give how many to run"
+        )
     return count

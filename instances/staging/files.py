@@ -64,7 +64,13 @@ def _layer_to_json(layer: Layer) -> dict[str, Any]:
 def staging_from_json(data: object) -> StagingProblem:
     """The problem in JSON data, or an `InputError` that names the field."""
     top = as_own_format(data, STAGING_SCHEMA, _PROBLEM_KEYS)
-    optional = {"name": "staging", "time_unit": "s", "memory_bytes": None, "exact_batches": False, "replication": True}
+    optional = {
+        "name": "staging",
+        "time_unit": "s",
+        "memory_bytes": None,
+        "exact_batches": False,
+        "replication": True,
+    }
     return StagingProblem(
         layers=read_entries("", top, "layers", _layer_from_json),
         edges=read_entries("", top, "edges", _edge_from_json),
@@ -181,7 +187,9 @@ def _published_way(ids: Mapping[str, NodeId], where: str, value: object) -> Conf
         {ids.get(key, key): amount for key, amount in as_object(f"{where}.{side}", data.get(side, {})).items()}
         for side in ("syncTimeFw", "syncTimeBw")
     ]
-    amounts = [require(where, data, key) for key in ("timePerSample", "parameterSize", "memoryUsageA", "memoryUsageB")]
+    amounts = [
+        require(where, data, key) for key in ("timePerSample", "parameterSize", "memoryUsageA", "memoryUsageB")
+    ]
     return Configuration(require(where, data, "id"), *amounts, *sides)
 
 
@@ -193,7 +201,11 @@ def _published_edge(where: str, value: object) -> Edge:
 def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
     """Piper's JSON; what it cannot say (levels, types, exactly N, no memory limit) is refused."""
     if problem.levels or problem.exact_batches or problem.memory_bytes is None:
-        said = {"levels": problem.levels, "device_types": problem.device_types, "exact_batches": problem.exact_batches}
+        said = {
+            "levels": problem.levels,
+            "device_types": problem.device_types,
+            "exact_batches": problem.exact_batches,
+        }
         what = next((name for name, value in said.items() if value), "memory_bytes")
         raise InputError(what, "cannot be said in the published format", "save as our own JSON instead")
     return {
@@ -203,7 +215,8 @@ def staging_to_published(problem: StagingProblem) -> dict[str, Any]:
         "mbsInBatch": problem.micro_batches,
         "nodes": [_layer_to_published(layer) for layer in problem.layers],
         "edges": [
-            {"sourceId": edge.source, "destId": edge.target, "communicationCost": edge.bytes} for edge in problem.edges
+            {"sourceId": edge.source, "destId": edge.target, "communicationCost": edge.bytes}
+            for edge in problem.edges
         ],
     }
 

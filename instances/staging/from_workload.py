@@ -108,7 +108,9 @@ def _check(degrees: Sequence[int], weight_versions: int) -> None:
         if isinstance(t, bool) or not isinstance(t, int) or t < 1:
             raise InputError("tensor_degrees", f"has the entry {show(t)}", "give whole numbers >= 1")
     if 1 not in degrees:
-        raise InputError("tensor_degrees", "lacks 1", "give 1 as well: one device must be able to hold a layer alone")
+        raise InputError(
+            "tensor_degrees", "lacks 1", "give 1 as well: one device must be able to hold a layer alone"
+        )
     if isinstance(weight_versions, bool) or not isinstance(weight_versions, int) or weight_versions < 1:
         raise InputError("weight_versions", f"is {show(weight_versions)}", "give a whole number >= 1")
 
@@ -135,7 +137,9 @@ class _Factory:
     weight_versions: int
     recomputation: bool
 
-    def layers(self, parts: Sequence[Block], edges: Sequence[Edge], degrees: Sequence[int]) -> tuple[StagingLayer, ...]:
+    def layers(
+        self, parts: Sequence[Block], edges: Sequence[Edge], degrees: Sequence[int]
+    ) -> tuple[StagingLayer, ...]:
         near: dict[str, tuple[list[Edge], list[Edge]]] = {part.name: ([], []) for part in parts}
         for edge in edges:
             near[str(edge.target)][0].append(edge)
@@ -149,7 +153,9 @@ class _Factory:
             for part in parts
         )
 
-    def ways(self, block: Block, t: int, entering: Sequence[Edge], leaving: Sequence[Edge]) -> Iterator[Configuration]:
+    def ways(
+        self, block: Block, t: int, entering: Sequence[Edge], leaving: Sequence[Edge]
+    ) -> Iterator[Configuration]:
         cost = self._cost(block, t)
         gathered = (t - 1) / t / 2
         gather_in = {edge.source: gathered * edge.bytes for edge in entering if gathered}
@@ -207,5 +213,9 @@ class _Factory:
             if source.kind != "input"
         )
         forward = {split.SPLIT_ROWS: 2 * output, split.SPLIT_BOTH: 2 * output, split.SPLIT_GATHERED: output}
-        backward = {split.SPLIT_COLUMNS: 2 * read / shared, split.SPLIT_BOTH: 2 * read, split.SPLIT_GATHERED: 2 * read}
+        backward = {
+            split.SPLIT_COLUMNS: 2 * read / shared,
+            split.SPLIT_BOTH: 2 * read,
+            split.SPLIT_GATHERED: 2 * read,
+        }
         return forward.get(how, 0.0), backward.get(how, 0.0)

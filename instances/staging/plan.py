@@ -53,7 +53,9 @@ class StagedPlan:
 
 def _stage_to_json(stage: PlannedStage) -> dict[str, Any]:
     """Configurations by id; as pairs where keys of an object could not tell ids apart, such as 1 and "1"."""
-    chosen: dict[str, str] | list[list[NodeId]] = {str(node_id): way for node_id, way in stage.configurations.items()}
+    chosen: dict[str, str] | list[list[NodeId]] = {
+        str(node_id): way for node_id, way in stage.configurations.items()
+    }
     if len(chosen) < len(stage.configurations) or len({str(node_id) for node_id in stage.nodes}) < len(stage.nodes):
         chosen = [[node_id, way] for node_id, way in stage.configurations.items()]
     return {

@@ -57,7 +57,9 @@ def _tiny_levels() -> StagingProblem:
     )
 
 
-def _lowered(name: str, workload: str, batch: int, device: str, link: str, options: dict[str, Any]) -> StagingProblem:
+def _lowered(
+    name: str, workload: str, batch: int, device: str, link: str, options: dict[str, Any]
+) -> StagingProblem:
     from ..workloads import DEVICES, LINKS, build
     from .from_workload import to_staging
 

@@ -129,7 +129,9 @@ def _stage(part: _Part, count: int, warm_up: int) -> Stage:
     )
 
 
-def _dependencies(problem: StagingProblem, parts: list[_Part], bandwidths: Sequence[float]) -> tuple[Dependency, ...]:
+def _dependencies(
+    problem: StagingProblem, parts: list[_Part], bandwidths: Sequence[float]
+) -> tuple[Dependency, ...]:
     """Tensors between stages, redistribution included; and each stage follows the one before, data or not."""
     stage_of = {node_id: number for number, part in enumerate(parts) for node_id in part.stage.nodes}
     moved: defaultdict[tuple[int, int], float] = defaultdict(float)

@@ -63,7 +63,11 @@ class _Net:
     def pool(self, name: str, source: str, kernel: int, stride: int, padding: int = 0, ceil: bool = False) -> str:
         c, h, w = self.shapes[source]
         extra = stride - 1 if ceil else 0
-        out = (c, (h + 2 * padding - kernel + extra) // stride + 1, (w + 2 * padding - kernel + extra) // stride + 1)
+        out = (
+            c,
+            (h + 2 * padding - kernel + extra) // stride + 1,
+            (w + 2 * padding - kernel + extra) // stride + 1,
+        )
         return self.add(name, "pool", (source,), 1.0 * kernel * kernel * c * out[1] * out[2], 0, out)
 
     def global_pool(self, name: str, source: str) -> str:

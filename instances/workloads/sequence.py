@@ -154,7 +154,9 @@ def gnmt(tokens: int = 50, batch: int = 64) -> Workload:
     y = net.add("decoder.embedding", "embedding", ("target",), 0.0, table, tokens * width)
     first = lstm("decoder.0", (y,), 2 * width)
     attended = 2.0 * tokens * 2 * width * width + 4.0 * tokens * tokens * width
-    context = net.add("attention", "attention", (first, memory), attended, 2 * width * width + width, tokens * width)
+    context = net.add(
+        "attention", "attention", (first, memory), attended, 2 * width * width + width, tokens * width
+    )
     y = first
     for i in range(1, 8):
         z = lstm(f"decoder.{i}", (y, context), 2 * width)

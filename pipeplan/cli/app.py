@@ -22,7 +22,17 @@ from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
 COMMANDS: Mapping[str, str] = {
     **{
         name: f"{name}:command"
-        for name in ("solve", "verify", "show", "memory", "pareto", "sensitivity", "simulate", "convert", "generate")
+        for name in (
+            "solve",
+            "verify",
+            "show",
+            "memory",
+            "pareto",
+            "sensitivity",
+            "simulate",
+            "convert",
+            "generate",
+        )
     },
     "compare": "compare:command",
     "report": "report:command",
@@ -32,7 +42,10 @@ COMMANDS: Mapping[str, str] = {
 """In the order of the help page, the module beside this one and the function in it."""
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "import": ("Make a profile, a model without a cluster, of what others wrote.", {"table": "import_table:command"}),
+    "import": (
+        "Make a profile, a model without a cluster, of what others wrote.",
+        {"table": "import_table:command"},
+    ),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""
 
@@ -78,7 +91,9 @@ class PlanGroup(TyperGroup):
 
 
 def _no_such_option(error: Any) -> str:
-    flags = [flag for parameter in error.ctx.command.params for flag in (*parameter.opts, *parameter.secondary_opts)]
+    flags = [
+        flag for parameter in error.ctx.command.params for flag in (*parameter.opts, *parameter.secondary_opts)
+    ]
     flags = [flag for flag in flags if flag.startswith("--")]
     guess, command = did_you_mean(error.option_name, flags), error.ctx.command_path
     return f"There is no option {show(error.option_name)}{guess}; `{command} --help` tells where each is listed."

@@ -68,7 +68,9 @@ CLUSTER_OPTIONS = (
     ),
     _option("cpu_slowdown", float, help="For profiles: how many times slower a CPU is than an accelerator."),
     _option("inference", bool, "--inference", help="For profiles: leave the backward nodes out."),
-    _option("batch", int, help="Size of a batch: micro-batches for a staging problem, samples for a graph pipeline."),
+    _option(
+        "batch", int, help="Size of a batch: micro-batches for a staging problem, samples for a graph pipeline."
+    ),
     _option(
         "exact_batches",
         bool,
@@ -153,14 +155,18 @@ def drawable(context: typer.Context, parameter: typer.CallbackParam, path: str |
     return path
 
 
-def output_file(help: str, *flags: str, panel: str | None = None, check: Callable[..., str | None] = writable) -> Any:
+def output_file(
+    help: str, *flags: str, panel: str | None = None, check: Callable[..., str | None] = writable
+) -> Any:
     """An option that names a file to be written."""
     return typer.Option(*flags, metavar="FILE", help=help, rich_help_panel=panel, callback=check)
 
 
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", "-v", help="Also print the instance, the model's size, the proof, seconds and options."),
+    typer.Option(
+        "--verbose", "-v", help="Also print the instance, the model's size, the proof, seconds and options."
+    ),
 ]
 Picture = Annotated[str | None, output_file("Draw the plan: .svg, .png or .pdf.", "--picture", check=drawable)]
 

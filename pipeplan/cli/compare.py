@@ -108,7 +108,9 @@ def command(
         check_parquet()
     going_on = {"resume": resume, "retry_failed": retry_failed}
     with graceful():
-        comparison = compare(chosen, output, workloads=workloads, where=Where(jobs, cluster), watch=Lines(), **going_on)
+        comparison = compare(
+            chosen, output, workloads=workloads, where=Where(jobs, cluster), watch=Lines(), **going_on
+        )
     paths = write_tables(comparison, output, parquet) | draw_profile(comparison, output)
     _tell(comparison, {name: str(path) for name, path in paths.items()}, json)
     raise typer.Exit(_exit_code(comparison))
@@ -123,7 +125,11 @@ def _given(limits: dict[str, Any]) -> dict[str, Any]:
 def _exit_code(comparison: Comparison) -> int:
     if comparison.interrupted and not comparison.records:
         return INTERRUPTED
-    return OK if any(record.result and record.result["verified"] for record in comparison.records.values()) else NO_PLAN
+    return (
+        OK
+        if any(record.result and record.result["verified"] for record in comparison.records.values())
+        else NO_PLAN
+    )
 
 
 def _own_suite(
@@ -136,7 +142,9 @@ def _own_suite(
     from ..studies.compare.suite import Instance, Suite, competitor
 
     if not instances or not methods:
-        raise UsageError("Name instances and at least one --method, or a --suite (--suites lists the packaged ones).")
+        raise UsageError(
+            "Name instances and at least one --method, or a --suite (--suites lists the packaged ones)."
+        )
     return Suite(
         name="comparison",
         title="Comparison",

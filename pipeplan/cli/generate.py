@@ -39,7 +39,9 @@ NETWORK_PARAMETERS = (
     ),
     Parameter("mini_batch", "int", None, "for graph pipelines: samples between two updates of the weights"),
     Parameter("micro_batches", "int", None, "for stagings: micro-batches in a batch; default: 8 for each device"),
-    Parameter("merge", "flag", True, "for stagings: one layer for each block of the network, else for each operator"),
+    Parameter(
+        "merge", "flag", True, "for stagings: one layer for each block of the network, else for each operator"
+    ),
     Parameter("batch", "int", None, "samples in a (micro-)batch; default: the usual number of the network"),
     Parameter("hardware", "text", "v100-16gb", "the accelerator: v100-16gb, a100-40gb, ..."),
     Parameter("link", "text", "pcie3-x16", "the link to the host: pcie3-x16, pcie4-x16, ..."),
@@ -196,7 +198,9 @@ def _network(name: str, given: Mapping[str, Any]) -> Problem:
         usual = None if for_each_device is None else for_each_device * devices
         arguments[key] = usual if values[key] is None else values[key]
     workload = build(name, arguments.pop("batch", None))
-    problem: Problem = kind.get("network")(workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments)
+    problem: Problem = kind.get("network")(
+        workload, DEVICES[values["hardware"]], LINKS[values["link"]], **arguments
+    )
     return problem
 
 
@@ -211,7 +215,9 @@ def _refuse_of_other_kinds(kind: Kind, kinds: Mapping[str, Kind], given: Mapping
         if not takers or kind.name in takers:
             continue
         if DEFAULT_KIND.name in takers:
-            raise UsageError(f"{_option(key)} says nothing about a {kind.name.replace('-', ' ')}; drop {_option(key)}.")
+            raise UsageError(
+                f"{_option(key)} says nothing about a {kind.name.replace('-', ' ')}; drop {_option(key)}."
+            )
         plural = takers[0].replace("-", " ") + "s"
         raise UsageError(f"{_option(key)} is for {plural}; give --kind {takers[0]} as well, or drop it.")
 

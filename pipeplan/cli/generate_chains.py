@@ -60,7 +60,9 @@ def remarks(known: KnownChain) -> list[str]:
     """The same in words."""
     said = [f"source: {known.source}"]
     if known.answers:
-        periods = (f"{name} {'none fits' if value is None else f'{value:g}'}" for name, value in known.answers.items())
+        periods = (
+            f"{name} {'none fits' if value is None else f'{value:g}'}" for name, value in known.answers.items()
+        )
         said.append(f"known periods: {', '.join(periods)}")
     if known.allocation is not None:
         said.append(f"its allocation: --allocation {','.join(map(str, known.allocation))}")

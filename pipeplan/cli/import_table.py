@@ -21,7 +21,8 @@ _Output = Annotated[
 _Template = Annotated[bool, typer.Option("--template", help="Print a filled example as CSV: a transformer.")]
 _Inference = Annotated[bool, typer.Option("--inference", help="Ask for no backward passes.")]
 _MicroBatch = Annotated[
-    int, typer.Option("--micro-batch", metavar="SAMPLES", help="Samples of the micro-batch that the table is about.")
+    int,
+    typer.Option("--micro-batch", metavar="SAMPLES", help="Samples of the micro-batch that the table is about."),
 ]
 _BytesPerParameter = Annotated[
     float | None,
@@ -56,7 +57,9 @@ def command(
         raise UsageError("Name the table, or give --template for an example.")
     if output is None and not json:
         raise UsageError("Say where the profile goes: give -o my.profile.json, or --json.")
-    profile = read_table(file, training=not inference, bytes_per_parameter=bytes_per_parameter, micro_batch=micro_batch)
+    profile = read_table(
+        file, training=not inference, bytes_per_parameter=bytes_per_parameter, micro_batch=micro_batch
+    )
     if output is not None:
         from ..instances.json_file import write_json
 

@@ -93,7 +93,9 @@ def in_unit_of(problem: Problem, gap: TimeGap) -> float:
         return gap.amount
     if unit not in SECONDS:
         remedy = "give a number in its unit"
-        raise InputError("abs_gap", f"is in {gap.unit}, and the instance's times are in {unit or 'no unit'}", remedy)
+        raise InputError(
+            "abs_gap", f"is in {gap.unit}, and the instance's times are in {unit or 'no unit'}", remedy
+        )
     return float(as_written(gap.amount) * SECONDS[gap.unit] / SECONDS[unit])
 
 

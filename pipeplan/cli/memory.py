@@ -31,11 +31,16 @@ _Planner = Annotated[str | None, _method("--planner", help="For the values: a pl
 _Points = Annotated[
     int,
     typer.Option(
-        "--points", help="Amounts of memory for which the best value is sought; 0: only the least is.", min=0, max=1000
+        "--points",
+        help="Amounts of memory for which the best value is sought; 0: only the least is.",
+        min=0,
+        max=1000,
     ),
 ]
 _Output = Annotated[str | None, output_file("Write the answer as JSON.", "--output", "-o", panel=OUTPUT)]
-_Picture = Annotated[str | None, output_file("The curve as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)]
+_Picture = Annotated[
+    str | None, output_file("The curve as .svg or .png.", "--picture", panel=OUTPUT, check=drawable)
+]
 
 
 @with_cluster()

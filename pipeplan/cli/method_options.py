@@ -21,7 +21,9 @@ _TYPES: dict[str, type] = {
 _METAVARS = {"path": "FILE", "allocation": "LIST|FILE", "time": "TIME"}
 
 
-_OF_PLUGINS = option("option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.", hidden=True)
+_OF_PLUGINS = option(
+    "option", list[str], metavar="KEY=VALUE", help="An option of a plug-in; repeatable.", hidden=True
+)
 """Plug-ins are imported once they are named, which is too late for options by name."""
 
 

@@ -41,5 +41,7 @@ time_gap = _option(quantities.time_gap)
 
 def in_bytes(amount: float) -> str:
     """In the unit in which it is shortest."""
-    units = ((unit, factor) for unit, factor in quantities.BYTES.items() if unit and (amount >= factor or unit == "B"))
+    units = (
+        (unit, factor) for unit, factor in quantities.BYTES.items() if unit and (amount >= factor or unit == "B")
+    )
     return min((f"{amount / factor:g} {unit}" for unit, factor in units), key=len)

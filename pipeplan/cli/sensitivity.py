@@ -31,7 +31,9 @@ AS_IN_SOLVE = "What to solve with, as in `plan solve`."
 IN_WORDS: Mapping[str, Callable[[Any], str]] = {
     "devices": lambda count: several(count, "device"),
     "cpus": lambda count: several(count, "CPU"),
-    "memory_bytes": lambda size: "no limit of memory" if size == math.inf else f"{quantities.in_bytes(size)} of memory",
+    "memory_bytes": lambda size: (
+        "no limit of memory" if size == math.inf else f"{quantities.in_bytes(size)} of memory"
+    ),
     "bandwidth": lambda rate: f"{quantities.in_bytes(rate)}/s",
     "batch": lambda count: f"a batch of {count}",
     "exact_batches": lambda exact: "exactly as many replicas" if exact else "at most as many replicas",
@@ -115,7 +117,8 @@ def _asked(instance: str, on: Cluster) -> tuple[Problem, dict[str, Problem]]:
     if itself is None or not given:
         return together, {}
     alone = {
-        IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value})) for name, value in given.items()
+        IN_WORDS[name](value): _instance_on(instance, replace(rest, **{name: value}))
+        for name, value in given.items()
     }
     asked = {words: problem for words, problem in alone.items() if problem is not None}
     return itself, {**asked, ", ".join(alone): together}

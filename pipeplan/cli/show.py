@@ -23,7 +23,8 @@ _Plan = Annotated[
     input_file("PLAN", "A plan, a result of `plan solve`, or an expert split; without it, show the instance."),
 ]
 _Unrolled = Annotated[
-    bool, typer.Option("--unrolled", help="For patterns: show the pipeline from the first batch on, by batch number.")
+    bool,
+    typer.Option("--unrolled", help="For patterns: show the pipeline from the first batch on, by batch number."),
 ]
 
 

@@ -55,7 +55,9 @@ def command(
     one_of("--schedule", schedule, SCHEDULES)
     problem = load_instance(instance, on)
     if micro_batches is None and kind_of(problem).batch is None:
-        raise UsageError(f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches.")
+        raise UsageError(
+            f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches."
+        )
     case = read_case(problem, plan, {})
     try:
         simulation = simulate(problem, case.plan, micro_batches=micro_batches, schedule=schedule)

@@ -41,7 +41,9 @@ _method = partial(typer.Option, rich_help_panel=METHOD)
 
 _Instance = Annotated[
     str | None,
-    input_file("INSTANCE", "A file, - for standard input, or the name of a packaged instance; default: an example."),
+    input_file(
+        "INSTANCE", "A file, - for standard input, or the name of a packaged instance; default: an example."
+    ),
 ]
 _Formulation = Annotated[
     str | None,
@@ -129,7 +131,9 @@ def command(
     from ..planners.run.solve import solve
 
     with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
-        result = solve(problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check)
+        result = solve(
+            problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
+        )
     view = None if json and picture is None else _view(problem, result)
     _save(result, output)
     for message in result.messages:

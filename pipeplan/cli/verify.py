@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _Proof = Annotated[
     bool,
-    typer.Option("--proof", help="Also prove the bound of a result again, by another exact method if there is one."),
+    typer.Option(
+        "--proof", help="Also prove the bound of a result again, by another exact method if there is one."
+    ),
 ]
 
 

@@ -54,7 +54,10 @@ def optimal(gap: float = 0.0) -> str:
 
 def _start(result: Result) -> str:
     start = result.warm_start
-    facts = [f"from {start.source}" if start.source else "", f"at {amount(start.value, None)}" if start.value else ""]
+    facts = [
+        f"from {start.source}" if start.source else "",
+        f"at {amount(start.value, None)}" if start.value else "",
+    ]
     return " ".join(filter(None, [str(start.outcome), *facts]))
 
 

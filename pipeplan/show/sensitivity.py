@@ -95,7 +95,9 @@ def _possible(problem: Problem, found: Sensitivity) -> str:
 def _best(problem: Problem, found: Sensitivity) -> str:
     least = min((worth.ratio for worth in found.changes if worth.ratio is not None), default=1.0)
     if 1 - least < WORTH_IT:
-        return f"Advice: none of these changes alone saves {100 * WORTH_IT:g} % of the time: what there is suffices."
+        return (
+            f"Advice: none of these changes alone saves {100 * WORTH_IT:g} % of the time: what there is suffices."
+        )
     best = [worth for worth in found.changes if worth.ratio is not None and worth.ratio <= least + PROVEN_TOLERANCE]
     names = [changed(problem, worth) for worth in best]
     saved = f"{100 * (1 - least):.2f} % less time"

@@ -15,7 +15,9 @@ from .words import size
 
 COUNT = "count"
 """Of the layers or nodes in a row."""
-COSTS = "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
+COSTS = (
+    "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
+)
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -83,7 +85,9 @@ class Table:
         for part in parts if len(parts) > 1 else ():
             columns[part] = [f"{row.parts.get(part, 0.0):.3g}" for row in rows]
         columns["memory"] = ["" if row.memory_bytes is None else size(row.memory_bytes) for row in rows]
-        columns["full"] = [f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows]
+        columns["full"] = [
+            f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows
+        ]
         return {title: cells for title, cells in columns.items() if any(cells)}
 
     def has(self, row: Row, name: str) -> bool:

@@ -52,5 +52,7 @@ def _build(problem: Problem, method: Method) -> Any:
             f"{method.name} is a model for CP-SAT alone, {held}; drop --export-model{error.instead}."
         ) from None
     if isinstance(built, Refuted):
-        raise InputError("problem", f"has no plan ({built.reason})", "there is no model to write; change the problem")
+        raise InputError(
+            "problem", f"has no plan ({built.reason})", "there is no model to write; change the problem"
+        )
     return built

@@ -148,7 +148,9 @@ def memory_study(
     problem, limits = problem_of(problem), limits_of(limits)
     if isinstance(points, bool) or not isinstance(points, int) or not 0 <= points <= MOST_POINTS:
         raise InputError("points", f"is {points!r}", f"give a whole number from 0 to {MOST_POINTS}")
-    study = _Study(problem, {"formulation": formulation, "planner": planner, "options": options}, limits, on_progress)
+    study = _Study(
+        problem, {"formulation": formulation, "planner": planner, "options": options}, limits, on_progress
+    )
     return study.run(points)
 
 

@@ -132,13 +132,17 @@ class Job:
             if late > LOADING_GRACE_S and not self._begun:
                 self._leave_it()
             elif late > grace:
-                self._end(Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it")
+                self._end(
+                    Stop.TIME, f"the solver did not keep its time limit and was killed {grace:.0f} s after it"
+                )
         if self._interrupted_at is not None and now > self._interrupted_at + INTERRUPT_GRACE_S:
             self._end(Stop.INTERRUPTED, "the solver did not stop when it was asked to, and was killed")
         if options.memory_limit_bytes is not None:
             used = self._worker.memory_bytes()
             if used is not None and used > options.memory_limit_bytes:
-                self._end(Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed")
+                self._end(
+                    Stop.MEMORY, f"the solver held {used / 2**20:.0f} MiB, more than its limit, and was killed"
+                )
 
     def _leave_it(self) -> None:
         """The worker finds, once it has loaded, that there is no time left for this task."""

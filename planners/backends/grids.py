@@ -263,7 +263,9 @@ class _Search:
 
     def result(self) -> Grids:
         if self.open:
-            raise refusal(self.model, self.open[0], "is continuous, without a grid and without one that the data imply")
+            raise refusal(
+                self.model, self.open[0], "is continuous, without a grid and without one that the data imply"
+            )
         infinite = np.flatnonzero(~np.isfinite(self.lower) | ~np.isfinite(self.upper))
         if len(infinite):
             raise refusal(self.model, int(infinite[0]), "has no finite bounds")

@@ -125,7 +125,9 @@ def _read(program: Any, columns: Any) -> Answer:
     if stop is None:
         limit = program.Status in _LIMITS
         stop = Stop.TIME if limit else Stop.ERROR
-        message = "Gurobi stopped at a limit of the native options" if limit else f"Gurobi's status is {program.Status}"
+        message = (
+            "Gurobi stopped at a limit of the native options" if limit else f"Gurobi's status is {program.Status}"
+        )
     if stop == Stop.INFEASIBLE:
         return Answer(stop)
     x: Floats | None = np.asarray(columns.X) if program.SolCount else None

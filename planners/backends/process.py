@@ -180,7 +180,9 @@ def resident_bytes(pid: int) -> int | None:
     try:
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
         # A child belongs to the thread that started it.
-        children = [c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()]
+        children = [
+            c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()
+        ]
     except (OSError, IndexError, ValueError):
         return None
     return total + sum(resident_bytes(int(child)) or 0 for child in children)

@@ -208,7 +208,9 @@ def _program_version(program: str) -> str | None:
     # CBC has no option for it: it prints its version first and then obeys `quit`.
     argument = {"cbc": "-quit", "glpsol": "--version"}[program]
     try:
-        run = subprocess.run([program, argument], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
+        run = subprocess.run(
+            [program, argument], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", run.stdout)

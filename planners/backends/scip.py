@@ -190,7 +190,9 @@ def _set_native(parameters: mathopt.SolveParameters, name: str, value: Any) -> N
             continue
         getattr(parameters.gscip, section)[name] = value
         return
-    raise InputError(f"native.{name}", f"with the value {value!r} is no parameter of SCIP", "correct its name or value")
+    raise InputError(
+        f"native.{name}", f"with the value {value!r} is no parameter of SCIP", "correct its name or value"
+    )
 
 
 def _sections(value: Any) -> tuple[str, ...]:

@@ -86,7 +86,9 @@ def assess(
     return Start(index, values), WarmStart(StartOutcome.REJECTED)
 
 
-def _attempts(model: MatrixModel, index: Indices, values: Floats, complete: bool) -> Iterator[tuple[Indices, Floats]]:
+def _attempts(
+    model: MatrixModel, index: Indices, values: Floats, complete: bool
+) -> Iterator[tuple[Indices, Floats]]:
     """First everything that was given is held (useless where it is complete: that was checked), then its integers."""
     integer = model.integer[index]
     whole = np.round(values)

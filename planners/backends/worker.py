@@ -131,7 +131,11 @@ def _best(answer: Answer, session: Session) -> Answer:
             answer = replace(answer, x=x, objective=model.objective(x))
     if answer.bound is None and answer.stop != Stop.UNBOUNDED:
         answer = replace(answer, bound=session.best_bound)
-    if isinstance(model, MatrixModel) and not model.costs.any() and answer.stop not in (Stop.INFEASIBLE, Stop.ERROR):
+    if (
+        isinstance(model, MatrixModel)
+        and not model.costs.any()
+        and answer.stop not in (Stop.INFEASIBLE, Stop.ERROR)
+    ):
         answer = replace(answer, bound=model.offset)  # whatever is found, it costs that
     return answer if answer.nodes is not None else replace(answer, nodes=session.nodes)
 

@@ -47,7 +47,9 @@ class Measured:
 
 def run_eagerly(problem: ChainProblem, borders: list[int], in_flight: int, target: float) -> Measured:
     trace = simulate(problem, borders, BATCHES, in_flight, "eager")
-    return Measured(target, in_flight, tuple(borders), measured_period(trace), max(peak_memory(trace)), repeated(trace))
+    return Measured(
+        target, in_flight, tuple(borders), measured_period(trace), max(peak_memory(trace)), repeated(trace)
+    )
 
 
 def pipedream_points(problem: ChainProblem, stop: Callable[[], bool] = lambda: False) -> Iterator[Measured]:

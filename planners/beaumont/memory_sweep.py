@@ -114,7 +114,9 @@ class _Sweep:
         return self.gpus * self.limit - sum(standing + kept for standing, kept, _ in used)
 
 
-def _moved(entered: Fill, label: int, others: list[tuple[Fill, int]], allocation: tuple[int, ...]) -> tuple[State, Way]:
+def _moved(
+    entered: Fill, label: int, others: list[tuple[Fill, int]], allocation: tuple[int, ...]
+) -> tuple[State, Way]:
     others.sort()
     state = (entered, tuple(fill for fill, _ in others))
     return state, ((*allocation, label), label, tuple(label for _, label in others))

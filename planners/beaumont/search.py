@@ -199,7 +199,9 @@ class Search:
                 self.busy.discard(allocation)
                 self.changed.notify_all()
 
-    def _relax(self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]) -> None:
+    def _relax(
+        self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]
+    ) -> None:
         """Ask the relaxation for an allocation, and examine it."""
         found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
         if found.exhausted:

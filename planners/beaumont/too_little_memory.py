@@ -22,7 +22,9 @@ MOST_QUESTIONS = 6
 """The time is shared by so many searches: the memory itself and each remedy."""
 
 
-def explain(problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+def explain(
+    problem: ChainProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
     """Sentences; none where memory is not what is missing. `proven`: is it known that no pattern fits?"""
     memory = problem.memory_bytes
     if memory is None:

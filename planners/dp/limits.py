@@ -65,7 +65,8 @@ def limited(lattice: Lattice, limit: float) -> Limited | None:
         key=lattice.key[alive],
         work=work,
         barred=np.array(
-            [lattice.prefix([float(not ok) for ok in kind.supported])[alive] for kind in model.kinds], dtype=np.int32
+            [lattice.prefix([float(not ok) for ok in kind.supported])[alive] for kind in model.kinds],
+            dtype=np.int32,
         ),
         size=lattice.prefix(model.sizes)[alive],
         weight=lattice.prefix(model.weights)[alive],
@@ -130,7 +131,10 @@ def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) 
     work = lattice.prefix(first.work)
     cut = lattice.cut.sum(axis=0) * float(first.pays)
     slack = ROUNDING * (float(work[-1] + cut.max()) or 1.0)
-    used, left = way_count[:, 1:], np.array([kind.count for kind in model.kinds[1:]], dtype=np.int64) - way_count[:, 1:]
+    used, left = (
+        way_count[:, 1:],
+        np.array([kind.count for kind in model.kinds[1:]], dtype=np.int64) - way_count[:, 1:],
+    )
 
     def devices(amount: Any, counts: Any, table: list[list[float]]) -> Any:
         taken = np.array([sum(table[d][int(n)] for d, n in enumerate(row, start=1)) for row in counts], dtype=float)
@@ -140,7 +144,9 @@ def _uses(lattice: Lattice, limit: float, way_count: Any, absorbed: Absorption) 
 
     first_use = np.maximum(devices(work + cut, used, absorbed.saving), devices(work, used, absorbed.plain))
     rest = work[-1] - work
-    last_use = first.count - np.maximum(devices(rest + cut, left, absorbed.saving), devices(rest, left, absorbed.plain))
+    last_use = first.count - np.maximum(
+        devices(rest + cut, left, absorbed.saving), devices(rest, left, absorbed.plain)
+    )
     return first_use, last_use.astype(np.int32)
 
 

@@ -90,7 +90,9 @@ def build(problem: PlacementProblem, objective: str = "max-load", sizes: WholeAm
     factor = problem.levels[0].transfer_factor if len(problem.levels) == 1 else 1.0
     model = Model(
         members=groups.members,
-        kinds=weighed([_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups, whole) if kind.count]),
+        kinds=weighed(
+            [_useful(kind, groups, bool(syncs)) for kind in _kinds(problem, groups, whole) if kind.count]
+        ),
         sizes=groups.sizes,
         true_sizes=None if whole.exact or sizes is not None else _true_sizes(problem, groups),
         weights=tuple(math.fsum(problem.nodes[i].weight_bytes for i in held) for held in groups.members),
@@ -126,7 +128,8 @@ def weighed(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
     one that is far too large drowns the others.
     """
     least = [
-        min((kind.work[g] for kind in kinds if kind.supported[g]), default=0.0) for g in range(len(kinds[0].supported))
+        min((kind.work[g] for kind in kinds if kind.supported[g]), default=0.0)
+        for g in range(len(kinds[0].supported))
     ]
 
     def lowered(kind: Kind) -> Kind:
@@ -138,7 +141,9 @@ def weighed(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
         ]
         return replace(
             kind,
-            times=tuple(tuple(time * share for time, share in zip(part, shares, strict=True)) for part in kind.times),
+            times=tuple(
+                tuple(time * share for time, share in zip(part, shares, strict=True)) for part in kind.times
+            ),
         )
 
     return tuple(map(lowered, kinds))
@@ -221,7 +226,9 @@ class _Merging:
         self.merged = False
         self.before = list(map(set, model.predecessors))
         self.after = list(map(set, adjacency(model.count, model.arcs)))
-        self.nets: dict[tuple[tuple[int, ...], int], float] = {(pins, part): cost for pins, cost, part in model.nets}
+        self.nets: dict[tuple[tuple[int, ...], int], float] = {
+            (pins, part): cost for pins, cost, part in model.nets
+        }
         self.nets_of: list[set[tuple[tuple[int, ...], int]]] = [set() for _ in range(model.count)]
         for pins, part in self.nets:
             for g in pins:
@@ -291,7 +298,8 @@ class _Merging:
             old,
             members=pick(self.members),
             kinds=tuple(
-                replace(kind, times=tuple(map(pick, kind.times)), supported=pick(kind.supported)) for kind in old.kinds
+                replace(kind, times=tuple(map(pick, kind.times)), supported=pick(kind.supported))
+                for kind in old.kinds
             ),
             sizes=pick(old.sizes),
             true_sizes=None if old.true_sizes is None else pick(old.true_sizes),

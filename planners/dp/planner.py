@@ -249,7 +249,9 @@ class _Run:
         transitions = math.prod(kind.count + 1 for kind in self.model.kinds)
         if self.model.sync_bandwidth is not None:
             transitions *= max(kind.count for kind in self.model.kinds)
-        entries = lattice.count**2 * (transitions + 10) + 4 * sum((row.end - row.start) ** 2 for row in lattice.rows)
+        entries = lattice.count**2 * (transitions + 10) + 4 * sum(
+            (row.end - row.start) ** 2 for row in lattice.rows
+        )
         return not repays_loading(lattice.count, SMALL_IDEALS + 1) and entries <= SMALL_WORK
 
     def _dense(self, lattice: Lattice) -> Stop:

@@ -118,7 +118,9 @@ class _Run:
         if self.refusals and self.refused is None:
             count = len(self.excluded)
             plans = (
-                "a plan that a solver let through was" if count == 1 else f"{count} plans that solvers let through were"
+                "a plan that a solver let through was"
+                if count == 1
+                else f"{count} plans that solvers let through were"
             )
             return [f"{plans} refused by the referee and cut off: {self.refusals[0]}"]
         return [f"the referee rejected a plan: {why}" for why in self.refusals]
@@ -272,7 +274,9 @@ class _Run:
             start, cutoff = self.board.plan, value
             enough = None if self.bound is None else self.bound / (1 - gap)
         forgiving = self.solver == "auto"
-        attempt = self._asking(self.request, cutoff, enough, precision=1e-6 if coarse else 1e-9, forgiving=forgiving)
+        attempt = self._asking(
+            self.request, cutoff, enough, precision=1e-6 if coarse else 1e-9, forgiving=forgiving
+        )
         self.last = attempt.run(threads_of, seconds, start)
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)
@@ -282,7 +286,9 @@ class _Run:
 
     def _asking(self, request: Request, cutoff: float | None, enough: float | None, **how: Any) -> Attempt:
         excluded = tuple(self.excluded)
-        return Attempt(request, self.formulation, self.options, self.judge, cutoff, enough, excluded=excluded, **how)
+        return Attempt(
+            request, self.formulation, self.options, self.judge, cutoff, enough, excluded=excluded, **how
+        )
 
     # ---- what an attempt proves ------------------------------------------------------------------------
 

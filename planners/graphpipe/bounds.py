@@ -140,7 +140,9 @@ class Argument:
     @property
     def held(self) -> Any:
         """By all devices of a stage, with one micro-batch in flight; in whole units."""
-        fixed, stashes = (np.array(row, dtype=np.int64)[:, None] for row in (self.memory.fixed, self.memory.stashes))
+        fixed, stashes = (
+            np.array(row, dtype=np.int64)[:, None] for row in (self.memory.fixed, self.memory.stashes)
+        )
         return fixed * self.degrees + stashes * self.sizes.astype(np.int64)
 
     @cached_property

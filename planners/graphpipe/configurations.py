@@ -105,11 +105,15 @@ def allowed_degrees(sizes: Iterable[int], devices: int, which: str = "divisors")
     return tuple(d for d in numbers if which == "divisors" or d & (d - 1) == 0)
 
 
-def menu(problem: GraphPipelineProblem, sizes: Iterable[int], largest_k: int = 1, degrees: str = "divisors") -> Menu:
+def menu(
+    problem: GraphPipelineProblem, sizes: Iterable[int], largest_k: int = 1, degrees: str = "divisors"
+) -> Menu:
     """Each size with k = 1, 2, 4, ... up to `largest_k`, as far as the mini-batch has micro-batches."""
     sizes = tuple(sizes)
     ks = [1 << e for e in range(max(1, largest_k).bit_length())]
     configurations = tuple(
         Configuration(b, k) for b in sizes for k in ks if k <= largest_k and b * k <= problem.mini_batch
     )
-    return Menu(configurations, allowed_degrees(sizes, problem.devices, degrees), problem.mini_batch, problem.devices)
+    return Menu(
+        configurations, allowed_degrees(sizes, problem.devices, degrees), problem.mini_batch, problem.devices
+    )

@@ -166,7 +166,12 @@ class NodeBuilder:
         groups = list(product(*(range(n + 1) for n in total)) if complete else _runs_of_kinds(total))
         groups = [group for group in groups if sum(group) > 1]
         sets = [
-            [v for taken, branches in zip(group, members, strict=True) for x in branches[:taken] for v in x.operators]
+            [
+                v
+                for taken, branches in zip(group, members, strict=True)
+                for x in branches[:taken]
+                for v in x.operators
+            ]
             for group in groups
         ]
         kinds = tuple(branches[0] for branches in members)

@@ -220,9 +220,13 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
     regions = contracted(search.tree)
     if regions:
         named = ", ".join(str(problem.operators[v].id) for v in max(regions, key=len)[:5])
-        notes.append(f"the graph is not series-parallel: {_regions(len(regions))} kept whole, the largest with {named}")
+        notes.append(
+            f"the graph is not series-parallel: {_regions(len(regions))} kept whole, the largest with {named}"
+        )
     if search.skipped_groups:
-        notes.append("branches of too many kinds are side by side: only those that follow each other may share a stage")
+        notes.append(
+            "branches of too many kinds are side by side: only those that follow each other may share a stage"
+        )
     return tuple(notes)
 
 
@@ -240,7 +244,9 @@ class ParallelAblation:
         sequential = run(SEQUENTIAL.name, apart, "sequential", sizes)
         if not isinstance(sequential.plan, StageGraphPlan):
             return bounded(request, Outcome(sequential.stop, messages=sequential.messages))
-        return bounded(request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,)))
+        return bounded(
+            request, run("graphpipe-parallel", request, "graph", (sequential.plan.stages[0].micro_batch,))
+        )
 
 
 PARALLEL = ParallelAblation()

@@ -150,7 +150,9 @@ def plan_of(
     ordered = decisions[::-1] if in_order else ordered
     stage_of = {v: number for number, decision in enumerate(ordered) for v in decision.operators}
     edges = {(stage_of[u], stage_of[v]) for u, v in problem.arcs if stage_of[u] != stage_of[v]}
-    return StageGraphPlan(tuple(_stage(problem, menu, rank, decision) for decision in ordered), tuple(sorted(edges)))
+    return StageGraphPlan(
+        tuple(_stage(problem, menu, rank, decision) for decision in ordered), tuple(sorted(edges))
+    )
 
 
 def _stage(problem: GraphPipelineProblem, menu: Menu, rank: dict[int, int], decision: Decision) -> GraphStage:

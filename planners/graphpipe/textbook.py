@@ -72,7 +72,8 @@ class SequentialSearch:
     def __post_init__(self) -> None:
         self._costs = Costs(self.problem, self.menu, self.inside)
         self._inside: Mapping[int, list[int]] = {
-            large: [small for small in self.sets if small != large and small & large == small] for large in self.sets
+            large: [small for small in self.sets if small != large and small & large == small]
+            for large in self.sets
         }
 
     def best(self) -> tuple[float, list[Decision]] | None:

@@ -74,7 +74,9 @@ class Trace:
     def stages(self, node: PricedNode, entry: Entry, want: Want, devices: int) -> Iterator[Decision]:
         """The stages of a part."""
         if isinstance(node, ParallelNode):
-            yield from self._parallel(node, entry, want, devices, node.total, [list(group) for group in node.members])
+            yield from self._parallel(
+                node, entry, want, devices, node.total, [list(group) for group in node.members]
+            )
         else:
             yield from self._row(node, entry, len(series_children(node)), 0, want, devices)
 
@@ -203,7 +205,13 @@ class Trace:
     # ---- parallel ----------------------------------------------------------------------------------------
 
     def _parallel(
-        self, node: ParallelNode, entry: Entry, want: Want, devices: int, vector: Vector, pools: list[list[PricedNode]]
+        self,
+        node: ParallelNode,
+        entry: Entry,
+        want: Want,
+        devices: int,
+        vector: Vector,
+        pools: list[list[PricedNode]],
     ) -> Iterator[Decision]:
         """So many branches of each kind, taken from the pools."""
         while any(vector):
@@ -235,4 +243,6 @@ class Trace:
     def _group(self, node: ParallelNode, entry: Entry, want: Want, group: int, devices: int) -> int:
         """The configuration of a stage of several branches."""
         usable = self.tables.usable_groups(node, entry)[group, :, self.degrees.index(devices)]
-        return next(own for own in np.flatnonzero(usable).tolist() if suits(self.tables.entry(own, entry[own]), want))
+        return next(
+            own for own in np.flatnonzero(usable).tolist() if suits(self.tables.entry(own, entry[own]), want)
+        )

@@ -16,7 +16,9 @@ SUBGRAPHS_PER_DEVICE = OptionSpec(
     "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
 )
 CYCLES = OptionSpec("cycles", "int", 4, "Number of annealing cycles; the time limit may end them earlier.")
-STEPS = OptionSpec("steps", "int", 100_000, "Annealing steps of the first cycle; each cycle adds half as many again.")
+STEPS = OptionSpec(
+    "steps", "int", 100_000, "Annealing steps of the first cycle; each cycle adds half as many again."
+)
 
 COMMON = (SUBGRAPHS_PER_DEVICE, OBJECTIVE)
 EXPERT_OPTIONS = (*COMMON, SPLIT)

@@ -14,7 +14,9 @@ from .staging import least_of_layer
 from .too_little import would_do
 
 
-def explain(problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:
+def explain(
+    problem: StagingProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
     """What is surest; nothing where the reason is another."""
     if problem.exact_batches and problem.micro_batches > problem.devices:
         most = f"{problem.devices} devices give {problem.devices} at most"
@@ -35,7 +37,9 @@ def _too_large(problem: StagingProblem) -> Iterator[str]:
     memory = problem.memory_bytes
     if memory is None or problem.extensions - {"no replicas"}:
         return
-    layer, needed = max(((layer, least_of_layer(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1])
+    layer, needed = max(
+        ((layer, least_of_layer(problem, layer)) for layer in problem.layers), key=lambda pair: pair[1]
+    )
     if needed > as_written(memory):
         least = f"layer {show(layer.id)} alone needs {in_digits(needed)} bytes of each device that it runs on"
         yield f"{least}; give --memory {math.ceil(needed)} or more"

@@ -60,7 +60,9 @@ def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
     """The largest class of a colour, or an even share of all."""
     if problem.cpus:
         return Floor(Fraction(0), "the CPUs can take everything")
-    classes = {members: exact_sum(problem.nodes[i].size_bytes for i in members) for members in problem.color_classes}
+    classes = {
+        members: exact_sum(problem.nodes[i].size_bytes for i in members) for members in problem.color_classes
+    }
     largest = max(classes, key=lambda members: classes[members])
     devices = problem.accelerators + sum(other.count for other in problem.other_types)
     share = whole(sum(classes.values(), Fraction(0)) / devices, unit)
@@ -76,12 +78,16 @@ def _floor(problem: PlacementProblem, unit: Fraction) -> Floor:
 
 def _with(problem: PlacementProblem, memory_bytes: float | None, time: Callable[[Node], float]) -> PlacementProblem:
     """So much memory everywhere, these times on accelerators and none anywhere else."""
-    return with_memory(problem.replace(nodes=tuple(_timed(node, time(node)) for node in problem.nodes)), memory_bytes)
+    return with_memory(
+        problem.replace(nodes=tuple(_timed(node, time(node)) for node in problem.nodes)), memory_bytes
+    )
 
 
 def _timed(node: Node, time: float) -> Node:
     others = tuple(None if known is None else time for known in node.other_times)
-    return replace(node, accelerator_time=time, cpu_time=0.0, transfer_time=0.0, weight_bytes=0.0, other_times=others)
+    return replace(
+        node, accelerator_time=time, cpu_time=0.0, transfer_time=0.0, weight_bytes=0.0, other_times=others
+    )
 
 
 def _size(node: Node) -> float:
@@ -122,7 +128,11 @@ def _above(outcome: Outcome, unit: Fraction) -> Fraction | None:
 
 
 def _ask(
-    problem: PlacementProblem, name: str, options: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+    problem: PlacementProblem,
+    name: str,
+    options: Mapping[str, Any],
+    memory_bytes: float | None,
+    limits: SolveOptions,
 ) -> Answer:
     """Is there a plan, if time is no matter?"""
     try:

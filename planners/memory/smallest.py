@@ -90,4 +90,6 @@ def _check_options(problem: Problem, options: Mapping[str, Any]) -> None:
     known = sorted({spec.name for entry in methods_of(problem.kind) for spec in entry.options})
     for name in options:
         if name not in known:
-            raise UsageError(f"There is no option {show(name)} for a {problem.kind}; give one of {', '.join(known)}.")
+            raise UsageError(
+                f"There is no option {show(name)} for a {problem.kind}; give one of {', '.join(known)}."
+            )

@@ -36,7 +36,9 @@ def least_memory(
     unit = common_unit(amounts) or Fraction(1)
     ask = partial(_ask, problem, rules)
     floor = Floor(Fraction(0), "memory is no matter") if rules.get("hierarchy") == BASIC else _floor(problem, unit)
-    questions = Questions(unit=unit, floor=floor, held=partial(held, problem, options=rules), first=ask, rounds=(ask,))
+    questions = Questions(
+        unit=unit, floor=floor, held=partial(held, problem, options=rules), first=ask, rounds=(ask,)
+    )
     return Search(questions, limits, watch).run()
 
 
@@ -82,7 +84,9 @@ def _free(layer: Layer) -> dict[int, tuple[Configuration, ...]]:
     }
 
 
-def _ask(problem: StagingProblem, rules: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions) -> Answer:
+def _ask(
+    problem: StagingProblem, rules: Mapping[str, Any], memory_bytes: float | None, limits: SolveOptions
+) -> Answer:
     asked = _timeless(problem, memory_bytes)
     outcome = outcome_of(asked, DP, rules, limits)
     plan = accepted(asked, outcome.plan, rules)

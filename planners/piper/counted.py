@@ -53,7 +53,11 @@ class Counted:
     """Decisions for one problem."""
 
     def __init__(
-        self, problem: StagingProblem, semantics: str, memory: StagingMemory, tick: Callable[[], None] = lambda: None
+        self,
+        problem: StagingProblem,
+        semantics: str,
+        memory: StagingMemory,
+        tick: Callable[[], None] = lambda: None,
     ) -> None:
         _check(problem)
         self.problem, self.semantics, self.tick = problem, semantics, tick

@@ -42,7 +42,8 @@ class DegreeTable:
         """One line for each number of devices, one column for each sum of degrees; empty where there is no plan."""
         head = ["devices", *(str(s) for s in range(1, len(self.times[0]) + 1))]
         lines = [
-            [str(k), *("" if time is None else repr(time) for time in row)] for k, row in enumerate(self.times, start=1)
+            [str(k), *("" if time is None else repr(time) for time in row)]
+            for k, row in enumerate(self.times, start=1)
         ]
         return "".join(",".join(line) + "\n" for line in [head, *lines])
 
@@ -74,7 +75,9 @@ def check_size(model: PiperModel) -> None:
     """Refused before the search, too: what it would find would be lost."""
     problem = model.problem
     if model.downsets * (_most(problem) + 1) * (problem.devices + 1) > MAX_ENTRIES:
-        raise InputError("devices", "make too large a table with this network", "ask for fewer devices or drop --table")
+        raise InputError(
+            "devices", "make too large a table with this network", "ask for fewer devices or drop --table"
+        )
 
 
 def check_table(problem: StagingProblem, path: str | os.PathLike[str] | None) -> None:

@@ -84,7 +84,9 @@ def downsets(
 class _Hierarchy:
     """Tables of all levels, and the way back through them."""
 
-    def __init__(self, problem: StagingProblem, variant: str, memory: StagingMemory, tick: Callable[[], None]) -> None:
+    def __init__(
+        self, problem: StagingProblem, variant: str, memory: StagingMemory, tick: Callable[[], None]
+    ) -> None:
         self.problem, self.variant, self.memory, self.tick = problem, variant, memory, tick
         self.sets = downsets(problem)
         self.most = min(problem.micro_batches, problem.devices) if variant == "precise" else 0
@@ -196,7 +198,9 @@ class _Hierarchy:
         suffix = np.arange(stage.copies, self.most + 1)
         if level == 0:
             in_flight = self._in_flight(stage, suffix)
-            loads = self._loads(self._shape(j, i, stage), stage.data_parallel, int(in_flight[-1]), int(in_flight[0]))
+            loads = self._loads(
+                self._shape(j, i, stage), stage.data_parallel, int(in_flight[-1]), int(in_flight[0])
+            )
             costs[stage.copies : -1] = loads[in_flight - in_flight[0]]
         else:
             costs[stage.copies : -1] = self._upper(level, j, i, stage, suffix)

@@ -128,7 +128,10 @@ def _prefixes(model: PiperModel, rows: list[tuple[int, int]], sync: Any) -> dict
             for q, values in enumerate(zip(*columns, strict=True)):
                 prefix[r, q] = sums(model.bits, values)
             dearest = float(sync.max(initial=0.0))
-            for q, rest, rate in ((kernel.TIME, kernel.TIME_REST, 1.0), (kernel.WEIGHT, kernel.WEIGHT_REST, dearest)):
+            for q, rest, rate in (
+                (kernel.TIME, kernel.TIME_REST, 1.0),
+                (kernel.WEIGHT, kernel.WEIGHT_REST, dearest),
+            ):
                 if prefix[r, q, -1] * rate * ROUNDED > NOISE * least:
                     coarse, small = _split([column[q] for column in columns])
                     prefix[r, q], prefix[r, rest] = sums(model.bits, coarse), sums(model.bits, small)

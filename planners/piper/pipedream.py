@@ -25,7 +25,9 @@ class PipeDreamPlanner:
     def plan(self, request: Request) -> Outcome:
         problem, semantics = request.problem, request.options.get("semantics", "paper")
         if problem.levels:
-            raise InputError("levels", "are not planned by piper-pipedream", "choose another planner, or remove them")
+            raise InputError(
+                "levels", "are not planned by piper-pipedream", "choose another planner, or remove them"
+            )
 
         tick = tick_of(request)
         try:
@@ -57,7 +59,9 @@ def path_model(problem: StagingProblem, semantics: str) -> PiperModel:
 
 def path_of(problem: StagingProblem) -> list[list[int]]:
     """Blocks of layers (by position), one after the other."""
-    work = tuple(min((way.time for way in layer.configurations.get(1, ())), default=0.0) for layer in problem.layers)
+    work = tuple(
+        min((way.time for way in layer.configurations.get(1, ())), default=0.0) for layer in problem.layers
+    )
     return [block for block in contract_to_path(problem.arcs, work, work) if block]
 
 

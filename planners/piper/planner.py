@@ -43,7 +43,9 @@ class PiperPlanner:
 
 def _refuse_table(request: Request, what: str) -> None:
     if request.options.get(TABLE.name) is not None:
-        raise UsageError(f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it.")
+        raise UsageError(
+            f"--{TABLE.name} is for one level, one type of device and throughput: with {what} drop it."
+        )
 
 
 PLANNER = PiperPlanner()
@@ -134,4 +136,6 @@ class _Run:
             "knapsacks": self.search.tables.extras,
             "decisions": self.search.decisions,
         }
-        return Outcome(stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks)
+        return Outcome(
+            stop, self.plan, self.value, self.bound, model_size=size, messages=self.messages, checks=checks
+        )

@@ -95,7 +95,9 @@ class Search:
         """All work on all devices, and no faster than one replica per micro-batch."""
         return float(self.model.rest_work[0]) / self.model.problem.devices
 
-    def best(self, hear: Callable[[float, float, list[Step]], None] | None = None) -> tuple[float, list[Step]] | None:
+    def best(
+        self, hear: Callable[[float, float, list[Step]], None] | None = None
+    ) -> tuple[float, list[Step]] | None:
         """The optimum and its stages in execution order; None where nothing fits."""
         low = self.bound = self.lower_bound()
         most = worst_load(self.tables.layers, float(self.tables.cluster.sync.max()))

@@ -139,6 +139,8 @@ def _tabulated(model: PiperModel, layers: Layers, table: Table, tick: Callable[[
         at, used = tabulate(layers, table, at, last, used)
         if at < last:
             more = np.empty(len(table.upper))
-            table = table._replace(upper=np.concatenate([table.upper, more]), lower=np.concatenate([table.lower, more]))
+            table = table._replace(
+                upper=np.concatenate([table.upper, more]), lower=np.concatenate([table.lower, more])
+            )
         tick()
     return table, used

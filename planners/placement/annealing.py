@@ -136,7 +136,9 @@ def sweep(
         if before.shape[0] > 0:
             for i in range(count):
                 v = moved[i]
-                allowed = allowed and _in_order(device, before_start, before, after_start, after, stage_of_device, v)
+                allowed = allowed and _in_order(
+                    device, before_start, before, after_start, after, stage_of_device, v
+                )
         # Loads: pins are counted over for all groups but the last, whose turn comes only if it is accepted.
         candidate = energy
         weighed = 0

@@ -125,7 +125,9 @@ class _Enumeration:
                 new = self.held[device] == self.classes[number]
                 on_accelerator = device < k
                 self._place(
-                    number + 1, used_accelerators + (new and on_accelerator), used_cpus + (new and not on_accelerator)
+                    number + 1,
+                    used_accelerators + (new and on_accelerator),
+                    used_cpus + (new and not on_accelerator),
                 )
             self.held[device] &= ~self.classes[number]
 

@@ -230,7 +230,9 @@ def _fuse_cycles(
     quotient = nx.condensation(graph)
     order = list(nx.lexicographical_topological_sort(quotient, key=lambda c: min(quotient.nodes[c]["members"])))
     rank = {c: r for r, c in enumerate(order)}
-    fused = [tuple(i for c in sorted(quotient.nodes[component]["members"]) for i in classes[c]) for component in order]
+    fused = [
+        tuple(i for c in sorted(quotient.nodes[component]["members"]) for i in classes[c]) for component in order
+    ]
     return fused, {(rank[u], rank[v]) for u, v in quotient.edges}
 
 

@@ -31,7 +31,9 @@ class LimitedLinearDp:
         """Contiguous plans, which are fine where contiguity is not asked for, too."""
         limit = request.options.get("latency_limit")
         if limit is None:
-            raise UsageError("linear-dp-limited plans within a limit on the latency; give one with --latency-limit.")
+            raise UsageError(
+                "linear-dp-limited plans within a limit on the latency; give one with --latency-limit."
+            )
         if request.problem.has_backward:
             raise UsageError(
                 "linear-dp-limited plans inference, and this problem has backward nodes; choose another planner."

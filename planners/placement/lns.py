@@ -146,7 +146,9 @@ class _Search(LargeNeighbourhoodSearch):
         for number in range(chunks):
             if self.ended:
                 break
-            found = kernel.run(steps // chunks, hot * factor**number, hot * factor ** (number + 1), squarings, value)
+            found = kernel.run(
+                steps // chunks, hot * factor**number, hot * factor ** (number + 1), squarings, value
+            )
             if found is not None and groups.fits(found):
                 best, value = found, groups.value(found)
         return best

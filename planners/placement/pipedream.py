@@ -44,7 +44,9 @@ class PipeDream:
 PLANNER = PipeDream()
 
 
-def contract_to_path(arcs: Iterable[tuple[int, int]], work: Sequence[float], busy: Sequence[float]) -> list[list[int]]:
+def contract_to_path(
+    arcs: Iterable[tuple[int, int]], work: Sequence[float], busy: Sequence[float]
+) -> list[list[int]]:
     """Blocks of groups, one after the other: articulation points of the graph, and all that branches between two.
 
     Inputs and outputs that keep no device `busy` (masks, states) are no stations of the path: they go with their first

@@ -142,7 +142,9 @@ def _choose_planner(
             f"alone or with --planner {EXACT}."
         )
     if solver != "auto":
-        raise UsageError(f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}.")
+        raise UsageError(
+            f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}."
+        )
     _check_kind(entry, problem.kind, PLANNERS.values(), "planner")
     check_extensions(entry, problem)
     return Method(entry, None, None, resolve_options(entry, options))
@@ -179,7 +181,9 @@ def check_native(solver: str, limits: SolveOptions) -> None:
 
 
 def _formulation(name: str) -> Entry:
-    return FORMULATIONS.get(name) or _another("formulation", name, FORMULATIONS, FORMULATION_PLUGINS, find_formulation)
+    return FORMULATIONS.get(name) or _another(
+        "formulation", name, FORMULATIONS, FORMULATION_PLUGINS, find_formulation
+    )
 
 
 def _another(what: str, name: str, ours: Iterable[str], group: str, find: Callable[[str], Entry | None]) -> Entry:

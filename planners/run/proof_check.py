@@ -104,7 +104,8 @@ def verify_proof(
     family = method.family(problem)
     if family is None or not result.is_bounded:
         return ProofCheck(
-            Answer.NOT_CONFIRMED, f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound"
+            Answer.NOT_CONFIRMED,
+            f"the result holds no proof: {method.name} stopped ({result.stop}) without a bound",
         )
     claim = f"{family.scope}: none is {'there' if result.bound is None else f'below {result.bound!r}'}"
     return replace(_proven_anew(problem, result, method, limits, on_progress), claim=claim)

@@ -33,7 +33,9 @@ Evaluation = PlacementEvaluation | PatternEvaluation | StagedEvaluation | Levele
 """By the kind of plan."""
 
 
-def verify(problem: Problem | str | os.PathLike[str], plan: Plan, contiguity: str = "none") -> tuple[Violation, ...]:
+def verify(
+    problem: Problem | str | os.PathLike[str], plan: Plan, contiguity: str = "none"
+) -> tuple[Violation, ...]:
     """Check a plan against every rule of its problem.
 
     Parameters

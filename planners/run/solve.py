@@ -144,7 +144,9 @@ def _said_of(result: Result, outsider: Outsider, method: str, family: Family) ->
     elif result.objective is None:
         known = "it found no such plan"
     else:
-        known = f"the {'optimum' if result.stop == Stop.PROVEN else 'best plan found'} of these is {result.objective!r}"
+        known = (
+            f"the {'optimum' if result.stop == Stop.PROVEN else 'best plan found'} of these is {result.objective!r}"
+        )
     asks = "" if outsider.reason.asks is None else f"; {outsider.reason.asks} asks for such plans"
     return (
         f"nothing is proven of this plan: the start of value {outsider.value!r} has {outsider.reason.why}, which is "
@@ -218,4 +220,10 @@ def _seconds(outcome: Outcome, planned: float, board: Board) -> dict[str, float]
     """
     build, once = outcome.seconds.get("build", 0.0), board.compile_seconds
     compiled = {"compile": once} if once else {}
-    return {"build": build, "solve": max(0.0, planned - build), **outcome.seconds, "total": board.seconds, **compiled}
+    return {
+        "build": build,
+        "solve": max(0.0, planned - build),
+        **outcome.seconds,
+        "total": board.seconds,
+        **compiled,
+    }

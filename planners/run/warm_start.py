@@ -66,7 +66,9 @@ class Start:
             return known
         if self.plan is None or told.outcome == StartOutcome.NONE:
             return told
-        return WarmStart(told.outcome, told.source or known.source, known.value if told.value is None else told.value)
+        return WarmStart(
+            told.outcome, told.source or known.source, known.value if told.value is None else told.value
+        )
 
     def offer(self, plan: Plan, source: str) -> Ruling:
         """A plan that the referee accepts is a start, and an incumbent from now on, if the method plans such."""

@@ -23,4 +23,6 @@ def warm_up(tell: Callable[[str], None]) -> None:
                 tell(entry.name)
                 formulation = entry.name if entry.name in FORMULATIONS else None
                 planner = entry.name if formulation is None else EXACT
-                solve(load_packaged(name), planner=planner, formulation=formulation, limits=BRIEFLY, warm_start="none")
+                solve(
+                    load_packaged(name), planner=planner, formulation=formulation, limits=BRIEFLY, warm_start="none"
+                )

@@ -144,7 +144,10 @@ OTHERS: Mapping[str, str] = {
 """Other commands, by the name of the file that holds their answer."""
 
 CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
-    ("latency-", ".options.contiguity"): "one sample at a time knows no stages, so no contiguity was ever asked for",
+    (
+        "latency-",
+        ".options.contiguity",
+    ): "one sample at a time knows no stages, so no contiguity was ever asked for",
     ("staging-infeasible", ".messages[0]"): "the least memory is said first",
     ("staging-infeasible", ".messages[1]"): "and then the layer that was said alone",
     ("placement-infeasible", ".messages"): "there was none, and now the least memory is said",
@@ -182,7 +185,9 @@ def masked(value: Any, *more: str) -> Any:
     if isinstance(value, list):
         return [masked(entry, *more) for entry in value]
     return (
-        value.replace(str(INPUTS), "{inputs}").replace(str(RESULTS), "{results}") if isinstance(value, str) else value
+        value.replace(str(INPUTS), "{inputs}").replace(str(RESULTS), "{results}")
+        if isinstance(value, str)
+        else value
     )
 
 

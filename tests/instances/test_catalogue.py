@@ -26,7 +26,9 @@ from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.kinds import KINDS
 
-RECIPES = {recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes}
+RECIPES = {
+    recipe.name: (kind, recipe) for kind, packaged in packaged_kinds().items() for recipe in packaged.recipes
+}
 FOLDER = Path(catalogue.__file__).parent / "packaged"
 
 
@@ -99,7 +101,9 @@ def test_the_table_is_about_packaged_instances_in_their_order() -> None:
 
 @pytest.mark.parametrize("known", read_best_known(), ids=lambda known: f"{known.instance}-{known.variant}")
 def test_best_known_values_make_sense(known: BestKnown) -> None:
-    assert known.hash == load_packaged(known.instance).hash, "the instance has changed: run benchmarks/best_known.py"
+    assert known.hash == load_packaged(known.instance).hash, (
+        "the instance has changed: run benchmarks/best_known.py"
+    )
     assert known == best_known(known.instance, known.variant)
     assert known.source
     assert known.objective

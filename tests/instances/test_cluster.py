@@ -112,7 +112,10 @@ EVERY_OPTION: dict[str, list[Cluster]] = {
     "time unit": [Cluster(time_unit="ms"), Cluster(time_unit="us")],
     "cpu slowdown": [Cluster(cpu_slowdown=2.0)],
     "inference": [Cluster(training=False)],
-    "together": [Cluster(devices=2, memory_bytes=1e9, bandwidth=1e9, batch=4), Cluster(devices=2, memory_bytes=1e9)],
+    "together": [
+        Cluster(devices=2, memory_bytes=1e9, bandwidth=1e9, batch=4),
+        Cluster(devices=2, memory_bytes=1e9),
+    ],
 }
 ONE_OF_EACH = (
     "tiny-chain", "cpu-offload", "tiny-stages", "three-chain", "resnet18-chain", "resnet18-training-chain",

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from pipeplan.instances.errors import InputError
-from pipeplan.instances.json_file import dump_json, parse_json, read_json, read_text, write_json, write_text_atomically
+from pipeplan.instances.json_file import (
+    dump_json,
+    parse_json,
+    read_json,
+    read_text,
+    write_json,
+    write_text_atomically,
+)
 
 # ---- reading -------------------------------------------------------------------------------------------
 
@@ -80,7 +87,13 @@ def test_records_get_a_line_each() -> None:
     data = {"name": "é", "nodes": [{"id": 1}, {"id": 2}], "edges": [], "ids": [1, 2]}
     text = dump_json(data)
     assert json.loads(text) == data
-    assert text.splitlines()[1:6] == ['  "name": "\\u00e9",', '  "nodes": [', '    {"id": 1},', '    {"id": 2}', "  ],"]
+    assert text.splitlines()[1:6] == [
+        '  "name": "\\u00e9",',
+        '  "nodes": [',
+        '    {"id": 1},',
+        '    {"id": 2}',
+        "  ],",
+    ]
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

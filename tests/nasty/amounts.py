@@ -82,7 +82,9 @@ def arcs(rng: random.Random, count: int) -> list[Arc]:
     if shape == "parts":
         return [(u, v) for u, v in pairs if u % 2 == v % 2 and rng.random() < 0.7]
     if shape == "star":
-        return [(0, v) for v in range(1, count)] if rng.random() < 0.5 else [(u, count - 1) for u in range(count - 1)]
+        return (
+            [(0, v) for v in range(1, count)] if rng.random() < 0.5 else [(u, count - 1) for u in range(count - 1)]
+        )
     return [pair for pair in pairs if rng.random() < (0.8 if shape == "dense" else 0.4)]
 
 

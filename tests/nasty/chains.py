@@ -15,7 +15,9 @@ from .amounts import SIZES, Numbers, limit_at
 def chain(rng: random.Random) -> ChainProblem:
     """Two or three different times, so that few instants matter; times of a sentinel's size among them."""
     layers = rng.choice((1, 2, 2, 3))
-    palette = rng.choice(((1.0, 2.0), (1.0, 2.0, 3.0), (0.1, 0.2), (0.1, 0.2, 0.3), (1e-9, 1.0), (1.0, 1e9), (0.7,)))
+    palette = rng.choice(
+        ((1.0, 2.0), (1.0, 2.0, 3.0), (0.1, 0.2), (0.1, 0.2, 0.3), (1e-9, 1.0), (1.0, 1e9), (0.7,))
+    )
 
     def times(count: int, zeros: float) -> tuple[float, ...]:
         return tuple(0.0 if rng.random() < zeros else rng.choice(palette) for _ in range(count))

@@ -54,8 +54,12 @@ def _staging_sums(rng: random.Random, layers: Sequence[Layer]) -> Iterator[Fract
     for _ in range(8):
         held = rng.sample(layers, rng.randint(1, len(layers)))
         in_flight = rng.randint(1, 4)
-        chosen = [rng.choice(rng.choice([ways for ways in layer.configurations.values() if ways])) for layer in held]
-        yield exact_sum(in_flight * as_written(way.memory_per_batch) + as_written(way.memory_fixed) for way in chosen)
+        chosen = [
+            rng.choice(rng.choice([ways for ways in layer.configurations.values() if ways])) for layer in held
+        ]
+        yield exact_sum(
+            in_flight * as_written(way.memory_per_batch) + as_written(way.memory_fixed) for way in chosen
+        )
 
 
 def types(rng: random.Random) -> StagingProblem:
@@ -80,5 +84,7 @@ def levels(rng: random.Random, most_devices: int = 4) -> StagingProblem:
     """Two levels, mostly; three layers at most."""
     flat = staging(rng, most_layers=3)
     shape = rng.choice([shape for shape in SHAPES if math.prod(shape) <= most_devices])
-    found = tuple(StagingLevel(devices, times_power(flat.bandwidth, rng.choice((-1, 0, 0, 1)))) for devices in shape)
+    found = tuple(
+        StagingLevel(devices, times_power(flat.bandwidth, rng.choice((-1, 0, 0, 1)))) for devices in shape
+    )
     return flat.replace(devices=math.prod(shape), levels=found)

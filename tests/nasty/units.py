@@ -75,7 +75,9 @@ def _changed(problem: Problem, time: Change, size: Change, rate: Change) -> Prob
             memory_bytes=size(problem.memory_bytes),
             bandwidth=rate(problem.bandwidth),
             levels=tuple(replace(level, bandwidth=rate(level.bandwidth)) for level in problem.levels),
-            device_types=tuple(replace(kind, memory_bytes=size(kind.memory_bytes)) for kind in problem.device_types),
+            device_types=tuple(
+                replace(kind, memory_bytes=size(kind.memory_bytes)) for kind in problem.device_types
+            ),
         )
     assert isinstance(problem, GraphPipelineProblem)
 

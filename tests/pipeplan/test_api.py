@@ -168,7 +168,9 @@ def test_an_argument_of_another_type_ends_in_a_sentence(function: Callable[..., 
 @pytest.mark.parametrize(("function", "argument"), taking("problem"))
 @pytest.mark.parametrize("given", ["nowhere", Path("nowhere"), "", "golden-5"])
 def test_a_name_that_no_instance_has(function: Callable[..., Any], argument: str, given: Any) -> None:
-    with pytest.raises(pipeplan.UsageError, match=r"no file and no packaged instance .*pipeplan\.packaged_names\(\)"):
+    with pytest.raises(
+        pipeplan.UsageError, match=r"no file and no packaged instance .*pipeplan\.packaged_names\(\)"
+    ):
         call(function, **{argument: given})
 
 
@@ -232,7 +234,9 @@ def test_every_kind_has_a_smallest_memory_and_options_are_those_of_its_methods(n
 @pytest.mark.parametrize(
     ("function", "argument"), [case for case in taking("problem") if case.values[0] is not pipeplan.load_plan]
 )
-def test_a_problem_may_be_given_by_name_or_by_path(function: Callable[..., Any], argument: str, tmp_path: Path) -> None:
+def test_a_problem_may_be_given_by_name_or_by_path(
+    function: Callable[..., Any], argument: str, tmp_path: Path
+) -> None:
     """The same answer as for the problem itself; times of runs differ."""
     path = tmp_path / "copy.json"
     path.write_text(problem_to_text(CHAIN), encoding="utf-8")
@@ -240,7 +244,9 @@ def test_a_problem_may_be_given_by_name_or_by_path(function: Callable[..., Any],
     answers = [call(function, **{argument: given}, **more) for given in (CHAIN, "golden-4", path, str(path))]
     if function in (pipeplan.solve, pipeplan.sensitivity):
         results = [getattr(answer, "base", answer) for answer in answers]
-        assert {(result.objective, result.problem["hash"]) for result in results} == {(RESULT.objective, CHAIN.hash)}
+        assert {(result.objective, result.problem["hash"]) for result in results} == {
+            (RESULT.objective, CHAIN.hash)
+        }
     elif function is pipeplan.verify_proof:
         assert {answer.answer for answer in answers} == {"not confirmed"}
     else:

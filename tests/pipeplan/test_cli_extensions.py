@@ -93,7 +93,9 @@ def test_solve_without_a_name_tells_the_cluster_and_the_plan(plan: Plan, files: 
     assert "1 fast with memory 8 B" in plan("solve", typed, "--verbose").out
 
 
-@pytest.mark.parametrize("arguments", [("--planner", "greedy"), ("--formulation", "ip-tarnawski"), ("--devices", "3")])
+@pytest.mark.parametrize(
+    "arguments", [("--planner", "greedy"), ("--formulation", "ip-tarnawski"), ("--devices", "3")]
+)
 def test_what_cannot_be_is_refused_with_one_sentence(plan: Plan, files: Any, arguments: tuple[str, ...]) -> None:
     said = plan("solve", files(NESTED, NESTED_PLAN)[0], *arguments)
     assert (said.code, said.out) == (2, "")

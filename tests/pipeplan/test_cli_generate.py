@@ -28,7 +28,9 @@ def test_the_same_seed_gives_the_same_problem(plan: Plan, tmp_path: Path, name: 
 
 def test_words_are_those_of_the_other_commands(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "made.json"
-    plan("generate", "chain", "--devices", 3, "--cpus", 2, "--memory", "2GiB", "--training", "--nodes", 5, "-o", path)
+    plan(
+        "generate", "chain", "--devices", 3, "--cpus", 2, "--memory", "2GiB", "--training", "--nodes", 5, "-o", path
+    )
     problem = pipeplan.load(path)
     assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (3, 2, 2 * 2**30)
     assert problem.has_backward

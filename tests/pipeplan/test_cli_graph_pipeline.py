@@ -144,7 +144,11 @@ def test_packaged_graph_pipelines_are_found_by_name(plan: Plan, tmp_path: Path) 
     assert plan("convert", "tiny-graph", copy).code == 0
     assert pipeplan.load(copy).name == "tiny-graph"
     kinds = {row["name"]: row["kind"] for row in plan("instances", "--json").json}
-    assert {name for name, kind in kinds.items() if kind == "graph-pipeline"} >= {"tiny-graph", "mmt-8", "case-study"}
+    assert {name for name, kind in kinds.items() if kind == "graph-pipeline"} >= {
+        "tiny-graph",
+        "mmt-8",
+        "case-study",
+    }
     assert "tiny-graph" in plan("instances").out
 
 

@@ -138,10 +138,16 @@ def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) ->
         (("import", "table"), "Name the table, or give --template for an example."),
         (("import", "table", "t.csv"), "Say where the profile goes: give -o my.profile.json, or --json."),
         (("import", "table", "t.csv", "--template"), "--template prints an example and reads nothing"),
-        (("import", "table", "t.txt", "--json"), "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet"),
+        (
+            ("import", "table", "t.txt", "--json"),
+            "file has the ending .txt; give a table: .csv, .tsv, .xlsx, .parquet",
+        ),
         (("import", "table", "gone.csv", "--json"), "gone.csv: file does not exist; check the path"),
         (("import", "table", "t.csv", "-o", "no/where.json"), "no/where.json lies in a folder that does not exist"),
-        (("solve", "t.csv"), "cluster is missing: a profile names none; give --devices and --memory and --bandwidth"),
+        (
+            ("solve", "t.csv"),
+            "cluster is missing: a profile names none; give --devices and --memory and --bandwidth",
+        ),
         (("solve", "t.csv", *FOUR, "--kind", "row"), "--kind is 'row'; give one of placement, chain, staging"),
         (("solve", "golden-4", "--kind", "staging"), "--kind is staging, but the problem is a chain"),
         (("solve", "golden-4", "--optimizer", "adam"), "--optimizer is for profiles and tables"),

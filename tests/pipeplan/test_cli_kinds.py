@@ -53,7 +53,9 @@ def test_the_cluster_can_be_overridden(plan: Plan, tmp_path: Path) -> None:
     one = plan("solve", "tiny-stages", "--planner", "dp-piper", "--devices", 1, "--memory", "none", "--json").json
     assert len(one["plan"]["stages"]) == 1
     assert (
-        plan("solve", "tiny-stages", "--planner", "dp-piper", "--batch", 1, "--json").json["problem"]["micro_batches"]
+        plan("solve", "tiny-stages", "--planner", "dp-piper", "--batch", 1, "--json").json["problem"][
+            "micro_batches"
+        ]
         == 1
     )
 
@@ -111,4 +113,8 @@ def test_the_lists_name_them(plan: Plan) -> None:
     assert (kinds["golden-4"], kinds["tiny-stages"], kinds["tiny-chain"]) == ("chain", "staging", "placement")
     names = {row["name"] for row in plan("planners", "--json").json}
     assert {"dp-piper", "equi", "exact-beaumont", "pipedream-eager"} <= names
-    assert {row["name"] for row in plan("formulations", "--json").json} >= {"mip-piper", "ilp-beaumont", "cp-beaumont"}
+    assert {row["name"] for row in plan("formulations", "--json").json} >= {
+        "mip-piper",
+        "ilp-beaumont",
+        "cp-beaumont",
+    }

@@ -101,8 +101,14 @@ def test_the_objective_finds_the_formulation(plan: Plan, instance: Path) -> None
 def test_a_limit_travels_with_the_result_and_is_a_rule_for_any_plan(plan: Plan, tmp_path: Path) -> None:
     free, limited = tmp_path / "free.json", tmp_path / "limited.json"
     assert plan("solve", "tiny-chain", "--threads", 1, "--output", free).code == 0
-    facts = plan("solve", "tiny-chain", "--latency-limit", "17ms", "--threads", 1, "--json", "--output", limited).json
-    assert (facts["formulation"], facts["stop"], facts["options"]["latency_limit"]) == ("cp-tarnawski", "proven", 17)
+    facts = plan(
+        "solve", "tiny-chain", "--latency-limit", "17ms", "--threads", 1, "--json", "--output", limited
+    ).json
+    assert (facts["formulation"], facts["stop"], facts["options"]["latency_limit"]) == (
+        "cp-tarnawski",
+        "proven",
+        17,
+    )
 
     again = plan("verify", "tiny-chain", limited, "--json").json
     assert (again["verified"], again["objective"], again["options"]["latency_limit"]) == (True, 6, 17)

@@ -42,13 +42,19 @@ def test_what_more_memory_is_worth_as_table_json_file_and_picture(plan: Plan, tm
     answer, curve = tmp_path / "answer.json", tmp_path / "curve.svg"
     said = plan("memory", "tiny-stages", "-o", answer, "--picture", curve)
     assert said.code == 0
-    assert "from 50 bytes on more memory does not help (proven by dp-piper); with 30 bytes it still does" in said.out
+    assert (
+        "from 50 bytes on more memory does not help (proven by dp-piper); with 30 bytes it still does" in said.out
+    )
     assert curve.read_text().lstrip().startswith("<?xml")
     stored = json.loads(answer.read_text())
     told = plan("memory", "tiny-stages", "--json").json
     assert stored == told
     assert (told["schema"], told["complete"]) == ("pipeplan.memory/1", True)
-    assert (told["least"]["memory_bytes"], told["least"]["proven"], told["no_more_helps_from_bytes"]) == (18, True, 50)
+    assert (told["least"]["memory_bytes"], told["least"]["proven"], told["no_more_helps_from_bytes"]) == (
+        18,
+        True,
+        50,
+    )
     problem = pipeplan.load_packaged("tiny-stages")
     for point in told["points"]:
         assert point["certified"]
@@ -62,7 +68,9 @@ def test_the_cluster_and_the_method_can_be_chosen(plan: Plan) -> None:
     assert more["least"]["memory_bytes"] <= LEAST["tiny-stages"]
     levels = plan("memory", "tiny-levels", "--hierarchy", "basic", "--points", 2, "--json").json
     assert (levels["least"]["memory_bytes"], levels["least"]["reason"]) == (0, "memory is no matter")
-    free = plan("memory", "tiny-chain", "--planner", "brute-force", "--non-contiguous", "--points", 1, "--json").json
+    free = plan(
+        "memory", "tiny-chain", "--planner", "brute-force", "--non-contiguous", "--points", 1, "--json"
+    ).json
     assert (free["method"], free["least"]["proven"]) == ("brute-force", True)
 
 

@@ -44,7 +44,17 @@ def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_p
 
 def test_methods_memories_and_the_cluster_can_be_chosen(plan: Plan) -> None:
     facts = plan(
-        "pareto", "golden-4", "--method", "contiguous", "--memory", "34B", "--memory", "40B", "--devices", 1, "--json"
+        "pareto",
+        "golden-4",
+        "--method",
+        "contiguous",
+        "--memory",
+        "34B",
+        "--memory",
+        "40B",
+        "--devices",
+        1,
+        "--json",
     ).json
     assert [(p["method"], p["memory_bytes"]) for p in facts["points"]] == [("contiguous", 34), ("contiguous", 40)]
     assert facts["problem"]["gpus"] == 1
@@ -87,7 +97,16 @@ def test_the_file_of_another_sweep_is_refused_or_begun_anew(plan: Plan, tmp_path
 # ---- as a process of its own: killed, and interrupted --------------------------------------------------------
 
 MEMORIES = tuple(word for size in range(400, 1000, 100) for word in ("--memory", f"{size}MiB"))
-ENDLESS = ("resnet50-chain", *MEMORIES, "--time-limit", "10min", "--method", "contiguous", "--method", "exact-beaumont")
+ENDLESS = (
+    "resnet50-chain",
+    *MEMORIES,
+    "--time-limit",
+    "10min",
+    "--method",
+    "contiguous",
+    "--method",
+    "exact-beaumont",
+)
 
 
 @contextlib.contextmanager

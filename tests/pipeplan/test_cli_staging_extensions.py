@@ -68,7 +68,9 @@ def test_stages_show_their_type(plan: Plan, typed: Path, tmp_path: Path) -> None
     assert "2 devices of speed 0.8 with memory 35 B" in plan("solve", typed, "-v").out
 
 
-def test_a_plan_on_unknown_or_too_many_devices_of_a_type_is_rejected(plan: Plan, typed: Path, tmp_path: Path) -> None:
+def test_a_plan_on_unknown_or_too_many_devices_of_a_type_is_rejected(
+    plan: Plan, typed: Path, tmp_path: Path
+) -> None:
     file, problem = tmp_path / "plan.json", load_packaged("tiny-stages")
     pipeplan.save(pipeplan.solve(problem), file)
     untyped = plan("verify", typed, file)
@@ -81,9 +83,12 @@ def test_a_plan_on_unknown_or_too_many_devices_of_a_type_is_rejected(plan: Plan,
 
 
 @pytest.mark.parametrize(
-    ("option", "said"), [(("--devices", "5"), "device_types make 4 devices, not 5"), (("--memory", "1GB"), "memories")]
+    ("option", "said"),
+    [(("--devices", "5"), "device_types make 4 devices, not 5"), (("--memory", "1GB"), "memories")],
 )
-def test_overrides_that_types_leave_no_room_for(plan: Plan, typed: Path, option: tuple[str, str], said: str) -> None:
+def test_overrides_that_types_leave_no_room_for(
+    plan: Plan, typed: Path, option: tuple[str, str], said: str
+) -> None:
     answer = plan("solve", typed, *option)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err

@@ -21,7 +21,9 @@ PAPER = {
 
 @pytest.mark.workloads
 @pytest.mark.parametrize("name", PAPER)
-def test_contiguous_layer_graphs_from_the_command_line(plan: Plan, workloads: Path, tmp_path: Path, name: str) -> None:
+def test_contiguous_layer_graphs_from_the_command_line(
+    plan: Plan, workloads: Path, tmp_path: Path, name: str
+) -> None:
     instance = workloads / "tarnawski" / "throughput" / "layer" / f"{name}.json"
     saved = tmp_path / "result.json"
     said = plan("solve", instance, "--formulation", "ip-tarnawski", "--gap", "0.01", "--json", "--output", saved)

@@ -12,14 +12,24 @@ from pipeplan.cli import quantities
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30", 30), ("30s", 30), ("5min", 300), ("5 min", 300), ("1.5h", 5400), ("250ms", 0.25), ("0", 0), ("1e2s", 100)],
+    [
+        ("30", 30),
+        ("30s", 30),
+        ("5min", 300),
+        ("5 min", 300),
+        ("1.5h", 5400),
+        ("250ms", 0.25),
+        ("0", 0),
+        ("1e2s", 100),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert quantities.duration(text) == seconds
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("8GiB", 2**33), ("8GB", 8e9), ("8e9", 8e9), ("1.5 kB", 1500), ("1KiB", 1024), (".5MiB", 2**19)]
+    ("text", "count"),
+    [("8GiB", 2**33), ("8GB", 8e9), ("8e9", 8e9), ("1.5 kB", 1500), ("1KiB", 1024), (".5MiB", 2**19)],
 )
 def test_sizes(text: str, count: float) -> None:
     assert quantities.size(text) == count
@@ -35,7 +45,9 @@ def test_no_limit_is_a_word() -> None:
     assert quantities.size_or_none("1kB") == 1000
 
 
-@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "8 GiBs", "8GiB/s", "five", "1e999", "0x10", "1_000", "٣"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "nan", "inf", "8 GiBs", "8GiB/s", "five", "1e999", "0x10", "1_000", "٣"]
+)
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="8GiB"):
         quantities.size(text)

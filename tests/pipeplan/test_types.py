@@ -53,7 +53,9 @@ WRONG = {
 
 
 def scripts() -> dict[str, str]:
-    (readme,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (readme,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
     names = [f"print(pipeplan.{name})" for name in pipeplan.__all__]
     texts = {"names": ["import pipeplan", *names], "wrong": ["import pipeplan", *WRONG]}
     return {"right": RIGHT, "readme": readme, **{name: "\n".join(lines) + "\n" for name, lines in texts.items()}}
@@ -73,7 +75,11 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for name, text in scripts().items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental"]
-    command += ["--python-executable", str(folder / "venv" / "bin" / "python"), *(f"{name}.py" for name in scripts())]
+    command += [
+        "--python-executable",
+        str(folder / "venv" / "bin" / "python"),
+        *(f"{name}.py" for name in scripts()),
+    ]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False).stdout
 
 

@@ -37,7 +37,9 @@ def test_a_class_repeats_nothing_of_its_entry(entry: Entry) -> None:
     method = entry.load()
     assert METADATA & set(dir(method)) <= {"name"}
     assert getattr(method, "name", entry.name) == entry.name
-    duties = ("check", "contiguity", "portfolio", "lower_bound", "build") if entry.name in FORMULATIONS else ("plan",)
+    duties = (
+        ("check", "contiguity", "portfolio", "lower_bound", "build") if entry.name in FORMULATIONS else ("plan",)
+    )
     assert all(callable(getattr(method, duty)) for duty in duties)
 
 
@@ -93,7 +95,9 @@ def test_cross_checks_go_both_ways() -> None:
     }
 
 
-@pytest.mark.parametrize(("kind", "objective"), [("placement", "max-load"), ("staging", "throughput"), ("chain", None)])
+@pytest.mark.parametrize(
+    ("kind", "objective"), [("placement", "max-load"), ("staging", "throughput"), ("chain", None)]
+)
 def test_the_usual_objective_of_a_kind(kind: str, objective: str | None) -> None:
     assert usual_objective(kind) == objective
 

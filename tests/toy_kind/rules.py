@@ -40,7 +40,8 @@ class ToyRules:
 
     def evaluation(self, problem: ToyProblem, plan: ToyPlan) -> ToyEvaluation:
         held = [
-            [s for s, on in zip(problem.jobs, plan.machine, strict=True) if on == m] for m in range(problem.machines)
+            [s for s, on in zip(problem.jobs, plan.machine, strict=True) if on == m]
+            for m in range(problem.machines)
         ]
         return ToyEvaluation(tuple(map(math.fsum, held)))
 

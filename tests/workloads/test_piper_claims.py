@@ -159,7 +159,9 @@ def test_rows_where_exact_knapsacks_are_better(workloads: Path, file: str, workl
     """Everywhere else the greedy happens to be optimal; nowhere is the exact mode worse, and all is proven."""
     problem, better = published(workloads, file), {}
     with (workloads / "piper" / "reference.csv").open(newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["workload"] == workload and row["tps"] not in ("", "inf")]
+        rows = [
+            row for row in csv.DictReader(lines) if row["workload"] == workload and row["tps"] not in ("", "inf")
+        ]
     for row in rows:
         name, _, suffix = row["algorithm"].partition("(")
         if name not in ("piper", "checker-piper"):

@@ -41,7 +41,9 @@ def _ends(frame: Frame) -> None:
     rows: dict[Any, Any] = {}
     for x, z in model.ended:
         apart = model.tau[z] - model.tau[x]
-        rows["ended", x, z] = apart >= facts.durations[x] - (facts.upper + facts.durations[x]) * (1 - model.ended[x, z])
+        rows["ended", x, z] = apart >= facts.durations[x] - (facts.upper + facts.durations[x]) * (
+            1 - model.ended[x, z]
+        )
         rows["ended later", x, z] = model.ended[x, z] <= frame.w(x, z)
         rows["far", x, z] = apart >= model.T - 2 * facts.upper * (1 - model.far[x, z])
         rows["far ended", x, z] = model.far[x, z] <= model.ended[x, z]

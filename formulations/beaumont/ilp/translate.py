@@ -213,4 +213,6 @@ class _Writer:
         if ends and a not in relations.timeless:
             return int((a, at) in relations.ended)
         sooner = int((a, at) in relations.order)
-        return sooner - ((at, a) in relations.far) if a in relations.timeless else sooner + ((a, at) in relations.far)
+        return (
+            sooner - ((at, a) in relations.far) if a in relations.timeless else sooner + ((a, at) in relations.far)
+        )

@@ -157,7 +157,9 @@ def _in_slots(layout: Layout, sizes: _Sizes, gpu: int) -> Iterator[Tensor]:
 # ---- the sweep -----------------------------------------------------------------------------------------
 
 
-def _sweep(layout: Layout, tensors: Iterable[Tensor], standing: dict[str, int]) -> Iterator[tuple[int, dict[str, int]]]:
+def _sweep(
+    layout: Layout, tensors: Iterable[Tensor], standing: dict[str, int]
+) -> Iterator[tuple[int, dict[str, int]]]:
     """Position in the period and bytes by kind, at its start and wherever they change.
 
     All copies that touch one window are laid out; the window lies at time 0 with copies of batches before and

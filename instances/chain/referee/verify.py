@@ -45,7 +45,9 @@ def verify_pattern(problem: ChainProblem, plan: PatternPlan) -> tuple[Violation,
 def _gpus(problem: ChainProblem, plan: PatternPlan) -> Iterator[Violation]:
     for i, gpu in enumerate(plan.allocation):
         if not 0 <= gpu < problem.gpus:
-            yield Violation("gpus", f"Layer {i + 1} is on GPU {gpu}; the problem has the GPUs 0 to {problem.gpus - 1}.")
+            yield Violation(
+                "gpus", f"Layer {i + 1} is on GPU {gpu}; the problem has the GPUs 0 to {problem.gpus - 1}."
+            )
 
 
 def _transfers_named(layout: Layout) -> Iterator[Violation]:

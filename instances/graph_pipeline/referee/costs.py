@@ -145,7 +145,9 @@ def stage_of_operators(plan: StageGraphPlan) -> dict[NodeId, int]:
     return owner
 
 
-def forced_edges(problem: GraphPipelineProblem, plan: StageGraphPlan) -> dict[tuple[int, int], tuple[NodeId, NodeId]]:
+def forced_edges(
+    problem: GraphPipelineProblem, plan: StageGraphPlan
+) -> dict[tuple[int, int], tuple[NodeId, NodeId]]:
     """Pairs of stages that an edge between operators orders, each with the first such edge."""
     owner = stage_of_operators(plan)
     found: dict[tuple[int, int], tuple[NodeId, NodeId]] = {}

@@ -211,7 +211,9 @@ def _circles(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Vi
 def _devices(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:
     used = sum(stage.devices for stage in plan.stages)
     if used != problem.devices:
-        yield Violation("devices", f"The stages have {used} devices, not exactly the {problem.devices} of the problem.")
+        yield Violation(
+            "devices", f"The stages have {used} devices, not exactly the {problem.devices} of the problem."
+        )
 
 
 def _micro_batches(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[Violation]:

@@ -121,7 +121,9 @@ class _Crossing:
     sent: list[set[int]]
 
 
-def _crossing(problem: PlacementProblem, owner: Sequence[int], paths: Sequence[Sequence[int]], units: int) -> _Crossing:
+def _crossing(
+    problem: PlacementProblem, owner: Sequence[int], paths: Sequence[Sequence[int]], units: int
+) -> _Crossing:
     crossing = _Crossing([set() for _ in range(units)], [set() for _ in range(units)])
     for u, readers in enumerate(problem.successors):
         for v in readers:

@@ -74,7 +74,9 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
     owner = device_of_nodes(problem, plan)
     check_computable(problem, plan)
     if len(problem.levels) > 1 or any(device.replicas > 1 for device in plan.devices):
-        return LatencyEvaluation(None, {}, (), "The latency of replicas and of devices within devices is not defined.")
+        return LatencyEvaluation(
+            None, {}, (), "The latency of replicas and of devices within devices is not defined."
+        )
     fault = next(filter(None, map(partition_fault, (d for d in plan.devices if d.subgraphs is not None))), None)
     if fault is not None:
         return LatencyEvaluation(None, {}, (), fault)

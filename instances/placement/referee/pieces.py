@@ -33,7 +33,9 @@ def partition_fault(device: Device) -> str | None:
     held = set(device.nodes)
     for node_id, count in pieces.items():
         if node_id not in held:
-            return f"The subgraphs of device {show(device.name)} hold node {show(node_id)}, which the device does not."
+            return (
+                f"The subgraphs of device {show(device.name)} hold node {show(node_id)}, which the device does not."
+            )
         if count > 1:
             return f"The subgraphs of device {show(device.name)} hold node {show(node_id)} {count} times."
     missing = next((node_id for node_id in device.nodes if node_id not in pieces), None)
@@ -56,7 +58,9 @@ def given_pieces(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence
     return keys
 
 
-def units(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], keys: Sequence[Key | None]) -> Units:
+def units(
+    problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], keys: Sequence[Key | None]
+) -> Units:
     """Nodes of equal key become one unit; the pieces of one device wait for each other in order."""
     number: dict[Key | int, int] = {}
     unit_of = [number.setdefault(i if key is None else key, len(number)) for i, key in enumerate(keys)]

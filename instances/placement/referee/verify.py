@@ -187,7 +187,9 @@ def _colocation(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[
         )
 
 
-def _contiguous_devices(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]) -> Iterator[Violation]:
+def _contiguous_devices(
+    problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int]
+) -> Iterator[Violation]:
     ranks, tree = topological_ranks(problem), tree_of(plan)
     forward: list[list[int]] = [[] for _ in tree.units]
     for i, node in enumerate(problem.nodes):
@@ -213,7 +215,9 @@ def _contiguous_chain(problem: PlacementProblem, plan: PlacementPlan, owner: Seq
         if chain.order is None:
             steps = ", ".join(_step_in_words(problem, tree, chain, arc) for arc in chain.circle)
             what = (
-                "The devices" if chain.parent is None else f"What stands in group {show(tree.units[chain.parent].name)}"
+                "The devices"
+                if chain.parent is None
+                else f"What stands in group {show(tree.units[chain.parent].name)}"
             )
             yield Violation("contiguity-chain", f"{what} cannot be ordered as a chain of stages: {steps}.")
 

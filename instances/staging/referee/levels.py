@@ -31,7 +31,17 @@ from ...violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
-from .stages import SYNC_TRIPS, TRIPS, NotAStagingError, Share, chosen, held_bytes, share_of, too_many_bytes, ways_of
+from .stages import (
+    SYNC_TRIPS,
+    TRIPS,
+    NotAStagingError,
+    Share,
+    chosen,
+    held_bytes,
+    share_of,
+    too_many_bytes,
+    ways_of,
+)
 
 VARIANTS = ("basic", "crude", "precise")
 LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
@@ -285,4 +295,6 @@ def _memory(problem: StagingProblem, plan: LeveledPlan, variant: str) -> Iterato
     for leaf, cost in zip(plan.leaves(), evaluate_leveled(problem, plan, variant).leaves, strict=True):
         held = held_bytes(ways_of(problem, _planned(leaf)).values(), cost.in_flight)
         if held > as_written(limit):
-            yield too_many_bytes(f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit)
+            yield too_many_bytes(
+                f"the stage that begins with layer {show(leaf.nodes[0])}", held, cost.in_flight, limit
+            )

@@ -30,7 +30,16 @@ SYNC_TRIPS = 4.0
 FULL = 0.95
 """Memory binds where this share of it is taken."""
 
-STAGE_RULES = ("assignment", "configuration", "contiguity", "devices", "batches", "replication", "memory", "divides")
+STAGE_RULES = (
+    "assignment",
+    "configuration",
+    "contiguity",
+    "devices",
+    "batches",
+    "replication",
+    "memory",
+    "divides",
+)
 
 
 class NotAStagingError(PipeplanError, ValueError):
@@ -247,14 +256,17 @@ def _devices(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
         used = sum(s.data_parallel * s.tensor_parallel for s in plan.stages if s.device_type == kind.name)
         if used > kind.devices:
             yield Violation(
-                "devices", f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}."
+                "devices",
+                f"The plan uses {used} devices of type {show(kind.name)}, the problem has {kind.devices}.",
             )
 
 
 def _batches(problem: StagingProblem, plan: StagedPlan) -> Iterator[Violation]:
     degrees, batches = sum(stage.data_parallel for stage in plan.stages), problem.micro_batches
     if degrees > batches:
-        yield Violation("batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches.")
+        yield Violation(
+            "batches", f"The data-parallel degrees sum to {degrees}, a batch has {batches} micro-batches."
+        )
     elif problem.exact_batches and degrees < batches:
         yield Violation("batches", f"The data-parallel degrees sum to {degrees} and must sum to exactly {batches}.")
 

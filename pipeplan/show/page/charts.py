@@ -168,10 +168,14 @@ def legend(names: Sequence[str], limit: bool = False) -> Element:
     entries = []
     for i, name in enumerate(names):
         square = tag("rect", {"width": 12, "height": 12, "fill": colour(i)})
-        entries.append(tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, square), name))
+        entries.append(
+            tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, square), name)
+        )
     if limit:
         stroke = tag("line", {"class": "limit", "x1": 6, "x2": 6, "y1": 0, "y2": 12})
-        entries.append(tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, stroke), "limit"))
+        entries.append(
+            tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, stroke), "limit")
+        )
     return tag("ul", {"class": "legend"}, *entries)
 
 

@@ -30,7 +30,9 @@ def _claims(comparison: Comparison) -> list[Element]:
     claims = told_otherwise(comparison)
     if not claims:
         return []
-    return [section("Claims", tag("p", None, TOLD_OTHERWISE), tag("ul", None, *(tag("li", None, c) for c in claims)))]
+    return [
+        section("Claims", tag("p", None, TOLD_OTHERWISE), tag("ul", None, *(tag("li", None, c) for c in claims)))
+    ]
 
 
 def _parts(frame: pandas.DataFrame) -> list[Element]:
@@ -45,7 +47,11 @@ def _parts(frame: pandas.DataFrame) -> list[Element]:
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),
         section("Seconds", _seconds(frame)),
-        *([section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))] if failed else []),
+        *(
+            [section("Failures", tag("ul", None, *(tag("li", None, ": ".join(f)) for f in failed)))]
+            if failed
+            else []
+        ),
         section("Runs", table(*run_cells(frame), "Seconds of the whole process, and the most memory that it held")),
     ]
 

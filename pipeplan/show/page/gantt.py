@@ -6,7 +6,22 @@ from xml.etree.ElementTree import Element
 
 from ..names import shortened
 from ..view import Bar, PlanView, Timeline
-from .charts import CHARACTER, FULL, LABEL, NARROW, ROW, WIDE, Scale, chart, colour, legend, mark, number, per_cent, svg
+from .charts import (
+    CHARACTER,
+    FULL,
+    LABEL,
+    NARROW,
+    ROW,
+    WIDE,
+    Scale,
+    chart,
+    colour,
+    legend,
+    mark,
+    number,
+    per_cent,
+    svg,
+)
 from .charts import times as instants
 from .markup import tag
 

@@ -80,7 +80,9 @@ def _levels(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> 
     return level
 
 
-def _ranks(columns: list[list[int]], before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> dict[int, int]:
+def _ranks(
+    columns: list[list[int]], before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
+) -> dict[int, int]:
     """Each level in the order of the middle of its neighbours: fewer crossings, cheaply."""
     rank = {i: r for column in columns for r, i in enumerate(column)}
     for sweep in range(SWEEPS):

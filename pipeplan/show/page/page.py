@@ -56,7 +56,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Node]], caption: str | No
         tag("thead", None, tag("tr", None, *cells)),
         tag("tbody", None, *lines),
     )
-    return tag("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption or "table"}, inner)
+    return tag(
+        "div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption or "table"}, inner
+    )
 
 
 def _cell(heading: str, cell: Node) -> Element:

@@ -54,7 +54,8 @@ def _parts(part: Table) -> Element | None:
     if len(part.parts) < 2:
         return None
     rows = [
-        [row.title, f"{row.load:.5g}", *(f"{row.parts.get(name, 0.0):.3g}" for name in part.parts)] for row in part.rows
+        [row.title, f"{row.load:.5g}", *(f"{row.parts.get(name, 0.0):.3g}" for name in part.parts)]
+        for row in part.rows
     ]
     return details("As a table", table([part.what, "load", *part.parts], rows))
 

@@ -77,7 +77,9 @@ def _head(problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rule
         words.append(_listed(result.violations))
     else:
         value = amount(result.objective, problem.time_unit)
-        words.append(tag("p", {"class": "verdict yes"}, f"Verified: yes. The referee recomputed the value {value}."))
+        words.append(
+            tag("p", {"class": "verdict yes"}, f"Verified: yes. The referee recomputed the value {value}.")
+        )
     if anew.differences:
         words.append(tag("p", {"class": "verdict no"}, "The file claims otherwise:"))
         words.append(_listed(anew.differences))

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
-UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}
+UNDATED: dict[str, dict[str, None]] = {
+    "svg": {"Date": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+}
 """What is left out of a file of each format, so that an unchanged picture is an unchanged file."""
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222")
 """Paul Tol's bright scheme: told apart by colour-blind readers as well."""

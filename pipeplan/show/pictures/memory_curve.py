@@ -48,11 +48,15 @@ def _draw_steps(
         return
     sizes, values = (list(column) for column in zip(*shown, strict=True))
     right = sizes[-1] + MARGIN * (sizes[-1] - sizes[0])
-    axes.plot([*sizes, right], [*values, values[-1]], drawstyle="steps-post", color=colour, linewidth=1.5, label=label)
+    axes.plot(
+        [*sizes, right], [*values, values[-1]], drawstyle="steps-post", color=colour, linewidth=1.5, label=label
+    )
 
 
 def _draw_points(axes: Axes, points: Sequence[MemoryPoint], factor: float) -> None:
     for point in points:
         if point.value is not None:
             face = COLOURS[0] if point.certified else "white"
-            axes.scatter([point.memory_bytes / factor], [point.value], s=22, c=[face], edgecolors=COLOURS[0], zorder=3)
+            axes.scatter(
+                [point.memory_bytes / factor], [point.value], s=22, c=[face], edgecolors=COLOURS[0], zorder=3
+            )

@@ -49,7 +49,9 @@ def draw_memory(study: MemoryStudy, path: str | os.PathLike[str]) -> None:
         _draw_curve(axes, str(study.method), points, COLOURS[0], factor, _right_end(points) / factor)
         axes.set_xlabel(f"memory of a device ({unit})")
         axes.set_ylabel("value" if study.problem.time_unit is None else f"value ({study.problem.time_unit})")
-        axes.set_title(f"{study.problem.name}, {study.method} (filled: proven; whisker: down to the bound)", fontsize=9)
+        axes.set_title(
+            f"{study.problem.name}, {study.method} (filled: proven; whisker: down to the bound)", fontsize=9
+        )
         write_picture(figure, path)
 
 
@@ -63,7 +65,9 @@ def _right_end(points: Sequence[Point]) -> float:
     return max(levels, default=1.0) + MARGIN * (max(levels, default=1.0) - min(levels, default=0.0))
 
 
-def _draw_curve(axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float) -> None:
+def _draw_curve(
+    axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float
+) -> None:
     """From each memory limit on, its period holds."""
     shown = [point for point in points if point.period is not None]
     if not shown:

@@ -38,13 +38,20 @@ def _draw_curve(axes: Axes, points: tuple[Point, ...]) -> None:
     loads: list[Any] = [point.max_load for point in shown]
     right = limits[-1] + MARGIN * (limits[-1] - limits[0])
     axes.plot(
-        [*limits, right], [*loads, loads[-1]], drawstyle="steps-post", color=colour, linewidth=1.8, label="best load"
+        [*limits, right],
+        [*loads, loads[-1]],
+        drawstyle="steps-post",
+        color=colour,
+        linewidth=1.8,
+        label="best load",
     )
     filled = [colour if point.certified else "white" for point in shown]
     axes.scatter(limits, loads, s=22, c=filled, edgecolors=colour, zorder=3)
     for point in shown:
         if point.bound is not None and not point.certified:
-            axes.vlines(point.latency_limit, point.bound, point.max_load or point.bound, colors=colour, linewidth=0.8)
+            axes.vlines(
+                point.latency_limit, point.bound, point.max_load or point.bound, colors=colour, linewidth=0.8
+            )
             axes.plot([point.latency_limit], [point.bound], marker="_", markersize=8, color=colour)
 
 

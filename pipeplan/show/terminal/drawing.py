@@ -71,7 +71,9 @@ def say_proof_check(check: ProofCheck) -> None:
     """What was to be proven, by whom it was, and the answer."""
     if check.claim is not None:
         out().print(styled(f"claim: {check.claim}"))
-    out().print(styled(f"proof: {check.answer}. {check.reason}", "bold" if check.answer == "confirmed" else "bold red"))
+    out().print(
+        styled(f"proof: {check.answer}. {check.reason}", "bold" if check.answer == "confirmed" else "bold red")
+    )
 
 
 def say_differences(differences: Sequence[str]) -> None:

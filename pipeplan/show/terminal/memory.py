@@ -52,8 +52,12 @@ def _closing(study: MemoryStudy) -> str:
     best = study.no_more_helps
     if best is None:
         return "no value was found in time"
-    slower = [p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)]
+    slower = [
+        p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)
+    ]
     if not best.certified:
-        return f"with more than {sufficient(best.memory_bytes)} nothing better was found ({study.method}, not proven)"
+        return (
+            f"with more than {sufficient(best.memory_bytes)} nothing better was found ({study.method}, not proven)"
+        )
     words = f"from {sufficient(best.memory_bytes)} on more memory does not help (proven by {study.method})"
     return f"{words}; with {at_least(slower[-1].memory_bytes)} it still does" if slower else words

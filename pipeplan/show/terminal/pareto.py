@@ -15,7 +15,9 @@ DIGITS = 6
 def draw_curves(pareto: Pareto) -> None:
     """Periods per batch with their verdicts, and what the ends of the curves are."""
     page, problem = out(), pareto.problem
-    page.print(f"{clean(problem.name)}: {problem.layers} layers, {problem.gpus} GPUs; period per batch", soft_wrap=True)
+    page.print(
+        f"{clean(problem.name)}: {problem.layers} layers, {problem.gpus} GPUs; period per batch", soft_wrap=True
+    )
     methods = list(dict.fromkeys(point.method for point in pareto.points))
     table = new_table()
     columns(table, ",".join(["memory", *(title for m in methods for title in _titles(m))]))

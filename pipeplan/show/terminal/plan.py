@@ -94,7 +94,9 @@ def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
     titles = list(columns)
     titles.insert(titles.index("load"), "share")
     for title in (*titles, ""):
-        drawn.add_column(title, justify="left" if title in (table.what, table.items, *LEFT) else "right", no_wrap=True)
+        drawn.add_column(
+            title, justify="left" if title in (table.what, table.items, *LEFT) else "right", no_wrap=True
+        )
     for i, row in enumerate(rows):
         cells = {title: styled(cell[i]) for title, cell in columns.items()}
         cells[table.what] = styled(_indent(row) + columns[table.what][i], "bold" if row.slowest else "")

@@ -34,7 +34,9 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
         "link": _link(problem, problem.link),
     }
     if problem.node_link is not None:
-        known["nodes"] = f"{several(problem.devices_per_node or 0, 'device')} each, {_link(problem, problem.node_link)}"
+        known["nodes"] = (
+            f"{several(problem.devices_per_node or 0, 'device')} each, {_link(problem, problem.node_link)}"
+        )
     return known
 
 

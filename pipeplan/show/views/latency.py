@@ -83,7 +83,9 @@ def limit_of(problem: PlacementProblem, device: Device) -> float | None:
 
 def graph_of(problem: PlacementProblem, plan: PlacementPlan) -> Graph:
     labels = {node.id: str(node.name or node.id) for node in problem.nodes}
-    return Graph.of("Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices})
+    return Graph.of(
+        "Nodes by device", labels, problem.edges, {device.name: device.nodes for device in plan.devices}
+    )
 
 
 def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece], nodes: Order) -> Iterator[Row]:
@@ -136,7 +138,9 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
         count[piece.device] += 1
         label = str(piece.nodes[0]) if len(piece.nodes) == 1 else f"{len(piece.nodes)} nodes"
         title = f"{several(len(piece.nodes), 'node')} from {piece.nodes[0]}"
-        bars.append(Bar(piece.device, piece.start, piece.finish, mark, label, title, devices.index(piece.device) % 6))
+        bars.append(
+            Bar(piece.device, piece.start, piece.finish, mark, label, title, devices.index(piece.device) % 6)
+        )
     bars += _pool(problem, plan, evaluation)
     lanes = tuple(dict.fromkeys([*devices, *(bar.lane for bar in bars)]))
     ordered = tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane)))
@@ -145,7 +149,9 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
 
 def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEvaluation) -> list[Bar]:
     """The fewest lanes: each node goes where a lane has become free first."""
-    nodes = [problem.nodes[problem.index[i]] for device in plan.devices if device.type == "cpu" for i in device.nodes]
+    nodes = [
+        problem.nodes[problem.index[i]] for device in plan.devices if device.type == "cpu" for i in device.nodes
+    ]
     spans = [(evaluation.finish[node.id] - node.cpu_time, evaluation.finish[node.id], node) for node in nodes]
     bars: list[Bar] = []
     free: list[tuple[float, int]] = []

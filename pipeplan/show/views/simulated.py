@@ -55,7 +55,9 @@ def first_micro_batches(problem: Problem, plan: Plan) -> tuple[tuple[Timeline, .
     """Of a plan that fixes no times: as many micro-batches as show its steady state, if it can be run."""
     stages = _stages(plan)
     batch = kind_of(problem).batch
-    count = min(2 * stages + 2, MOST_MICRO_BATCHES if batch is None else getattr(problem, batch), MOST_MICRO_BATCHES)
+    count = min(
+        2 * stages + 2, MOST_MICRO_BATCHES if batch is None else getattr(problem, batch), MOST_MICRO_BATCHES
+    )
     try:
         found = simulate(problem, plan, micro_batches=count)
     except PipeplanError:

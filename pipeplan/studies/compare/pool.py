@@ -55,7 +55,9 @@ def run_on_cluster(runs: Sequence[Run], problems: Mapping[str, str], address: st
             error = future.exception()
             run = futures[future]
             tell(
-                Record.from_json(future.result()) if error is None else Record(run, Status.CRASHED, message=str(error))
+                Record.from_json(future.result())
+                if error is None
+                else Record(run, Status.CRASHED, message=str(error))
             )
 
 

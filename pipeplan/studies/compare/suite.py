@@ -62,7 +62,9 @@ class Competitor:
     def entry(self) -> Entry:
         name = self.formulation or self.planner or ""
         if is_address(name):
-            raise UsageError(f"Methods of a comparison are named, not imported from {name!r}; install it as a plug-in.")
+            raise UsageError(
+                f"Methods of a comparison are named, not imported from {name!r}; install it as a plug-in."
+            )
         found = find_method(name)
         if found is None:
             raise UsageError(
@@ -168,7 +170,9 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
     return Expanded(suite.name, title, tuple(runs), problems, tuple(left_out), tuple(stand_ins), printed)
 
 
-def _runs(suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem) -> Iterable[Run]:
+def _runs(
+    suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem
+) -> Iterable[Run]:
     if method.entry.problem_kind not in (problem.kind, "any"):
         return
     for seed in suite.seeds if method.seeds is None else method.seeds:
@@ -200,7 +204,9 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
             )
 
 
-def _refuse_idle(suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]) -> None:
+def _refuse_idle(
+    suite: Suite, runs: Sequence[Run], problems: Mapping[str, Problem], left_out: Sequence[str]
+) -> None:
     if left_out and not problems:
         raise UsageError("Every instance of this suite is a published one; name their folder with --workloads.")
     busy_methods, busy_instances = {run.method for run in runs}, {run.instance for run in runs}

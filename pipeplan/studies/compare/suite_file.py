@@ -49,7 +49,9 @@ def load_suite(name: str, quick: bool = False) -> Suite:
 
 def _packaged() -> dict[str, str]:
     folder = files(__package__).joinpath("suites")
-    return {e.name.removesuffix(".toml"): e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".toml")}
+    return {
+        e.name.removesuffix(".toml"): e.read_text("utf-8") for e in folder.iterdir() if e.name.endswith(".toml")
+    }
 
 
 def _parse(text: str, name: str, quick: bool, folder: Path | None) -> Suite:
@@ -87,7 +89,9 @@ def _instance(where: str, entry: Mapping[str, Any], folder: Path | None) -> Inst
     refuse_unknown(where, entry, ("label", "source", "published", *CLUSTER))
     source, published = entry.get("source"), entry.get("published")
     if source is None and published is None:
-        raise InputError(where, "has neither source nor published", "give a file or the name of a packaged instance")
+        raise InputError(
+            where, "has neither source nor published", "give a file or the name of a packaged instance"
+        )
     if source is not None and folder is not None and (folder / source).is_file():
         source = str(folder / source)  # files stand beside the suite's own
     label = entry.get("label") or Path(str(source or published)).stem
@@ -212,5 +216,7 @@ def _chosen(key: str, entries: Sequence[Any], quick: Mapping[str, Any]) -> list[
     wanted, known = as_list(f"quick.{key}", quick[key]), {entry.label for entry in entries}
     for label in wanted:
         if label not in known:
-            raise InputError(f"quick.{key}", f"names {show(label)}", f"give labels among {', '.join(sorted(known))}")
+            raise InputError(
+                f"quick.{key}", f"names {show(label)}", f"give labels among {', '.join(sorted(known))}"
+            )
     return [entry for entry in entries if entry.label in wanted]

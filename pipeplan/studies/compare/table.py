@@ -28,7 +28,9 @@ CASE = ["instance", "setting"]
 TAUS = tuple(1 + 0.01 * step for step in range(101))
 
 
-def tidy(runs: Sequence[Run], records: Mapping[str, Record], published: Sequence[Published] = ()) -> pandas.DataFrame:
+def tidy(
+    runs: Sequence[Run], records: Mapping[str, Record], published: Sequence[Published] = ()
+) -> pandas.DataFrame:
     """One row a run, in the order of the runs; those that have not finished are left out."""
     import pandas
 
@@ -154,7 +156,8 @@ def faults(frame: pandas.DataFrame) -> list[tuple[str, str, str]]:
     """Method, status and message of runs that did not come to an end of their own, each once."""
     failed = frame[frame["status"] != "done"][["method", "status", "message"]].drop_duplicates()
     return [
-        (str(m), str(status), str(message or "")) for m, status, message in failed.itertuples(index=False, name=None)
+        (str(m), str(status), str(message or ""))
+        for m, status, message in failed.itertuples(index=False, name=None)
     ]
 
 

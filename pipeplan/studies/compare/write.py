@@ -82,7 +82,9 @@ def state(comparison: Comparison) -> str:
     total, done = len(comparison.expanded.runs), len(comparison.records)
     words = f"{done} of {total} runs finished."
     if comparison.expanded.left_out:
-        words += f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
+        words += (
+            f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
+        )
     if comparison.expanded.stand_ins:
         words += (
             " Packaged networks of the same kind stand in for the published inputs of "

@@ -23,7 +23,9 @@ STUDY = Study(
 )
 
 
-def ready(problem: ChainProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool) -> partial[Pareto]:
+def ready(
+    problem: ChainProblem, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
+) -> partial[Pareto]:
     """The sweep with its checked settings and its journal; a watcher is missing."""
     settings = _settings(asked)
     check(problem, settings)

@@ -171,7 +171,11 @@ class _Sweep:
 
     def _known(self, memory: float, ends: Ends) -> Staged | None:
         """The best plan so far that fits."""
-        plans = [ends.least, ends.best, *(plan for point in self.points.values() if (plan := point.staged) is not None)]
+        plans = [
+            ends.least,
+            ends.best,
+            *(plan for point in self.points.values() if (plan := point.staged) is not None),
+        ]
         within = [plan for plan in plans if fits(self.problem, plan, memory)]
         return min(within, key=lambda plan: (plan.value, plan.peak_bytes), default=None)
 

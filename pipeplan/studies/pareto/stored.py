@@ -108,7 +108,9 @@ def candidates_to_json(candidates: tuple[Candidate, ...]) -> dict[str, Any]:
 
 def stored_candidates(problem: ChainProblem, journal: Journal) -> tuple[Candidate, ...] | None:
     for where, line in lines_of(journal, RUNS):
-        rows = [require_object(where, {"plans": row}, "plans") for row in as_list(where, require(where, line, "plans"))]
+        rows = [
+            require_object(where, {"plans": row}, "plans") for row in as_list(where, require(where, line, "plans"))
+        ]
         return tuple(
             _candidate(problem, require_object(where, row, "plan"), str(row.get("source")), where) for row in rows
         )

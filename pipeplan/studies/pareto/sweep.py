@@ -173,7 +173,9 @@ class _Sweep:
         watch, done = self.watch, len(self.points)
         if watch is None:
             return None
-        count = "" if self.frame is None else f" ({done + 1} of {len(self.frame.levels) * len(self.settings.methods)})"
+        count = (
+            "" if self.frame is None else f" ({done + 1} of {len(self.frame.levels) * len(self.settings.methods)})"
+        )
 
         def tell(record: Progress) -> None:
             assert watch is not None

@@ -36,7 +36,9 @@ class Settings:
     def rules(self, limit: float = math.inf) -> LimitedRules:
         """By which the plans of a point are judged."""
         contiguity = "none" if self.non_contiguous else "chain"
-        return LimitedRules(contiguity=contiguity, latency_limit=limit, subgraphs_per_device=self.subgraphs_per_device)
+        return LimitedRules(
+            contiguity=contiguity, latency_limit=limit, subgraphs_per_device=self.subgraphs_per_device
+        )
 
     def options(self, limit: float) -> dict[str, Any]:
         """Of the formulation."""
@@ -241,7 +243,8 @@ def stored_ends(problem: PlacementProblem, settings: Settings, journal: Journal)
     """The bounds are as they were proven, everything about the plans is recomputed."""
     for where, line in lines_of(journal, ENDS):
         quickest, freest = (
-            PlacementPlan.from_json(require(where, line, name), f"{where}: {name}") for name in ("quickest", "freest")
+            PlacementPlan.from_json(require(where, line, name), f"{where}: {name}")
+            for name in ("quickest", "freest")
         )
         latency, load = latency_of(problem, quickest), load_of(problem, settings, freest)
         if latency is None or load is None:

@@ -20,7 +20,9 @@ ALIKE = 1e-14
 """Relative: costs that differ by no more differ by rounding."""
 
 
-def settle_knapsack(x: Layers, t: Table, i: int, j: int, r: int, tau: int, y: int, budget: float, choice: Any) -> int:
+def settle_knapsack(
+    x: Layers, t: Table, i: int, j: int, r: int, tau: int, y: int, budget: float, choice: Any
+) -> int:
     """Solve the knapsack of a stage as far as the budget asks for it, and note what was learned."""
     e = t.extra_start[r, tau] + y - t.fastest[r, tau] - 1
     answer, extra = exact_knapsack(x, i, j, tau, y, budget, choice)

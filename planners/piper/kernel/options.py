@@ -63,7 +63,9 @@ def new_scratch(x: Layers, layers: int) -> Scratch:
     )
 
 
-def fastest_stage(x: Layers, held: Any, count: int, tau: int, cost: Any, scratch: Scratch) -> tuple[float, float, int]:
+def fastest_stage(
+    x: Layers, held: Any, count: int, tau: int, cost: Any, scratch: Scratch
+) -> tuple[float, float, int]:
     """Time and weights of the fastest options, and how many micro-batches in flight fit with them (-1: not one fits
     with any options)."""
     fast = scratch.fast

@@ -157,7 +157,9 @@ def test_it_is_a_list(text: str) -> None:
     assert given_allocation(G4, {"allocation": text}) == (0, 1, 1, 0)
 
 
-@pytest.mark.parametrize("data", [[0, 1, 1, 0], {"allocation": [0, 1, 1, 0]}, {"plan": {"allocation": [0, 1, 1, 0]}}])
+@pytest.mark.parametrize(
+    "data", [[0, 1, 1, 0], {"allocation": [0, 1, 1, 0]}, {"plan": {"allocation": [0, 1, 1, 0]}}]
+)
 def test_or_a_file(tmp_path: Path, data: Any) -> None:
     path = tmp_path / "given.json"
     path.write_text(json.dumps(data), "utf-8")

@@ -43,7 +43,9 @@ def test_its_families_are_the_definitions(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100))
 def test_it_agrees_with_the_dynamic_program_on_series_parallel_graphs(seed: int) -> None:
     rng = random.Random(1000 + seed)
-    problem = random_graph_pipeline(rng, most_operators=10, most_devices=6, tight=rng.choice([None, 0.1, 0.25, 0.5]))
+    problem = random_graph_pipeline(
+        rng, most_operators=10, most_devices=6, tight=rng.choice([None, 0.1, 0.25, 0.5])
+    )
     b = rng.choice([1, 2, 4, 8])
     answer = Search(problem, menu(problem, [b])).best()
     result = exact(problem, b, "series-parallel")

@@ -67,7 +67,12 @@ def test_mixed_stages_are_the_best_of_all_plans(seed: int, family: str) -> None:
     """All k up to 4 are enumerated, although the model leaves some out."""
     rng = random.Random(300 + seed)
     problem = random_graph_pipeline(
-        rng, most_operators=5, most_devices=3, series_parallel=rng.random() < 0.5, mini_batch=4, tight=rng.random() / 2
+        rng,
+        most_operators=5,
+        most_devices=3,
+        series_parallel=rng.random() < 0.5,
+        mini_batch=4,
+        tight=rng.random() / 2,
     )
     k = rng.choice([1, 2, 4])
     schedules = [(b, k_x) for b in (1, 2, 4) for k_x in (1, 2, 4) if k_x <= k and b * k_x <= 4]

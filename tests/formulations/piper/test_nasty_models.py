@@ -34,7 +34,10 @@ UNITS = ((-9, 0), (9, 9), (0, -9), (-6, 6))
 def test_columns_in_all_units(start: int) -> None:
     for seed in range(start, 48, 6):
         semantics = ("paper", "reference")[seed % 2]
-        problem, start_from = in_fifteen_digits(nasty("staging", seed, most_layers=3)), "none" if seed % 3 else "auto"
+        problem, start_from = (
+            in_fifteen_digits(nasty("staging", seed, most_layers=3)),
+            "none" if seed % 3 else "auto",
+        )
         best = best_stages(problem, semantics)
         for time, memory in ((0, 0), UNITS[seed % 4]):
             result = solve(

@@ -111,7 +111,9 @@ def chain_of(layers: tuple[Layer, ...], devices: int) -> StagingProblem:
 def test_layers_that_take_no_time_are_within_every_limit() -> None:
     free = tuple(Layer(v, {1: (Configuration("keep", 0.0),)}) for v in range(2))
     assert len(pairs(near_stages(chain_of(free, devices=2)).within(0.0))) == 3
-    assert not pairs(near_stages(chain_of((*free[:1], Layer(1, {1: (Configuration("keep", 1.0),)})), 2)).within(0.0))
+    assert not pairs(
+        near_stages(chain_of((*free[:1], Layer(1, {1: (Configuration("keep", 1.0),)})), 2)).within(0.0)
+    )
 
 
 # ---- the model made of them ------------------------------------------------------------------------------
@@ -132,7 +134,9 @@ def test_it_finds_the_best_plan_without_a_list_of_all_stages(seed: int) -> None:
 
 @pytest.mark.usefixtures("no_list")
 @pytest.mark.parametrize("most", [6, 12])
-def test_where_few_stages_may_be_listed_limits_rise_step_by_step(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_few_stages_may_be_listed_limits_rise_step_by_step(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each is refuted or solved with few columns; the proof is that of the whole model."""
     monkeypatch.setattr(near, "MAX_STAGES", most)
     proven = 0

@@ -30,7 +30,9 @@ def limited(problem: PlacementProblem, limit: Any, contiguous: bool = True, piec
     return solve(problem, options=options, limits=SolveOptions(threads=1), **more)
 
 
-def agrees(problem: PlacementProblem, limit: float, contiguous: bool, pieces: int, warm_start: Any = "auto") -> None:
+def agrees(
+    problem: PlacementProblem, limit: float, contiguous: bool, pieces: int, warm_start: Any = "auto"
+) -> None:
     """The answer is proven, and is what enumeration says."""
     best = best_load(problem, limit, pieces, contiguous)
     result = limited(problem, limit, contiguous, pieces, warm_start=warm_start)

@@ -163,7 +163,9 @@ def test_the_plan_of_the_overrun_guard_breaks_memory_in_truth() -> None:
     assert verify_pattern(known.problem, plan) == ()
     assert plan.period == known.answers["general"]
     assert {overrun.edge for overrun in evaluate_pattern(known.problem, plan).overruns} == {1, 5}
-    assert {v.rule for v in verify_pattern(known.problem.replace(exclusive_buffers=True), plan)} == {"buffer-overrun"}
+    assert {v.rule for v in verify_pattern(known.problem.replace(exclusive_buffers=True), plan)} == {
+        "buffer-overrun"
+    }
     assert evaluate_pattern(known.problem.replace(memory_mode="strict"), plan).peak_bytes == 54
     relaxed = PatternPlan(8, (0, 1, 0), ((0, 4, 6, 7, 10, 17),), ({1: 2, 2: 5, 4: 9, 5: 14},))
     assert verify_pattern(known.problem.replace(exclusive_buffers=True), relaxed) == ()

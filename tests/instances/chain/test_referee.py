@@ -129,7 +129,13 @@ def test_the_slot_of_an_edge_can_be_overrun() -> None:
     assert rules(problem, plan) == []
     assert rules(problem.replace(exclusive_buffers=True), plan) == ["buffer-overrun"]
     (overrun,) = evaluate_pattern(problem, plan).overruns
-    assert (overrun.edge, overrun.name, overrun.side, overrun.gpu, overrun.excess) == (1, "F1 -> F2", "sender", 0, 1)
+    assert (overrun.edge, overrun.name, overrun.side, overrun.gpu, overrun.excess) == (
+        1,
+        "F1 -> F2",
+        "sender",
+        0,
+        1,
+    )
     strict = problem.replace(memory_mode="strict")
     assert max(instant.terms.buffers for instant in memory_profiles(strict, plan)[0].instants) == 2
 
@@ -170,7 +176,9 @@ def test_decimals_of_few_digits_are_judged_exactly_in_every_unit(exponent: int) 
 
     problem = ChainProblem([amount(10**9)], [amount(10**9)], [0, 0], [0], gpus=1)
     assert rules(problem, PatternPlan(amount(2 * 10**9), (0,), ((0, amount(10**9)),), ({},))) == []
-    assert rules(problem, PatternPlan(amount(2 * 10**9 - 1), (0,), ((0, amount(10**9)),), ({},))) == ["exclusive-gpu"]
+    assert rules(problem, PatternPlan(amount(2 * 10**9 - 1), (0,), ((0, amount(10**9)),), ({},))) == [
+        "exclusive-gpu"
+    ]
 
 
 @pytest.mark.parametrize("factor", ["1e-9", "1e-6", "1e-3", "1", "1e6", "1e9", "1e12"])
@@ -284,7 +292,9 @@ def packed_plan(problem: ChainProblem, rng: random.Random, batches: int = 1) -> 
     allocation = tuple(rng.randrange(problem.gpus) for _ in range(problem.layers))
     gpu = [allocation[layer] for layer in problem.layer_of]
     cut = [e for e in problem.remote_edges if gpu[e - 1] != gpu[e]]
-    link = {e: (gpu[e - 1], gpu[e]) if problem.duplex == "full" else tuple(sorted((gpu[e - 1], gpu[e]))) for e in cut}
+    link = {
+        e: (gpu[e - 1], gpu[e]) if problem.duplex == "full" else tuple(sorted((gpu[e - 1], gpu[e]))) for e in cut
+    }
     loads: dict[Any, int] = defaultdict(int)
     for task, duration in enumerate(problem.durations):
         loads[gpu[task]] += batches * int(duration)

@@ -28,7 +28,9 @@ def test_times_are_in_proportion_and_the_input_is_left_out() -> None:
 
 def test_a_plan_of_a_profile() -> None:
     """A micro-batch of 4 takes 3 ms in either stage, and 8 bytes at 1 byte/ms each way between them."""
-    problem = profile_to_graph_pipeline(parse_profile(PROFILE), samples=4, devices=2, mini_batch=16, bandwidth=1000.0)
+    problem = profile_to_graph_pipeline(
+        parse_profile(PROFILE), samples=4, devices=2, mini_batch=16, bandwidth=1000.0
+    )
     plan = StageGraphPlan((GraphStage(("n2",), 1, 4, 1, 8), GraphStage(("n3",), 1, 4, 1, 4)), ((0, 1),))
     assert evaluate_stage_graph(problem, plan).time_per_sample == pytest.approx((3 + 2 * 8) / 4)
 

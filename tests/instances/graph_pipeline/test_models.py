@@ -42,7 +42,11 @@ def test_a_transformer_layer() -> None:
     problem = mmt()
     assert parameters(problem, "branch0.0.") == 12_582_912
     assert kept(problem, "branch0.0.") == 14
-    assert [named(problem, f"branch0.0.{part}").output_bytes / MIB for part in ("attention", "up", "down")] == [1, 4, 1]
+    assert [named(problem, f"branch0.0.{part}").output_bytes / MIB for part in ("attention", "up", "down")] == [
+        1,
+        4,
+        1,
+    ]
 
 
 def test_mmt_has_four_branches_of_eight_layers() -> None:
@@ -131,7 +135,9 @@ def test_clusters_have_two_levels() -> None:
 
 
 @pytest.mark.parametrize(("micro_batch", "broken"), [(2, set()), (4, {"memory"})])
-def test_a_row_of_eight_stages_holds_micro_batches_of_two_and_not_of_four(micro_batch: int, broken: set[str]) -> None:
+def test_a_row_of_eight_stages_holds_micro_batches_of_two_and_not_of_four(
+    micro_batch: int, broken: set[str]
+) -> None:
     problem = case_study()
     plan = layer_stages(problem, micro_batch, in_a_row=True)
     assert {violation.rule for violation in verify_stage_graph(problem, plan)} == broken
@@ -198,7 +204,9 @@ def test_an_unknown_cluster_is_refused() -> None:
 
 
 def lowered(name: str, **more: Any) -> GraphPipelineProblem:
-    return to_graph_pipeline(build(name), DEVICES["v100-16gb"], LINKS["pcie3-x16"], devices=4, mini_batch=16, **more)
+    return to_graph_pipeline(
+        build(name), DEVICES["v100-16gb"], LINKS["pcie3-x16"], devices=4, mini_batch=16, **more
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if not name.startswith("gpt3")])

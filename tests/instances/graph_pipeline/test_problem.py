@@ -132,7 +132,15 @@ def test_a_file_brings_back_the_same_problem_and_plan(seed: int, tmp_path: Path)
 
 def test_a_short_file_gets_the_defaults() -> None:
     data = graph_pipeline_to_json(good())
-    for key in ("name", "memory_bytes", "link", "node_link", "devices_per_node", "weight_copies", "workspace_bytes"):
+    for key in (
+        "name",
+        "memory_bytes",
+        "link",
+        "node_link",
+        "devices_per_node",
+        "weight_copies",
+        "workspace_bytes",
+    ):
         del data[key]
     assert graph_pipeline_from_json(data) == good()
 

@@ -45,9 +45,13 @@ def all_plans(problem: GraphPipelineProblem, uniform: bool) -> Iterator[StageGra
     for sets in partitions([str(entry.id) for entry in problem.operators]):
         for cuts in itertools.combinations(range(1, problem.devices), len(sets) - 1):
             degrees = [b - a for a, b in itertools.pairwise((0, *cuts, problem.devices))]
-            for chosen in ([b] * len(sets) for b in sizes) if uniform else itertools.product(sizes, repeat=len(sets)):
+            for chosen in (
+                ([b] * len(sets) for b in sizes) if uniform else itertools.product(sizes, repeat=len(sets))
+            ):
                 if all(b % d == 0 for b, d in zip(chosen, degrees, strict=True)):
-                    stages = tuple(GraphStage(tuple(s), d, b) for s, d, b in zip(sets, degrees, chosen, strict=True))
+                    stages = tuple(
+                        GraphStage(tuple(s), d, b) for s, d, b in zip(sets, degrees, chosen, strict=True)
+                    )
                     yield from with_samples(problem, StageGraphPlan(stages, ()))
 
 

@@ -73,7 +73,9 @@ def test_a_node_that_only_another_type_can_take_is_placeable() -> None:
     a = Node("a", 2.0, 9.0, size_bytes=50.0, supported=False, other_times=(1.0,))
     assert PAIR.replace(nodes=(a, PAIR.nodes[1]), other_types=(FAST,)).extensions == {"types"}
     large = Node("a", 2.0, 9.0, size_bytes=50.0)
-    assert PAIR.replace(nodes=(large, PAIR.nodes[1]), memory_bytes=10.0, other_types=(FAST,)).extensions == {"types"}
+    assert PAIR.replace(nodes=(large, PAIR.nodes[1]), memory_bytes=10.0, other_types=(FAST,)).extensions == {
+        "types"
+    }
     assert PAIR.replace(accelerators=0, other_types=(FAST,)).accelerators == 0
 
 
@@ -151,7 +153,10 @@ def test_our_own_json_of_a_flat_problem_has_no_new_keys() -> None:
         ({"levels": [{"devices": 4, "bandwidth": 2}]}, r"levels\[0\].bandwidth"),
         ({"other_types": [{"name": "fast"}]}, r"other_types\[0\].count"),
         ({"other_types": [{"name": "fast", "count": 1, "memory": 3}]}, r"other_types\[0\].memory"),
-        ({"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "other_times": 3}]}, r"nodes\[0\].other_times"),
+        (
+            {"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "other_times": 3}]},
+            r"nodes\[0\].other_times",
+        ),
         (
             {"nodes": [{"id": "a", "accelerator_time": 1, "cpu_time": 1, "weight_bytes": -3}]},
             r"nodes\[0\].weight_bytes",

@@ -116,7 +116,10 @@ def test_each_type_has_its_own_times_memory_and_support() -> None:
     assert verify(problem, plan, "chain") == ()
     assert [load.load for load in evaluate(problem, plan).devices] == [2 + 1, 1 + 9]
     all_on = [PlacementPlan((acc("x", "abcd", accelerator_type=name),)) for name in ("fast", "idle")]
-    assert [[violation.rule for violation in verify(problem, plan)] for plan in all_on] == [["memory"], ["support"] * 4]
+    assert [[violation.rule for violation in verify(problem, plan)] for plan in all_on] == [
+        ["memory"],
+        ["support"] * 4,
+    ]
     assert "Node 'a' is on accelerator 'x', whose type cannot run it." in map(str, verify(problem, all_on[1]))
     with pytest.raises(NotAnAssignmentError, match="Node 'a' has no time on 'idle'"):
         evaluate(problem, all_on[1])
@@ -269,10 +272,14 @@ GROUPS = (DeviceGroup("g0", 2), DeviceGroup("g1", 2))
         ),
     ],
 )  # fmt: skip
-def test_each_rule_is_broken_in_words(problem: PlacementProblem, plan: PlacementPlan, rule: str, message: str) -> None:
+def test_each_rule_is_broken_in_words(
+    problem: PlacementProblem, plan: PlacementPlan, rule: str, message: str
+) -> None:
     violations = verify(problem, plan, "chain")
     assert rule in {violation.rule for violation in violations}
-    assert any(message in violation.message for violation in violations), [str(violation) for violation in violations]
+    assert any(message in violation.message for violation in violations), [
+        str(violation) for violation in violations
+    ]
 
 
 def test_groups_in_a_circle_are_judged_and_not_followed() -> None:
@@ -280,7 +287,9 @@ def test_groups_in_a_circle_are_judged_and_not_followed() -> None:
     groups = (DeviceGroup("p", 2, parent="q"), DeviceGroup("q", 2, parent="p"))
     plan = PlacementPlan((acc("x", "abcd", group="p"),), groups)
     assert {violation.rule for violation in verify(problem, plan, "chain")} == {"hierarchy"}
-    with pytest.raises(NotAnAssignmentError, match="Group 'p' is of level 2 and stands in the group 'q' of level 2"):
+    with pytest.raises(
+        NotAnAssignmentError, match="Group 'p' is of level 2 and stands in the group 'q' of level 2"
+    ):
         evaluate(problem, plan)
 
 

@@ -32,7 +32,9 @@ def test_a_round_trip_keeps_everything(problem: PlacementProblem) -> None:
 
 def test_what_is_omitted_has_its_default() -> None:
     assert placement_from_json(MINIMAL) == PlacementProblem(
-        nodes=(Node(1, 2, 3, size_bytes=0, transfer_time=0, supported=True, backward=False, color=None, name=None),),
+        nodes=(
+            Node(1, 2, 3, size_bytes=0, transfer_time=0, supported=True, backward=False, color=None, name=None),
+        ),
         edges=(),
         accelerators=1,
         cpus=0,

@@ -13,7 +13,9 @@ from pipeplan.instances.placement.referee.latency_rules import verify_latency
 
 def chain(**changes: object) -> PlacementProblem:
     """a -> b -> c with 1, 2, 3 on an accelerator, 10 times as much on a CPU, transfers of 0.5."""
-    nodes = [Node(name, t, 10 * t, 2.0, 0.5 * (name != "c")) for name, t in zip("abc", (1.0, 2.0, 3.0), strict=True)]
+    nodes = [
+        Node(name, t, 10 * t, 2.0, 0.5 * (name != "c")) for name, t in zip("abc", (1.0, 2.0, 3.0), strict=True)
+    ]
     problem = PlacementProblem(tuple(nodes), (("a", "b"), ("b", "c")), 2, 2, memory_bytes=4.0)
     return problem.replace(**changes) if changes else problem
 
@@ -71,7 +73,9 @@ def test_support_is_asked_of_accelerators() -> None:
 
 
 def test_all_cpus_are_one_device_for_colours() -> None:
-    nodes = tuple(Node(n.id, n.accelerator_time, n.cpu_time, color=1 if n.id in "ab" else None) for n in chain().nodes)
+    nodes = tuple(
+        Node(n.id, n.accelerator_time, n.cpu_time, color=1 if n.id in "ab" else None) for n in chain().nodes
+    )
     problem = chain(nodes=nodes)
     assert not rules(problem, split(["c"], cpu0="a", cpu1="b"))
     assert rules(problem, split(["bc"], cpu0="a")) == {"colocation"}

@@ -123,7 +123,13 @@ def test_cpus_need_a_slowdown(profile_file: Path) -> None:
     ],
 )
 def test_senseless_options_are_refused(profile_file: Path, option: str, value: float, sentence: str) -> None:
-    options: dict[str, Any] = {"devices": 1, "memory_bytes": 1e9, "bandwidth": 1.0, "cpu_slowdown": 1.0, option: value}
+    options: dict[str, Any] = {
+        "devices": 1,
+        "memory_bytes": 1e9,
+        "bandwidth": 1.0,
+        "cpu_slowdown": 1.0,
+        option: value,
+    }
     with pytest.raises(InputError, match=sentence):
         load(profile_file, **options)
 

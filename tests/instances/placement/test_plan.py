@@ -24,7 +24,10 @@ def test_a_round_trip_keeps_everything() -> None:
 
 def test_subgraphs_are_written_only_where_they_are_decided() -> None:
     entries = PlacementPlan.from_json(PLAN).to_json()["devices"]
-    assert [sorted(entry) for entry in entries] == [["name", "nodes", "type"], ["name", "nodes", "subgraphs", "type"]]
+    assert [sorted(entry) for entry in entries] == [
+        ["name", "nodes", "type"],
+        ["name", "nodes", "subgraphs", "type"],
+    ]
 
 
 def test_an_assignment_becomes_devices_in_order() -> None:
@@ -39,7 +42,10 @@ def test_an_assignment_becomes_devices_in_order() -> None:
 
 def test_merits_are_not_checked() -> None:
     devices = [{"name": "x", "type": "cpu", "nodes": ["nobody", "nobody"]}]
-    assert PlacementPlan.from_json({"kind": "placement", "devices": devices}).devices[0].nodes == ("nobody", "nobody")
+    assert PlacementPlan.from_json({"kind": "placement", "devices": devices}).devices[0].nodes == (
+        "nobody",
+        "nobody",
+    )
 
 
 def test_the_place_in_the_file_is_the_caller_s() -> None:

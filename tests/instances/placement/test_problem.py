@@ -67,7 +67,9 @@ def test_the_hash_ignores_names(fields: dict[str, Any]) -> None:
 
 
 def test_the_hash_does_not_depend_on_how_a_number_is_written() -> None:
-    assert problem([node(1, size_bytes=1, cpu_time=0)]).hash == problem([node(1, size_bytes=1.0, cpu_time=-0.0)]).hash
+    assert (
+        problem([node(1, size_bytes=1, cpu_time=0)]).hash == problem([node(1, size_bytes=1.0, cpu_time=-0.0)]).hash
+    )
     assert problem([node(1)], memory_bytes=1).hash == problem([node(1)], memory_bytes=1.0).hash
 
 
@@ -86,7 +88,9 @@ def test_the_hash_depends_on_every_other_field(field: str) -> None:
     assert base.replace(nodes=(*base.nodes[:3], first), edges=edges).hash != base.hash
 
 
-@pytest.mark.parametrize("fields", [{"accelerators": 3}, {"cpus": 1}, {"memory_bytes": 5.0}, {"edges": (("s", "a"),)}])
+@pytest.mark.parametrize(
+    "fields", [{"accelerators": 3}, {"cpus": 1}, {"memory_bytes": 5.0}, {"edges": (("s", "a"),)}]
+)
 def test_the_hash_depends_on_the_cluster_and_the_edges(fields: dict[str, Any]) -> None:
     assert DIAMOND.replace(**fields).hash != DIAMOND.hash
 

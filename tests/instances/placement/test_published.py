@@ -116,7 +116,9 @@ def test_an_expert_split_becomes_a_plan(tmp_path: Path) -> None:
 def test_an_expert_split_of_another_problem_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "expert.json"
     path.write_text(json.dumps({"fpgas": [{"nodes": [1, 77]}], "cpus": []}))
-    with pytest.raises(InputError, match=r"expert.json: fpgas\[0\].nodes\[1\] names the unknown node 77; give a split"):
+    with pytest.raises(
+        InputError, match=r"expert.json: fpgas\[0\].nodes\[1\] names the unknown node 77; give a split"
+    ):
         load_plan(path, placement_from_published(PUBLISHED))
     assert load_plan(path).devices[0].nodes == (1, 77)
 

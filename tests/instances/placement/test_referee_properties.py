@@ -132,7 +132,9 @@ def test_shrunken_memory_breaks_memory(case: Case, contiguity: str) -> None:
 
 @given(st.data(), valid_cases(), st.sampled_from(CONTIGUITIES))
 @settings(deadline=None)
-def test_an_unsupported_node_on_an_accelerator_breaks_support(data: st.DataObject, case: Case, contiguity: str) -> None:
+def test_an_unsupported_node_on_an_accelerator_breaks_support(
+    data: st.DataObject, case: Case, contiguity: str
+) -> None:
     accepted_until_now(case, contiguity)
     on_accelerators = [i for d in case.plan.devices if d.type == "accelerator" for i in d.nodes]
     assume(on_accelerators)
@@ -245,7 +247,8 @@ def test_loads_equal_the_formula_to_the_last_bit(case: Case) -> None:
 def test_loads_do_not_depend_on_any_order(data: st.DataObject, case: Case) -> None:
     problem, plan = case
     shuffled = problem.replace(
-        nodes=tuple(data.draw(st.permutations(problem.nodes))), edges=tuple(data.draw(st.permutations(problem.edges)))
+        nodes=tuple(data.draw(st.permutations(problem.nodes))),
+        edges=tuple(data.draw(st.permutations(problem.edges))),
     )
     again = PlacementPlan(
         tuple(
@@ -283,7 +286,8 @@ def stating(case: Case) -> tuple[Case, float | None]:
     for piece in found.pieces:
         ran.setdefault(piece.device, []).append(piece.nodes)
     devices = tuple(
-        replace(d, subgraphs=tuple(ran.get(d.name, ())) if d.type == "accelerator" else None) for d in case.plan.devices
+        replace(d, subgraphs=tuple(ran.get(d.name, ())) if d.type == "accelerator" else None)
+        for d in case.plan.devices
     )
     return Case(case.problem, PlacementPlan(devices)), found.latency
 

@@ -46,7 +46,16 @@ def is_contiguous_set(problem: PlacementProblem, nodes: Iterable[int | str]) -> 
 
 @pytest.mark.parametrize(
     ("inside", "contiguous"),
-    [("", True), ("a", True), ("ab", True), ("ac", False), ("ad", False), ("bc", True), ("bcd", True), ("abcd", True)],
+    [
+        ("", True),
+        ("a", True),
+        ("ab", True),
+        ("ac", False),
+        ("ad", False),
+        ("bc", True),
+        ("bcd", True),
+        ("abcd", True),
+    ],
 )
 def test_a_set_is_contiguous_if_no_path_leaves_it_and_comes_back(inside: str, contiguous: bool) -> None:
     """a -> b -> c -> d, and a shortcut a -> d which changes nothing."""

@@ -39,7 +39,9 @@ def split(*devices: tuple[str, ...]) -> PlacementPlan:
 GOOD = split(("a",), ("b", "c"), (4,))
 
 
-def said(plan: PlacementPlan, problem: PlacementProblem = PROBLEM, contiguity: str = "none") -> list[tuple[str, str]]:
+def said(
+    plan: PlacementPlan, problem: PlacementProblem = PROBLEM, contiguity: str = "none"
+) -> list[tuple[str, str]]:
     return [(violation.rule, violation.message) for violation in verify(problem, plan, contiguity)]
 
 
@@ -119,7 +121,11 @@ def test_a_cpu_has_no_memory_limit() -> None:
     ("sizes", "memory", "message"),
     [
         ((0.1, 0.2), 0.3, None),
-        ((0.1, 0.2), 0.2999999999999999, "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999"),
+        (
+            (0.1, 0.2),
+            0.2999999999999999,
+            "0.3 bytes, 0.0000000000000001 more than its memory of 0.2999999999999999",
+        ),
         ((2**33, 2**33), 2**34, None),
         ((2**33, 2**33 + 1), 2**34, "17179869185 bytes, 1 more than its memory of 17179869184"),
         ((1e9, 1.5), 1000000001.4, "1000000001.5 bytes, 0.1 more than its memory of 1000000001.4"),

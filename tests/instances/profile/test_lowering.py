@@ -174,11 +174,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "chain", "levels": ((2, 1e3),)}, "--levels is for staging problems"),
     ({"kind": "chain", "batch": 2}, "--batch is for staging problems and graph pipelines"),
     ({"kind": "staging", "cpus": 1}, "--cpus is for placement problems"),
-    ({"kind": "placement", "memory_bytes": 20.0}, "layer 'a', size_bytes is 28 bytes, more than an accelerator's 20"),
+    (
+        {"kind": "placement", "memory_bytes": 20.0},
+        "layer 'a', size_bytes is 28 bytes, more than an accelerator's 20",
+    ),
     ({"kind": "chain", "devices": 200_000}, "--devices is 200000; give a whole number from 1"),
     ({"kind": "placement", "cpus": 1}, "--cpu-slowdown is missing although there are CPUs"),
-    ({"kind": "staging", "efficiency": 0.9}, "--efficiency is of layers that devices share; give --tensor-parallel"),
-    ({"kind": "staging", "efficiency": 1.5, "tensor_parallel": (2,)}, "--efficiency is 1.5; give a share of at most 1"),
+    (
+        {"kind": "staging", "efficiency": 0.9},
+        "--efficiency is of layers that devices share; give --tensor-parallel",
+    ),
+    (
+        {"kind": "staging", "efficiency": 1.5, "tensor_parallel": (2,)},
+        "--efficiency is 1.5; give a share of at most 1",
+    ),
     ({"optimizer": "lion"}, "--optimizer is 'lion'; give one of sgd, adam, adam-mixed"),
     ({"in_flight": 0}, "--in-flight is 0"),
     ({"tensor_parallel": (0,)}, "--tensor-parallel is 0"),

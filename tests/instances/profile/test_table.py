@@ -64,7 +64,9 @@ def test_text_is_read_as_spreadsheets_write_it(
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".parquet"])
-def test_spreadsheets_and_parquet_are_read_alike(table: Callable[..., Profile], tmp_path: Path, suffix: str) -> None:
+def test_spreadsheets_and_parquet_are_read_alike(
+    table: Callable[..., Profile], tmp_path: Path, suffix: str
+) -> None:
     frame = pandas.DataFrame(
         [["a", 1, 2, 3, 4, 5], ["b", 1.5, 2.5, 0, 0.5, 10]],
         columns=[title.strip() for title in HEAD.split(",")],
@@ -95,7 +97,12 @@ def test_a_missing_package_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_column_has_its_own_unit(table: Callable[..., Profile]) -> None:
     head = "layer,forward [ms],backward [us],parameters [GiB],activation [KiB],output [B]"
     (node,) = table(f"{head}\na,1,2,3,4,5\n").nodes
-    assert (node.forward, node.backward, node.parameter_bytes, node.saved_bytes) == (1.0, 0.002, 3.0 * 2**30, 4096.0)
+    assert (node.forward, node.backward, node.parameter_bytes, node.saved_bytes) == (
+        1.0,
+        0.002,
+        3.0 * 2**30,
+        4096.0,
+    )
     seconds = table(f"{head.replace('forward [ms]', 'forward [s]')}\na,0.1,2,3,4,5\n")
     assert (seconds.time_unit, seconds.nodes[0].forward, seconds.nodes[0].backward) == ("s", 0.1, 2e-6)
     assert table(f"{head.replace('[ms]', '[µs]')}\na,0.1,2,3,4,5\n").time_unit == "us"
@@ -167,7 +174,9 @@ def test_the_template_is_a_table_of_a_transformer(table: Callable[..., Profile])
 
 
 @given(profile=profiles(), unit=st.sampled_from(["B", "kB", "KiB"]))
-def test_a_profile_survives_its_table(tmp_path_factory: pytest.TempPathFactory, profile: Profile, unit: str) -> None:
+def test_a_profile_survives_its_table(
+    tmp_path_factory: pytest.TempPathFactory, profile: Profile, unit: str
+) -> None:
     path = tmp_path_factory.mktemp("tables") / "profile.csv"
     path.write_text(table_of(profile, unit), encoding="utf-8")
     again = read_table(path)

@@ -29,7 +29,9 @@ def random_pipeline(seed: int) -> Pipeline:
         stages.append(Stage(f"stage {x}", size, *times, orders, synchronisation=rng.choice((0.0, 3.0))))
     if any(min(min(order, default=1) for order in stage.orders) > 0 for stage in stages):
         stages = [_forward_only(stage) for stage in stages]
-    arcs = [Dependency(u, v, rng.random(), rng.random()) for v in range(count) for u in range(v) if rng.random() < 0.4]
+    arcs = [
+        Dependency(u, v, rng.random(), rng.random()) for v in range(count) for u in range(v) if rng.random() < 0.4
+    ]
     return Pipeline(tuple(stages), tuple(arcs), total)
 
 

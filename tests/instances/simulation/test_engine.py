@@ -185,7 +185,9 @@ def random_pipeline(seed: int) -> Pipeline:
         size = rng.choice((1, 2, 4, 8))
         orders = replica_orders(total // size, rng.choice((1, 1, 2, 3)), total // size, rng.choice((1, 2)))
         stages.append(Stage(f"stage {x}", size, rng.uniform(0.1, 2), rng.uniform(0.1, 2), orders, len(orders)))
-    arcs = [Dependency(u, v, rng.random(), rng.random()) for v in range(count) for u in range(v) if rng.random() < 0.4]
+    arcs = [
+        Dependency(u, v, rng.random(), rng.random()) for v in range(count) for u in range(v) if rng.random() < 0.4
+    ]
     return Pipeline(tuple(stages), tuple(arcs), total)
 
 

@@ -55,14 +55,18 @@ def as_placement(training: bool = True) -> tuple[PlacementProblem, PlacementPlan
         for i in range(STAGES):
             nodes.append(Node(f"b{i}", 2.0, 9.0, 5.0, DELAY / 2 if i else 0.0, backward=True, color=i))
             held[i].append(f"b{i}")
-        edges += [(f"b{v}", f"b{u}") for u, v in pairwise(range(STAGES))] + [(f"f{i}", f"b{i}") for i in range(STAGES)]
+        edges += [(f"b{v}", f"b{u}") for u, v in pairwise(range(STAGES))] + [
+            (f"f{i}", f"b{i}") for i in range(STAGES)
+        ]
         nodes = [node if node.id != "f2" else Node("f2", 1.0, 9.0, 5.0, 0.0, color=2) for node in nodes]
     devices = tuple(Device(f"acc{i}", "accelerator", tuple(nodes)) for i, nodes in enumerate(held))
     return PlacementProblem(tuple(nodes), tuple(edges), STAGES, 0), PlacementPlan(devices)
 
 
 def as_pattern() -> tuple[ChainProblem, PatternPlan]:
-    problem = ChainProblem((1,) * STAGES, (2,) * STAGES, (1,) * (STAGES + 1), (7,) * STAGES, STAGES, None, 1 / DELAY)
+    problem = ChainProblem(
+        (1,) * STAGES, (2,) * STAGES, (1,) * (STAGES + 1), (7,) * STAGES, STAGES, None, 1 / DELAY
+    )
     return problem, PatternPlan(3, tuple(range(STAGES)), ((0,) * (2 * STAGES),), ({},))
 
 

@@ -125,7 +125,10 @@ def test_memory_is_what_the_referee_counts(seed: int) -> None:
     runs = simulate(problem, plan, micro_batches=24).stages
     assert [run.memory_bytes for run in runs] == pytest.approx([cost.memory_bytes for cost in costs])
     assert [run.busy for run in runs] == pytest.approx(
-        [24 * cost.compute * leaf.data_parallel / cost.copies for cost, leaf in zip(costs, plan.leaves(), strict=True)]
+        [
+            24 * cost.compute * leaf.data_parallel / cost.copies
+            for cost, leaf in zip(costs, plan.leaves(), strict=True)
+        ]
     )
 
 

@@ -78,7 +78,10 @@ def test_the_published_format_keeps_what_it_can_say() -> None:
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        (lambda data: data["nodes"][1]["TMPCs"]["1"][0].update(timePerSample=-1), r"nodes\[1\]\.TMPCs.*timePerSample"),
+        (
+            lambda data: data["nodes"][1]["TMPCs"]["1"][0].update(timePerSample=-1),
+            r"nodes\[1\]\.TMPCs.*timePerSample",
+        ),
         (lambda data: data["edges"][0].update(communicationCost="much"), r"edges\[0\]\.communicationCost"),
         (lambda data: data.update(maxDevices=0), "maxDevices"),
         (lambda data: data.update(mbsInBatch=0), "mbsInBatch"),
@@ -110,7 +113,9 @@ def test_what_the_published_format_cannot_say_is_refused(change: dict[str, Any],
 
 @pytest.mark.workloads
 @pytest.mark.parametrize(
-    ("name", "layers", "edges"), [("bert32a100.json", 37, 67), ("resnet.json", 177, 193)], ids=["bert32", "resnet50"]
+    ("name", "layers", "edges"),
+    [("bert32a100.json", 37, 67), ("resnet.json", 177, 193)],
+    ids=["bert32", "resnet50"],
 )
 def test_published_files_survive_both_formats(workloads: Path, name: str, layers: int, edges: int) -> None:
     data = json.loads((workloads / "piper" / name).read_text("utf-8"))

@@ -86,7 +86,13 @@ def test_weights_above_level_1_are_those_of_whole_layers() -> None:
 
 BROKEN: list[tuple[str, LeveledPlan, dict[str, Any], str, str]] = [
     ("undivided", LeveledPlan((leaf("a"), group(1, leaf("b"), leaf("c")))), {}, "levels", "divided further"),
-    ("too deep", LeveledPlan((group(1, group(1, leaf("a")), leaf("b"), leaf("c")),)), {}, "levels", "no level below"),
+    (
+        "too deep",
+        LeveledPlan((group(1, group(1, leaf("a")), leaf("b"), leaf("c")),)),
+        {},
+        "levels",
+        "no level below",
+    ),
     ("left out", LeveledPlan((group(1, leaf("a"), leaf("b")),)), {}, "assignment", "leaves out layer 'c'"),
     (
         "left out below",

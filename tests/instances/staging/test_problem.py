@@ -121,7 +121,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("layer name", {"layers": layers(name=5)}, "layers[1].name", "text"),
     ("no way at all", {"layers": layers(configurations={1: ()})}, "layers[1].configurations", "at least one"),
     ("degree 0", {"layers": layers(configurations={0: (FAST,)})}, "layers[1].configurations[0]", "from 1"),
-    ("degree in words", {"layers": layers(configurations={"1": (FAST,)})}, "layers[1].configurations['1']", "whole"),
+    (
+        "degree in words",
+        {"layers": layers(configurations={"1": (FAST,)})},
+        "layers[1].configurations['1']",
+        "whole",
+    ),
     (
         "huge degree",
         {"layers": layers(configurations={MAX_DEGREE + 1: (FAST,)})},
@@ -138,7 +143,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("negative time", {"layers": layers(way(time=-1.0))}, "layers[1].configurations[1][0].time", ">= 0"),
     ("NaN time", {"layers": layers(way(time=math.nan))}, "layers[1].configurations[1][0].time", "finite"),
     *(
-        (f"bad {field}", {"layers": layers(way(**{field: "1"}))}, f"layers[1].configurations[1][0].{field}", "number")
+        (
+            f"bad {field}",
+            {"layers": layers(way(**{field: "1"}))},
+            f"layers[1].configurations[1][0].{field}",
+            "number",
+        )
         for field in ("weight_bytes", "memory_per_batch", "memory_fixed")
     ),
     (
@@ -169,7 +179,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "field", "remedy"), [case[1:] for case in REFUSED], ids=[c[0] for c in REFUSED])
+@pytest.mark.parametrize(
+    ("changes", "field", "remedy"), [case[1:] for case in REFUSED], ids=[c[0] for c in REFUSED]
+)
 def test_the_door_names_the_field_and_the_remedy(changes: dict[str, Any], field: str, remedy: str) -> None:
     # What the changed field meant for the others is out of the way: no gathers, no levels.
     base = PROBLEM.replace(layers=layers())

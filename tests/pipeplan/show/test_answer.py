@@ -27,13 +27,37 @@ def sentence(name: str, planner: str, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("name", "planner", "words"),
     [
-        ("tiny-chain", "dp", "6 ms per sample: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on"),
-        ("tiny-chain", "dp", "; an even split would be as fast; optimal, proven among contiguous plans: a chain of"),
-        ("tiny-chain", "latency-greedy", "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the"),
-        ("golden-4", "exact-beaumont", "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; an"),
-        ("golden-4", "exact-beaumont", "an even split would be 38.5 % slower; optimal, proven among patterns of one"),
+        (
+            "tiny-chain",
+            "dp",
+            "6 ms per sample: acc1 (nodes c-d) limits the pipeline and spends 83.3 % of its time on",
+        ),
+        (
+            "tiny-chain",
+            "dp",
+            "; an even split would be as fast; optimal, proven among contiguous plans: a chain of",
+        ),
+        (
+            "tiny-chain",
+            "latency-greedy",
+            "16 ms for one sample: acc0, piece 1 (nodes a-d) takes 10.5 ms of it, the",
+        ),
+        (
+            "golden-4",
+            "exact-beaumont",
+            "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; an",
+        ),
+        (
+            "golden-4",
+            "exact-beaumont",
+            "an even split would be 38.5 % slower; optimal, proven among patterns of one",
+        ),
         ("golden-4", "contiguous", "; how far it is from the best plan is not known."),
-        ("tiny-levels", "dp-piper", "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %"),
+        (
+            "tiny-levels",
+            "dp-piper",
+            "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %",
+        ),
         ("tiny-graph", "graphpipe", " per iteration: stage "),
         ("tiny-chain", "one-device", "No plan was found: the method found none."),
     ],

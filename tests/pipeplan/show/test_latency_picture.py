@@ -31,7 +31,8 @@ def lanes_of(plan: PlacementPlan) -> dict[str, list[tuple[float, float, str]]]:
     """Start, end and name of what runs in each lane."""
     (timeline,) = view_of(PROBLEM, plan, LATENCY).timelines
     return {
-        lane: [(bar.start, bar.end, bar.label) for bar in timeline.bars if bar.lane == lane] for lane in timeline.lanes
+        lane: [(bar.start, bar.end, bar.label) for bar in timeline.bars if bar.lane == lane]
+        for lane in timeline.lanes
     }
 
 

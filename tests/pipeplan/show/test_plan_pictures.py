@@ -85,7 +85,9 @@ def test_stages_on_types_of_devices_name_them_and_have_their_limits() -> None:
     (table,) = view_of(problem, result.plan, rules_of(problem, result.options)).tables
     limits = {"big": 70.0, "small": 35.0}
     assert [row.limit for row in table.rows] == [limits[str(stage.device_type)] for stage in result.plan.stages]
-    assert all(str(stage.device_type) in row.title for stage, row in zip(result.plan.stages, table.rows, strict=True))
+    assert all(
+        str(stage.device_type) in row.title for stage, row in zip(result.plan.stages, table.rows, strict=True)
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

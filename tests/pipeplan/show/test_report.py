@@ -85,7 +85,9 @@ def test_the_page_says_the_answer_first_and_where_it_is_from() -> None:
     page, text = page_of("golden-4", "exact-beaumont")
     words = [word for word in page.words if word.strip()]
     answer = next(i for i, word in enumerate(words) if word.startswith("13 per batch: gpu1 (layers 2-4) limits"))
-    assert answer < words.index("GPUs") < words.index("Memory") < words.index("Assumptions") < words.index("Options")
+    assert (
+        answer < words.index("GPUs") < words.index("Memory") < words.index("Assumptions") < words.index("Options")
+    )
     assert "plan solve golden-4 --planner exact-beaumont" in words
     assert f"by pipeplan {pipeplan.__version__}" in text
     assert "2 GPUs with memory 34 B; transfers take no time" in words
@@ -104,7 +106,9 @@ def test_the_gantt_holds_every_task_until_the_pattern_repeats() -> None:
 
 def test_nothing_is_fetched_and_only_our_own_script_may_run() -> None:
     page, text = page_of("tiny-chain", "dp")
-    addresses = [value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
+    addresses = [
+        value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")
+    ]
     assert addresses == ["data:,"]
     assert "@import" not in text
     (policy,) = [a["content"] for name, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]

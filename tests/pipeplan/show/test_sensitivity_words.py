@@ -31,7 +31,10 @@ def found(base: float | None, stop: str = "proven", **changes: float | None) -> 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        (found(6.0, one_more_device=5.0), "Advice: 5 devices help most, with 16.67 % less time for 25 % more devices."),
+        (
+            found(6.0, one_more_device=5.0),
+            "Advice: 5 devices help most, with 16.67 % less time for 25 % more devices.",
+        ),
         (found(6.0, more=3.0, one_more_device=5.0), "Advice: more helps most, with 50.00 % less time."),
         (found(6.0, more=3.0, other=3.0), "Advice: more and other help most, with 50.00 % less time."),
         (

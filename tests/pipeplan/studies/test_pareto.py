@@ -250,7 +250,9 @@ def test_what_a_journal_says_of_a_plan_is_not_believed(chain: ChainProblem, tmp_
         sweep(chain, given, open_journal(path, chain, given))
 
 
-def test_an_interrupt_keeps_what_is_done(chain: ChainProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_keeps_what_is_done(
+    chain: ChainProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, given = tmp_path / "points.jsonl", settings(levels=3, methods=("contiguous", "gpipe"))
     solve, calls = module.solve, []
 

@@ -159,7 +159,11 @@ def test_a_change_can_make_a_plan_possible() -> None:
 def test_facts_as_json() -> None:
     data = sensitivity(load_packaged("tiny-stages")).to_json()
     assert (data["schema"], data["planner"], data["objective"]) == ("pipeplan.sensitivity/1", "dp-piper", 6.0)
-    assert {row["change"] for row in data["changes"]} == {"one more device", "1 GB more memory", "10 % more bandwidth"}
+    assert {row["change"] for row in data["changes"]} == {
+        "one more device",
+        "1 GB more memory",
+        "10 % more bandwidth",
+    }
     assert all(row["stop"] == "proven" and row["verified"] for row in data["changes"])
 
 

@@ -27,12 +27,16 @@ ONE = SolveOptions(time_limit_s=30, threads=1)
 def test_the_curve_is_that_of_enumeration(seed: int, contiguous: bool, pieces: int) -> None:
     problem = random_placement(seed, 5, training=False)
     limits = tuple(latency for latency, _ in tradeoffs(problem, pieces, contiguous) if latency > 0)
-    settings = Settings(latency_limits=limits, non_contiguous=not contiguous, subgraphs_per_device=pieces, limits=ONE)
+    settings = Settings(
+        latency_limits=limits, non_contiguous=not contiguous, subgraphs_per_device=pieces, limits=ONE
+    )
     curve = sweep(problem, settings)
     assert [point.latency_limit for point in curve.points] == list(limits)
     for point in curve.points:
         assert point.certified, point
-        assert point.max_load == pytest.approx(best_load(problem, point.latency_limit, pieces, contiguous), rel=2e-6)
+        assert point.max_load == pytest.approx(
+            best_load(problem, point.latency_limit, pieces, contiguous), rel=2e-6
+        )
         assert point.latency is not None
         assert point.latency <= point.latency_limit * (1 + 1e-9)
 

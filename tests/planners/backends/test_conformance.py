@@ -94,7 +94,9 @@ def test_fixed_and_unused_columns_have_values(backend: Backend) -> None:
 
 
 def test_a_feasibility_problem_has_its_constant_as_objective(backend: Backend) -> None:
-    model = from_rows([0.0] * 3, [({0: 1.0, 1: 1.0, 2: 1.0}, 2.0, 2.0)], [0.0] * 3, [1.0] * 3, [True] * 3, offset=4.5)
+    model = from_rows(
+        [0.0] * 3, [({0: 1.0, 1: 1.0, 2: 1.0}, 2.0, 2.0)], [0.0] * 3, [1.0] * 3, [True] * 3, offset=4.5
+    )
     outcome = solve(backend.name, model, ONE_THREAD)
     assert (outcome.stop, outcome.objective, outcome.bound) == (Stop.PROVEN, 4.5, 4.5)
     assert_solution(model, outcome.values, outcome.objective)

@@ -41,7 +41,14 @@ def test_every_variable_bound_and_row_arrives() -> None:
     column = {name: j for j, name in enumerate(model.column_names)}
     assert set(column) == {"x[1]", "x[2]", "n", "y", "idle", "fixed"}
     bounds = {name: (model.col_lower[j], model.col_upper[j]) for name, j in column.items()}
-    assert bounds == {"x[1]": (0, 1), "x[2]": (0, 1), "n": (-3, 8), "y": (0.5, INF), "idle": (1, 2), "fixed": (4, 4)}
+    assert bounds == {
+        "x[1]": (0, 1),
+        "x[2]": (0, 1),
+        "n": (-3, 8),
+        "y": (0.5, INF),
+        "idle": (1, 2),
+        "fixed": (4, 4),
+    }
     assert {name for name, j in column.items() if model.integer[j]} == {"x[1]", "x[2]", "n", "fixed"}
     rows = dict(zip(model.row_names, zip(model.row_lower, model.row_upper, strict=True), strict=True))
     assert rows == {"both": (-4, 4), "equal": (2, 2), "least": (0.25, INF)}
@@ -187,7 +194,9 @@ def test_a_maximisation_is_marked_in_the_file(name: str, mark: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("suffix", "option"), [("mps", "--freemps"), ("lp", "--lp")], ids=["mps", "lp"])
-def test_another_reader_understands_the_file(suffix: str, option: str, tmp_path: Path, knapsack: MatrixModel) -> None:
+def test_another_reader_understands_the_file(
+    suffix: str, option: str, tmp_path: Path, knapsack: MatrixModel
+) -> None:
     if not BACKENDS["glpk"].available():
         pytest.skip("GLPK is not installed")
     for name, model in (("awkward", AWKWARD), ("knapsack", knapsack)):

@@ -13,7 +13,16 @@ import pytest
 import pipeplan
 from pipeplan.instances.errors import UsageError
 from pipeplan.instances.result import Stop
-from pipeplan.planners.backends import BACKENDS, Backend, MatrixModel, all_backends, describe, registry, solve, submit
+from pipeplan.planners.backends import (
+    BACKENDS,
+    Backend,
+    MatrixModel,
+    all_backends,
+    describe,
+    registry,
+    solve,
+    submit,
+)
 
 TOY = Path(__file__).with_name("toy_plugin")
 PLUGINS = sorted((Path(__file__).resolve().parents[3] / "plugins").iterdir())
@@ -59,7 +68,9 @@ def test_plug_ins_are_listed_after_ours() -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_a_plug_in_that_cannot_be_loaded_costs_nobody_else(knapsack: MatrixModel) -> None:
-    with pytest.raises(UsageError, match=r"'broken' is not installed: its plug-in cannot be loaded \(AttributeError"):
+    with pytest.raises(
+        UsageError, match=r"'broken' is not installed: its plug-in cannot be loaded \(AttributeError"
+    ):
         submit("broken", knapsack)
     assert solve("highs", knapsack).stop == Stop.PROVEN
 

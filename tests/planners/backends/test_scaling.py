@@ -35,7 +35,9 @@ def makespan(times: list[tuple[float, float]], **more: object) -> MatrixModel:
 
 def best(times: list[tuple[float, float]]) -> float:
     choices = itertools.product((0, 1), repeat=len(times))
-    return min(max(math.fsum(t[c] for t, c in zip(times, ch, strict=True) if c == k) for k in (0, 1)) for ch in choices)
+    return min(
+        max(math.fsum(t[c] for t, c in zip(times, ch, strict=True) if c == k) for k in (0, 1)) for ch in choices
+    )
 
 
 # ---- grids ---------------------------------------------------------------------------------------------
@@ -174,7 +176,9 @@ def test_small_models_have_one_answer(model: MatrixModel) -> None:
     edge = [np.min(np.abs(np.r_[a - model.row_lower, a - model.row_upper]), initial=INF) for _, a in activities]
     if min(edge) < 1e-4:
         return
-    feasible = [model.objective(x) for x, a in activities if np.all((a >= model.row_lower) & (a <= model.row_upper))]
+    feasible = [
+        model.objective(x) for x, a in activities if np.all((a >= model.row_lower) & (a <= model.row_upper))
+    ]
     for name in ("highs", "cp-sat", "scip"):
         outcome = solve(name, model, SolveOptions(threads=1))
         if feasible:

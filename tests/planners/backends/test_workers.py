@@ -18,7 +18,16 @@ from signals import hear_ctrl_c
 from pipeplan.formulations.contract import NativeModel
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import StartOutcome, Stop
-from pipeplan.planners.backends import BACKENDS, Incumbent, MatrixModel, all_backends, client, describe, solve, submit
+from pipeplan.planners.backends import (
+    BACKENDS,
+    Incumbent,
+    MatrixModel,
+    all_backends,
+    client,
+    describe,
+    solve,
+    submit,
+)
 from pipeplan.planners.options import SolveOptions
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -284,5 +293,7 @@ def test_an_unknown_or_missing_solver_is_refused(knapsack: MatrixModel, monkeypa
     ):
         submit("higs", knapsack)
     monkeypatch.setattr("shutil.which", lambda program: None)
-    with pytest.raises(UsageError, match=r"'cbc' is not installed: install the program cbc .*; installed here: highs"):
+    with pytest.raises(
+        UsageError, match=r"'cbc' is not installed: install the program cbc .*; installed here: highs"
+    ):
         submit("cbc", knapsack)

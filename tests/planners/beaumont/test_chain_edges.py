@@ -63,7 +63,9 @@ def test_enumeration_finds_no_other_answer(seed: int, method: str) -> None:
     assert agrees(problem, shortest(problem, method))
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 60))])
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 60))]
+)
 def test_nor_with_two_batches_per_period(seed: int) -> None:
     problem = whole_chain(seed, batches=2)
     assert agrees(problem, shortest(problem, "cp-beaumont", batches_per_period=2), batches=2)

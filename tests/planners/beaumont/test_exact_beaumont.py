@@ -83,7 +83,9 @@ def test_no_three_partition_no_short_pattern() -> None:
 def test_three_partition_gives_the_short_pattern() -> None:
     known = theory.theorem_3()
     assert known.allocation is not None
-    schedule = best_schedule(known.problem, integer_chain(known.problem, Fraction(1)), known.allocation, None, Solver())
+    schedule = best_schedule(
+        known.problem, integer_chain(known.problem, Fraction(1)), known.allocation, None, Solver()
+    )
     assert schedule.plan is not None
     assert schedule.plan.period == known.answers["fixed"] == 80
     assert verify_pattern(known.problem, schedule.plan) == ()

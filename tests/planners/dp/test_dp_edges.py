@@ -58,7 +58,9 @@ def test_the_time_of_a_node_that_is_not_supported_means_nothing(forbidden: float
 
 @pytest.mark.usefixtures("way")
 def test_a_transfer_that_means_together_costs_no_digit() -> None:
-    nodes = tuple(Node(i, time, 50.0, transfer_time=moved) for i, (time, moved) in enumerate([(1.3, 1e16), (1.1, 0.1)]))
+    nodes = tuple(
+        Node(i, time, 50.0, transfer_time=moved) for i, (time, moved) in enumerate([(1.3, 1e16), (1.1, 0.1)])
+    )
     problem = PlacementProblem((*nodes, Node(2, 2.0, 50.0)), ((0, 1), (1, 2)), 2, 0)
     result = plan(problem)
     assert (result.stop, result.objective) == (Stop.PROVEN, optimum(problem))
@@ -123,7 +125,9 @@ def test_a_tenth_and_two_tenths_fit_into_three_tenths() -> None:
     assert (result.stop, result.objective, result.bound) == (Stop.PROVEN, 2.0, 2.0)
 
 
-@pytest.mark.parametrize("seeds", [range(start, 240, 8) for start in range(8)], ids=lambda seeds: f"{seeds[0]} mod 8")
+@pytest.mark.parametrize(
+    "seeds", [range(start, 240, 8) for start in range(8)], ids=lambda seeds: f"{seeds[0]} mod 8"
+)
 def test_equals_brute_force_at_the_edges(seeds: range, way: str) -> None:
     for seed in seeds:
         problem = nasty("placement", seed)
@@ -132,7 +136,9 @@ def test_equals_brute_force_at_the_edges(seeds: range, way: str) -> None:
         if value is None:
             assert result.stop == Stop.INFEASIBLE or rounded
             continue
-        if rounded and result.stop == Stop.COMPLETED:  # rounded sizes let a plan through; the bound holds nevertheless
+        if (
+            rounded and result.stop == Stop.COMPLETED
+        ):  # rounded sizes let a plan through; the bound holds nevertheless
             assert any("too many digits" in message for message in result.messages)
             assert result.bound is not None
             assert result.bound <= value * (1 + 1e-9)

@@ -83,7 +83,9 @@ def with_forbidden(problem: PlacementProblem, seed: int) -> PlacementProblem:
 @pytest.mark.parametrize("name", MAKERS)
 def test_costs_that_mean_forbidden(name: str, objective: str) -> None:
     problems = [with_forbidden(MAKERS[name](seed), seed) for seed in range(100, 140)]
-    assert sum(check(problem, objective) for problem in problems if objective == "max-load" or len(problem.levels) < 2)
+    assert sum(
+        check(problem, objective) for problem in problems if objective == "max-load" or len(problem.levels) < 2
+    )
 
 
 @pytest.mark.parametrize("name", ["replicated", "types"])
@@ -160,7 +162,9 @@ def test_what_is_better_never_hurts(seed: int) -> None:
             problem.replace(levels=faster),
             problem.replace(memory_bytes=problem.memory_bytes and problem.memory_bytes * 1.5),
             problem.replace(cpus=problem.cpus + 1),
-            problem.replace(nodes=tuple(replace(node, transfer_time=node.transfer_time / 2) for node in problem.nodes)),
+            problem.replace(
+                nodes=tuple(replace(node, transfer_time=node.transfer_time / 2) for node in problem.nodes)
+            ),
             _one_more_device(problem),
         ]
         for better in richer:

@@ -25,7 +25,9 @@ CASES = range(300)
 
 def plan(problem: PlacementProblem, **options: Any) -> Result:
     limits = SolveOptions(**{"threads": 1, **options.pop("limits", {})})
-    return solve(problem, planner="dp", options=options, limits=limits, warm_start=options.pop("warm_start", "auto"))
+    return solve(
+        problem, planner="dp", options=options, limits=limits, warm_start=options.pop("warm_start", "auto")
+    )
 
 
 def assert_equals(result: Result, problem: PlacementProblem, value: float | None) -> None:
@@ -170,7 +172,9 @@ def test_progress_tells_ideals_incumbent_and_bound() -> None:
     assert [record.bound for record in heard if record.bound is not None] == sorted(
         record.bound for record in heard if record.bound is not None
     )
-    assert result.model_size["ideals"] == 10_006  # 10 ** 4 in the block, and one for each node around it and for none
+    assert (
+        result.model_size["ideals"] == 10_006
+    )  # 10 ** 4 in the block, and one for each node around it and for none
     assert "warm_up" in result.seconds
 
 

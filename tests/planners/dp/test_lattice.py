@@ -24,7 +24,8 @@ def model_of(seed: int) -> Model:
 
 def sets(lattice: Lattice) -> list[frozenset[int]]:
     return [
-        frozenset(g for g in range(lattice.model.count) if int(row[g // 64]) >> (g % 64) & 1) for row in lattice.bits
+        frozenset(g for g in range(lattice.model.count) if int(row[g // 64]) >> (g % 64) & 1)
+        for row in lattice.bits
     ]
 
 

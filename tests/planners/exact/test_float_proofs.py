@@ -18,7 +18,14 @@ from pipeplan.planners.run.solve import solve
 
 
 def placement(nodes: list[dict[str, Any]], edges: list[list[int]], **cluster: Any) -> PlacementProblem:
-    data = {"schema": "pipeplan.placement/1", "name": "p", "time_unit": "s", "nodes": nodes, "edges": edges, **cluster}
+    data = {
+        "schema": "pipeplan.placement/1",
+        "name": "p",
+        "time_unit": "s",
+        "nodes": nodes,
+        "edges": edges,
+        **cluster,
+    }
     return placement_from_json(data)
 
 

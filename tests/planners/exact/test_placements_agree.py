@@ -49,7 +49,11 @@ FORBIDDEN_ACCELERATOR = chain((1e12, 1.0), (1.3, 100.0), (2.7, 100.0), (1.1, 100
 
 
 def by_model(
-    problem: PlacementProblem, formulation: str, options: dict[str, Any], start: Any = "none", solver: str = "cp-sat"
+    problem: PlacementProblem,
+    formulation: str,
+    options: dict[str, Any],
+    start: Any = "none",
+    solver: str = "cp-sat",
 ) -> Result:
     limits = SolveOptions(threads=1)
     return solve(problem, formulation=formulation, solver=solver, options=options, limits=limits, warm_start=start)
@@ -157,7 +161,9 @@ HEURISTICS = [
 
 
 @pytest.mark.parametrize("planner", HEURISTICS)
-@pytest.mark.parametrize("seeds", [range(start, 60, 3) for start in range(3)], ids=lambda seeds: f"{seeds[0]} mod 3")
+@pytest.mark.parametrize(
+    "seeds", [range(start, 60, 3) for start in range(3)], ids=lambda seeds: f"{seeds[0]} mod 3"
+)
 def test_no_heuristic_offers_what_exceeds_a_memory_or_a_bound_above_its_plan(seeds: range, planner: str) -> None:
     for seed in seeds:
         problem, limited = nasty("placement", seed), planner == "linear-dp-limited"

@@ -112,7 +112,8 @@ def test_what_fits_nowhere_has_no_bound() -> None:
 def chain(count: int, devices: int, mini_batch: int = 16, time: float = 1.0) -> GraphPipelineProblem:
     """Equal operators whose times grow with the samples; backward passes take twice as long."""
     operators = tuple(
-        Operator(n, TimeCurve((1.0,), (time,)), TimeCurve((1.0,), (2 * time,)), output_bytes=1.0) for n in range(count)
+        Operator(n, TimeCurve((1.0,), (time,)), TimeCurve((1.0,), (2 * time,)), output_bytes=1.0)
+        for n in range(count)
     )
     edges = tuple((n, n + 1) for n in range(count - 1))
     return GraphPipelineProblem(operators, edges, mini_batch, devices, name="chain")
@@ -154,7 +155,9 @@ def test_the_time_per_sample_of_a_chain_is_proven(seed: int) -> None:
     rng = random.Random(seed)
     problem = random_graph_pipeline(rng, most_operators=8, most_devices=5)
     row = [operator.id for operator in problem.operators]
-    problem = problem.replace(edges=tuple(pairwise(row)), link=Link(rng.choice([None, 3.0]), rng.choice([0.0, 0.2])))
+    problem = problem.replace(
+        edges=tuple(pairwise(row)), link=Link(rng.choice([None, 3.0]), rng.choice([0.0, 0.2]))
+    )
     options = {"objective": "time-per-sample"}
     result = solve(problem, planner="graphpipe", options=options)
     if result.objective is None:

@@ -148,7 +148,9 @@ def test_piper_cannot_list_the_downsets_of_eight_branches() -> None:
 def test_planners_are_equal_on_a_chain() -> None:
     """One common cost model; the searches differ in nothing but the graphs that they can take."""
     problem = sequential(devices=4, layers=6)
-    values = [planned(problem, name, objective="time-per-sample", micro_batch=4).objective for name in PLANNERS[::3]]
+    values = [
+        planned(problem, name, objective="time-per-sample", micro_batch=4).objective for name in PLANNERS[::3]
+    ]
     values.append(planned(problem, "spp-pipedream", objective="time-per-sample", micro_batch=4).objective)
     exact = solve(problem, formulation="cp-graphpipe", options={"micro_batch": 4})
     values.append(exact.objective)
@@ -218,7 +220,8 @@ def published_gain(problem: GraphPipelineProblem) -> float:
 def test_more_branches_gain_more(devices: int | None) -> None:
     """With a device for each branch, as in the published figure, and on eight; the network takes no time."""
     gains = [
-        published_gain(candle_uno(devices=devices or n, branches=n, cluster="summit-v100-ideal")) for n in (2, 4, 8, 16)
+        published_gain(candle_uno(devices=devices or n, branches=n, cluster="summit-v100-ideal"))
+        for n in (2, 4, 8, 16)
     ]
     assert gains == sorted(gains)
     assert gains[0] >= 1.0

@@ -91,7 +91,9 @@ def test_annealing_keeps_memory_support_and_colours() -> None:
 
 
 def chain(**changes: Any) -> PlacementProblem:
-    nodes = [Node(name, t, 10 * t, 2.0, 0.5 * (name != "c")) for name, t in zip("abc", (1.0, 2.0, 3.0), strict=True)]
+    nodes = [
+        Node(name, t, 10 * t, 2.0, 0.5 * (name != "c")) for name, t in zip("abc", (1.0, 2.0, 3.0), strict=True)
+    ]
     return PlacementProblem(tuple(nodes), (("a", "b"), ("b", "c")), 2, 1, 4.0).replace(**changes)
 
 

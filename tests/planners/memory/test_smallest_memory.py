@@ -41,7 +41,11 @@ EXISTS: Mapping[str, tuple[str, dict[str, Any], Callable[[Any], bool]]] = {
     "placement": ("placement", {}, lambda problem: has_placement(problem, "chain")),
     "any placement": ("placement", {"non_contiguous": True}, lambda problem: has_placement(problem, "none")),
     "staging": ("staging", {}, lambda problem: best_stages(problem) is not None),
-    "reference": ("staging", {"semantics": "reference"}, lambda problem: best_stages(problem, "reference") is not None),
+    "reference": (
+        "staging",
+        {"semantics": "reference"},
+        lambda problem: best_stages(problem, "reference") is not None,
+    ),
     "types": ("types", {}, lambda problem: best_stages(problem) is not None),
     "precise": ("levels", {}, lambda problem: best_leveled(problem, "precise") is not None),
     "crude": ("levels", {"hierarchy": "crude"}, lambda problem: best_leveled(problem, "crude") is not None),

@@ -85,7 +85,9 @@ def test_forty_different_layers_are_chosen_in_time() -> None:
     ratios = sorted((c[1] - c[0]) / (m[0] - m[1]) for c, m in zip(costs, memories, strict=True))
     need = sum(row[0] for row in memories) - limit
     price = ratios[next(n for n in range(1, 41) if _saved(costs, memories, ratios[n - 1]) >= need) - 1]
-    bound = sum(min(c + price * m for c, m in zip(*rows, strict=True)) for rows in zip(costs, memories, strict=True))
+    bound = sum(
+        min(c + price * m for c, m in zip(*rows, strict=True)) for rows in zip(costs, memories, strict=True)
+    )
     assert bound - price * limit <= found.cost <= bound - price * limit + 0.5
     assert sum(row[x] for row, x in zip(memories, found.ways, strict=True)) <= limit
 

@@ -38,7 +38,9 @@ def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> 
         for k in range(1, problem.devices + 1):
             for s in sums:
                 options = {"semantics": semantics, "knapsack": knapsack}
-                own = solve(problem.replace(devices=k, micro_batches=s), planner="dp-piper", options=options).objective
+                own = solve(
+                    problem.replace(devices=k, micro_batches=s), planner="dp-piper", options=options
+                ).objective
                 assert table.time(k, s) == (None if own is None else pytest.approx(own, rel=1e-9)), (seed, k, s)
                 plans += own is not None
         assert table.proven == (knapsack == "exact")

@@ -110,7 +110,8 @@ def test_other_planners_refuse_levels(planner: str) -> None:
 
 def test_mip_piper_refuses_levels() -> None:
     with pytest.raises(
-        UsageError, match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper, equi, equi-no-tp\.$"
+        UsageError,
+        match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper, equi, equi-no-tp\.$",
     ):
         pipeplan.solve(tiny(), formulation="mip-piper")
 

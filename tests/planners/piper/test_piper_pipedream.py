@@ -15,7 +15,8 @@ from pipeplan.planners.run.solve import solve
 
 def chain(*times: float, memory: float | None = None) -> StagingProblem:
     ways = [
-        {1: (Configuration("keep", time, memory_per_batch=1.0), Configuration("recomp", 2 * time))} for time in times
+        {1: (Configuration("keep", time, memory_per_batch=1.0), Configuration("recomp", 2 * time))}
+        for time in times
     ]
     layers = tuple(Layer(i, way) for i, way in enumerate(ways))
     edges = tuple(Edge(i, i + 1, 0.0) for i in range(len(times) - 1))
@@ -76,7 +77,8 @@ def test_on_a_path_it_is_the_optimum_without_memory_and_tensor_parallelism() -> 
 def _bare(layer: Layer) -> Layer:
     """Without anything gathered: the edges are others now."""
     ways = {
-        t: tuple(Configuration(w.id, w.time, w.weight_bytes) for w in row) for t, row in layer.configurations.items()
+        t: tuple(Configuration(w.id, w.time, w.weight_bytes) for w in row)
+        for t, row in layer.configurations.items()
     }
     return Layer(layer.id, ways)
 

@@ -78,7 +78,9 @@ def test_devices_in_a_circle_are_no_chain() -> None:
 def test_the_three_notions_of_contiguity_are_ordered() -> None:
     for seed in range(20):
         problem = random_placement(seed, layers=4, training=False)
-        none, device, chain = (brute_force(problem, **OPTIONS_OF[name]).claimed for name in ("none", "device", "chain"))
+        none, device, chain = (
+            brute_force(problem, **OPTIONS_OF[name]).claimed for name in ("none", "device", "chain")
+        )
         assert none is not None
         assert device is not None
         assert chain is not None

@@ -45,7 +45,9 @@ def truth(problem: PlacementProblem, objective: str, non_contiguous: bool) -> fl
 @CONTIGUOUS
 @OBJECTIVE
 @pytest.mark.parametrize("name", MANY)
-def test_plans_are_valid_claims_true_and_none_beats_the_best(name: str, objective: str, non_contiguous: bool) -> None:
+def test_plans_are_valid_claims_true_and_none_beats_the_best(
+    name: str, objective: str, non_contiguous: bool
+) -> None:
     found = 0
     for seed in range(30):
         problem = random_placement(seed, layers=4)
@@ -54,7 +56,9 @@ def test_plans_are_valid_claims_true_and_none_beats_the_best(name: str, objectiv
         assert outcome.bound is None or best is None or outcome.bound <= best * (1 + 1e-12)
         if outcome.plan is None:
             continue
-        rules = {violation.rule for violation in verify(problem, outcome.plan, "none" if non_contiguous else "chain")}
+        rules = {
+            violation.rule for violation in verify(problem, outcome.plan, "none" if non_contiguous else "chain")
+        }
         if name == "pipedream" and rules == {"memory"}:
             assert "memory" in outcome.messages[0]
             continue

@@ -46,7 +46,9 @@ class Search(LargeNeighbourhoodSearch):
 
 
 def request(warm: bool = False, board: Board | None = None, **limits: float) -> Request:
-    return Request(PROBLEM, limits=SolveOptions(**limits), warm_start=PLAN if warm else None, board=board or Board())  # type: ignore[arg-type]
+    return Request(
+        PROBLEM, limits=SolveOptions(**limits), warm_start=PLAN if warm else None, board=board or Board()
+    )  # type: ignore[arg-type]
 
 
 def falling(cycle: int, thread: int) -> int:

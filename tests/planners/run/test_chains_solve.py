@@ -137,7 +137,12 @@ def test_a_time_limit_keeps_what_was_found() -> None:
     [
         (FIGURE_5, {"formulation": "ip-tarnawski"}, UsageError, "ilp-beaumont, cp-beaumont"),
         (FIGURE_5, {"planner": "greedy"}, UsageError, "kind 'placement'"),
-        (FIGURE_5, {"formulation": "ilp-beaumont", "options": {"non_contiguous": True}}, UsageError, "ip-tarnawski"),
+        (
+            FIGURE_5,
+            {"formulation": "ilp-beaumont", "options": {"non_contiguous": True}},
+            UsageError,
+            "ip-tarnawski",
+        ),
         (FIGURE_5, {"formulation": "cp-beaumont", "solver": "highs"}, UsageError, "CP-SAT"),
         (FIGURE_5, {"formulation": "cp-beaumont", "options": {"batches_per_period": 0}}, InputError, "from 1 to"),
         (

@@ -38,7 +38,11 @@ def worse(result: Result) -> PlacementPlan:
     """The plan with one node moved over: value 6.5 or more."""
     assert isinstance(result.plan, PlacementPlan)
     first, second, *others = result.plan.devices
-    moved = [replace(first, nodes=first.nodes[:-1]), replace(second, nodes=(first.nodes[-1], *second.nodes)), *others]
+    moved = [
+        replace(first, nodes=first.nodes[:-1]),
+        replace(second, nodes=(first.nodes[-1], *second.nodes)),
+        *others,
+    ]
     return PlacementPlan(tuple(moved))
 
 
@@ -87,7 +91,12 @@ def test_a_plan_of_contiguous_devices_is_judged_as_such_when_it_is_read_again() 
         ({"bound": 6.1}, "says bound 6.1, above its plan's value 6.0", Stop.ERROR, Found.FEASIBLE),
         ({"stop": Stop.TIME, "bound": 6.1}, "says bound 6.1, above its plan's value", Stop.ERROR, Found.FEASIBLE),
         ({"stop": Stop.INFEASIBLE}, "says infeasible, the referee accepts its plan", Stop.PROVEN, Found.OPTIMAL),
-        ({"stop": Stop.GAP, "found": Found.FEASIBLE, "bound": None, "proof": None}, "gap", Stop.ERROR, Found.FEASIBLE),
+        (
+            {"stop": Stop.GAP, "found": Found.FEASIBLE, "bound": None, "proof": None},
+            "gap",
+            Stop.ERROR,
+            Found.FEASIBLE,
+        ),
         ({"verified": False}, "nothing was verified, the referee accepts", Stop.PROVEN, Found.OPTIMAL),
         ({"plan": None}, "says optimal, yet holds no plan", Stop.ERROR, Found.NOTHING),
         ({"scope": "all placements"}, "its method proves for contiguous plans", Stop.PROVEN, Found.OPTIMAL),

@@ -50,7 +50,11 @@ def test_without_it_the_result_says_nothing() -> None:
     ("result", "other", "words"),
     [
         (FOUND, replace(FOUND, objective=9.0, bound=9.0), "the bound 10.0 is above the cross-check's plan"),
-        (replace(FOUND, bound=None), replace(FOUND, objective=11.0, bound=11.0), "cross-check's bound 11.0 is above"),
+        (
+            replace(FOUND, bound=None),
+            replace(FOUND, objective=11.0, bound=11.0),
+            "cross-check's bound 11.0 is above",
+        ),
         (FOUND, NOTHING, "the cross-check says infeasible"),
         (NOTHING, FOUND, "the method says infeasible"),
     ],

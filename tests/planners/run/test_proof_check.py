@@ -52,7 +52,10 @@ def test_who_confirms_whom(name: str, asked: dict[str, Any], by: str, other: boo
     result = solve(problem, **asked)
     assert result.bound is not None
     check = verify_proof(problem, result)
-    assert (check.answer, check.by and (check.by.get("planner") or check.by["formulation"])) == (Answer.CONFIRMED, by)
+    assert (check.answer, check.by and (check.by.get("planner") or check.by["formulation"])) == (
+        Answer.CONFIRMED,
+        by,
+    )
     assert check.by is not None
     assert check.by["other_method"] == other
     assert result.scope is not None
@@ -84,7 +87,11 @@ def _worse(result: Result) -> Result:
     """One node moved over, with value and bound that are true of this plan and of no proof."""
     assert isinstance(result.plan, PlacementPlan)
     first, second, *others = result.plan.devices
-    moved = [replace(first, nodes=first.nodes[:-1]), replace(second, nodes=(first.nodes[-1], *second.nodes)), *others]
+    moved = [
+        replace(first, nodes=first.nodes[:-1]),
+        replace(second, nodes=(first.nodes[-1], *second.nodes)),
+        *others,
+    ]
     plan = PlacementPlan(tuple(moved))
     value = pipeplan.evaluate(load_packaged("tiny-chain"), plan).objective("max-load")
     return replace(result, plan=plan, objective=value, claimed=value, bound=value)

@@ -18,7 +18,12 @@ def test_a_stage_graph_is_judged() -> None:
 
 @pytest.mark.parametrize(
     ("name", "planner"),
-    [("tiny-chain", "dp"), ("tiny-stages", "dp-piper"), ("golden-4", "contiguous"), ("tiny-graph", "spp-pipedream")],
+    [
+        ("tiny-chain", "dp"),
+        ("tiny-stages", "dp-piper"),
+        ("golden-4", "contiguous"),
+        ("tiny-graph", "spp-pipedream"),
+    ],
 )
 def test_plans_of_every_kind_are_judged(name: str, planner: str) -> None:
     problem = load_packaged(name)
@@ -28,7 +33,9 @@ def test_plans_of_every_kind_are_judged(name: str, planner: str) -> None:
 
 
 def test_contiguity_is_for_placements() -> None:
-    with pytest.raises(pipeplan.UsageError, match="contiguity says nothing about a graph-pipeline problem; drop it"):
+    with pytest.raises(
+        pipeplan.UsageError, match="contiguity says nothing about a graph-pipeline problem; drop it"
+    ):
         pipeplan.verify(chain_problem(3), chain_plan(3), contiguity="chain")
 
 

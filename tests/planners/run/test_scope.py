@@ -65,11 +65,21 @@ def flushed() -> PatternPlan:
 @pytest.mark.parametrize("method", ["ilp-beaumont", "cp-beaumont", "exact-beaumont"])
 def test_a_start_of_more_batches_is_kept_and_proves_nothing(method: str, flushed: PatternPlan) -> None:
     result = solve(CHAIN, formulation=method, warm_start=flushed)
-    assert (result.stop, result.found, result.objective, result.verified) == (Stop.COMPLETED, Found.FEASIBLE, 5.5, True)
+    assert (result.stop, result.found, result.objective, result.verified) == (
+        Stop.COMPLETED,
+        Found.FEASIBLE,
+        5.5,
+        True,
+    )
     assert (result.bound, result.gap, result.scope, result.proof) == (None, None, None, None)
     assert (result.warm_start.outcome, result.warm_start.value) == (StartOutcome.OUTSIDE, 5.5)
     (message,) = [text for text in result.messages if "nothing is proven" in text]
-    for words in ("5.5", f"has {flushed.batches_per_period} batches per period", ONE_BATCH, "optimum of these is 6"):
+    for words in (
+        "5.5",
+        f"has {flushed.batches_per_period} batches per period",
+        ONE_BATCH,
+        "optimum of these is 6",
+    ):
         assert words in message
     assert f"--formulation cp-beaumont --batches-per-period {flushed.batches_per_period} asks" in message
 
@@ -105,7 +115,9 @@ def test_where_no_single_batch_fits_the_start_is_all_there_is(flushed: PatternPl
     value = evaluate_pattern(tight, plan).period_per_batch
     assert not verify_pattern(tight, plan)
     assert result.objective == min(value, alone.objective or value)
-    assert result.stop == (Stop.PROVEN if alone.objective is not None and alone.objective <= value else Stop.COMPLETED)
+    assert result.stop == (
+        Stop.PROVEN if alone.objective is not None and alone.objective <= value else Stop.COMPLETED
+    )
 
 
 def test_without_a_memory_limit_no_number_of_batches_helps(flushed: PatternPlan) -> None:
@@ -136,7 +148,9 @@ def _row(count: int, devices: int, mini_batch: int = 4) -> GraphPipelineProblem:
     curve = TimeCurve((1.0, 2.0, 4.0), (1.0, 1.2, 1.6))
     operators = tuple(Operator(v, curve, curve, 1.0, 1.0, 0.0) for v in range(count))
     edges = tuple((v, v + 1) for v in range(count - 1))
-    return GraphPipelineProblem(operators, edges, devices=devices, mini_batch=mini_batch, memory_bytes=None, name="row")
+    return GraphPipelineProblem(
+        operators, edges, devices=devices, mini_batch=mini_batch, memory_bytes=None, name="row"
+    )
 
 
 ROW = _row(3, 3)

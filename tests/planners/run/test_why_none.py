@@ -34,7 +34,8 @@ def test_every_exact_method_says_what_would_be_enough(method: dict[str, Any]) ->
     needed = smallest_memory(TIGHT, LIMITS)
     text = " ".join(result.messages)
     assert (
-        f"no pattern fits 8 B of memory per GPU: one batch at a time on the best allocation needs {amount(29)}" in text
+        f"no pattern fits 8 B of memory per GPU: one batch at a time on the best allocation needs {amount(29)}"
+        in text
     )
     assert f"gpu{needed.gpu} with layers" in text
     assert "--memory 29" in text

@@ -67,7 +67,9 @@ def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed:
     assert all(second.records[key].wall_s == record.wall_s for key, record in first.records.items())
 
 
-def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed: Comparison) -> None:
+def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(
+    tmp_path: Path, undisturbed: Comparison
+) -> None:
     folder = tmp_path / "out"
     methods = [word for name in NAMES for word in ("--method", name)]
     process = subprocess.Popen(
@@ -85,7 +87,10 @@ def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(tmp_path: 
     left = finished(journal)
     assert 2 <= len(left) < 10, "it was killed in the middle"
     resumed = subprocess.run(
-        [*COMMAND, *methods, "-o", str(folder), "--resume"], capture_output=True, env=child_environment(), check=True
+        [*COMMAND, *methods, "-o", str(folder), "--resume"],
+        capture_output=True,
+        env=child_environment(),
+        check=True,
     )
     assert f"10 runs, {len(left)} of them done before".encode() in resumed.stderr
     assert len((folder / JOURNAL).read_bytes().splitlines()) == 10, "each run is there once"

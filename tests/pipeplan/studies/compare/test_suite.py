@@ -78,7 +78,9 @@ def test_a_setting_overrides_the_cluster(tmp_path: Path) -> None:
 
 
 def test_a_setting_takes_levels_and_exact_batches_of_stagings(tmp_path: Path) -> None:
-    text = OWN.replace("tiny-chain", "tiny-stages").replace("ip-tarnawski", "mip-piper").replace("greedy", "dp-piper")
+    text = (
+        OWN.replace("tiny-chain", "tiny-stages").replace("ip-tarnawski", "mip-piper").replace("greedy", "dp-piper")
+    )
     text = text.replace("options = { non_contiguous = true }", "")
     text = text.replace("devices = 2", 'levels = "2x3GB/s,2x1GB/s"\nexact_batches = true\nbatch = 2')
     (problem,) = expand(load_suite(written(tmp_path, text))).problems.values()
@@ -93,7 +95,10 @@ def test_quick_takes_the_part_that_the_suite_names(tmp_path: Path) -> None:
 
 def test_methods_meet_only_instances_of_their_kind() -> None:
     suite = Suite("both", (TINY, CHAIN), (competitor("greedy"), competitor("contiguous")))
-    assert {(run.instance, run.method) for run in expand(suite).runs} == {("tiny", "greedy"), ("chain", "contiguous")}
+    assert {(run.instance, run.method) for run in expand(suite).runs} == {
+        ("tiny", "greedy"),
+        ("chain", "contiguous"),
+    }
 
 
 def test_keys_differ_between_runs_and_repeat_between_calls() -> None:
@@ -131,7 +136,10 @@ def test_published_inputs_are_left_out_or_replaced_and_printed_values_with_them(
 def test_published_inputs_are_taken_where_they_are(workloads: Path) -> None:
     found = expand(load_suite("tarnawski-table1", quick=True), workloads)
     assert not found.stand_ins
-    assert {entry.value for entry in found.published if entry.instance == "BERT-24 layers, inference"} == {17.79, 17.71}
+    assert {entry.value for entry in found.published if entry.instance == "BERT-24 layers, inference"} == {
+        17.79,
+        17.71,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(packaged_suites()))
@@ -167,7 +175,11 @@ def test_what_cannot_be_meant_is_refused(suite: Suite, words: str) -> None:
     ("old", "new", "words"),
     [
         ('label = "tiny"', 'lable = "tiny"', r"instances\[0\].lable is an unknown key"),
-        ('method = "greedy"', 'method = "greedi"', r"methods\[0\] cannot be used: There is no formulation or planner"),
+        (
+            'method = "greedy"',
+            'method = "greedi"',
+            r"methods\[0\] cannot be used: There is no formulation or planner",
+        ),
         ("non_contiguous = true", "noncontiguous = true", r"There is no option --noncontiguous"),
         ('memory = "none"', 'memory = "much"', r"settings\[0\].memory cannot be read"),
         ("devices = 2", 'devices = "two"', r"settings\[0\].devices is"),

@@ -58,7 +58,13 @@ def test_in_a_profile_a_failure_lies_within_no_ratio() -> None:
 
 @pytest.mark.parametrize(
     ("found", "median"),
-    [((3.0, 1.0, 2.0), 2.0), ((3.0, None, 2.0), 3.0), ((3.0, None, None), None), ((1.0, 2.0), 1.0), ((None,), None)],
+    [
+        ((3.0, 1.0, 2.0), 2.0),
+        ((3.0, None, 2.0), 3.0),
+        ((3.0, None, None), None),
+        ((1.0, 2.0), 1.0),
+        ((None,), None),
+    ],
 )
 def test_the_median_over_seeds_takes_a_failure_for_worse_than_any_value(
     found: tuple[float | None, ...], median: float | None

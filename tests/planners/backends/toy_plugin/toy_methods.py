@@ -11,7 +11,9 @@ FORMULATION = FORMULATIONS["ip-tarnawski"].load()
 
 def make_model() -> Entry:
     known = FORMULATIONS["ip-tarnawski"]
-    return Entry("unused", "Ours once more", "placement", "toy_methods:FORMULATION", known.options, scope=known.scope)
+    return Entry(
+        "unused", "Ours once more", "placement", "toy_methods:FORMULATION", known.options, scope=known.scope
+    )
 
 
 class OneDevice:
