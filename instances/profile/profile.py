@@ -196,6 +196,7 @@ def _check(profile: Profile) -> None:
     if not isinstance(profile.training, bool):
         raise InputError("training", f"is {show(profile.training)}, not a truth value", "give true or false")
     check_whole("micro_batch", profile.micro_batch, MAX_SAMPLES)
+    check_text("time_unit", profile.time_unit)
     if profile.time_unit not in SECONDS:
         raise InputError("time_unit", f"is {show(profile.time_unit)}", f"give one of {', '.join(SECONDS)}")
     _check_sizes(profile)
