@@ -71,7 +71,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"training": 1}, "training is 1, not a truth value"),
     ({"micro_batch": 0}, "micro_batch is 0"),
     ({"time_unit": "min"}, "time_unit is 'min'; give one of s, ms, us, ns"),
-    ({"time_unit": []}, "time_unit is []"),
+    ({"time_unit": []}, "time_unit is a list, not a text; give a text"),
     ({"nodes": (), "tensors": (), "tied": ()}, "nodes is empty"),
     (spoilt("nodes", id=""), "nodes[0].id is empty"),
     (spoilt("nodes", forward=-1.0), "nodes[0].forward is negative"),
