@@ -135,7 +135,9 @@ def command(
         goes_on = f"; the same command continues from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
     if csv is not None:
-        load_address(study.write_csv)(answer, csv)
+        from ..studies.pareto.export import write_csv
+
+        write_csv(answer, csv)
     if picture is not None:
         load_address(study.draw_picture)(answer, picture)
     if json:
@@ -166,6 +168,7 @@ def _study(problem: Problem) -> Study:
 
 
 def _asked(problem: Problem, levels: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
-    from ..studies.pareto.study import TIME_LIMIT_S, Asked
+    from ..studies.pareto.curve import TIME_LIMIT_S
+    from ..studies.pareto.study import Asked
 
     return Asked(levels, own, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...studies.pareto.export import verdict
 from ...studies.pareto.staging_records import Ends, MemoryCurve, MemoryPoint
 from ..console import clean, number, out
 from ..words import several, size
@@ -29,18 +30,14 @@ def _cells(point: MemoryPoint) -> list[str]:
     value = number(point.value, "-*" if point.certified else "-")
     needs = "" if point.peak_bytes is None else size(point.peak_bytes)
     numbers = (number(point.bound, ""), needs, number(point.even))
-    return [size(point.memory_bytes), value, _verdict(point), *numbers, f"{point.seconds:.1f}"]
-
-
-def _verdict(point: MemoryPoint) -> str:
-    if point.value is None or point.gap is None:
-        return ""
-    return "*" if point.certified else f"{100 * point.gap:.1f}%"
+    return [size(point.memory_bytes), value, verdict(point), *numbers, f"{point.seconds:.1f}"]
 
 
 def _said(ends: Ends) -> list[str]:
-    best = ends.best
+    least, best = ends.least.peak_bytes, ends.best
+    known = "proven" if ends.least_proven else f"none exists with less than {size(ends.lower_bytes)}"
+    free = "proven" if ends.best_proven else f"bound {number(ends.bound)}"
     return [
-        f"there are plans with {size(ends.least.peak_bytes)}, and none with {size(ends.below_bytes)} (proven)",
-        f"without a limit: {number(best.value)}, bound {number(ends.bound)}, found with {size(best.peak_bytes)}",
+        f"smallest memory with any plan: {size(least)} ({known})",
+        f"without a limit: {number(best.value)} ({free}), found with {size(best.peak_bytes)}",
     ]

@@ -6,10 +6,10 @@ import os
 from functools import partial
 
 from ...instances.chain.problem import ChainProblem
-from ...instances.errors import UsageError
+from .curve import places
 from .records import DEFAULT_METHODS, Pareto, Settings
 from .stored import open_journal
-from .study import LEVELS, Asked, Study
+from .study import Asked, Study
 from .sweep import check, sweep
 
 _HERE = "pipeplan.studies.pareto"
@@ -17,7 +17,6 @@ _HERE = "pipeplan.studies.pareto"
 STUDY = Study(
     takes=frozenset({"method", "memory"}),
     run=f"{_HERE}.chains:ready",
-    write_csv=f"{_HERE}.export:write_csv",
     draw_table="pipeplan.show.terminal.pareto:draw_curves",
     draw_picture="pipeplan.show.pictures.pareto:draw_pareto",
 )
@@ -33,12 +32,5 @@ def ready(
 
 
 def _settings(asked: Asked) -> Settings:
-    memory = asked.own.get("memory")
-    if memory and asked.levels is not None:
-        raise UsageError("--memory and --levels both say where the points lie; give one of them.")
-    return Settings(
-        methods=tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS)),
-        levels=LEVELS if asked.levels is None else asked.levels,
-        memory_bytes=tuple(sorted(set(memory or ()))),
-        limits=asked.limits,
-    )
+    methods = tuple(dict.fromkeys(asked.own.get("method") or DEFAULT_METHODS))
+    return Settings(methods, *places("--memory", asked.own.get("memory"), asked.levels), asked.limits)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ...instances.result import Stop
 from .candidates import best_within
-from .records import EXACT_METHODS, Candidate, Frame, Point, met
+from .curve import with_bounds_from_above, with_plans_from_below
+from .records import EXACT_METHODS, Candidate, Frame, Point
 
 
 def curves(
@@ -17,36 +18,12 @@ def curves(
     everything = list(points)
     answer: list[Point] = []
     for method in dict.fromkeys(methods):
-        own = sorted((p for p in everything if p.method == method), key=lambda point: point.memory_bytes)
-        own = _with_plans_from_below(own)
+        own = with_plans_from_below(point for point in everything if point.method == method)
         if method in EXACT_METHODS:
-            own = _with_bounds_from_above(own, frame)
+            own = with_bounds_from_above(own, frame.unlimited_bound)
             own = [_with_several_batches(point, frame, candidates) for point in own]
-        answer += map(settled, own)
+        answer += (point.settled() for point in own)
     return tuple(answer)
-
-
-def _with_plans_from_below(points: Sequence[Point]) -> list[Point]:
-    answer: list[Point] = []
-    for point in points:
-        best = candidate_of(answer[-1]) if answer else None
-        if best is not None and (point.period is None or best.period < point.period):
-            point = point.with_plan(best, point.seconds)
-        answer.append(point)
-    return answer
-
-
-def _with_bounds_from_above(points: Sequence[Point], frame: Frame) -> list[Point]:
-    answer: list[Point] = []
-    bound = frame.unlimited_bound
-    for point in reversed(points):
-        if point.bound is not None:
-            bound = max(bound, point.bound)
-        if point.stop != Stop.INFEASIBLE:
-            bound = bound if point.period is None else min(bound, point.period)
-            point = replace(point, bound=bound)
-        answer.append(point)
-    return answer[::-1]
 
 
 def _with_several_batches(point: Point, frame: Frame, candidates: Sequence[Candidate]) -> Point:
@@ -57,24 +34,8 @@ def _with_several_batches(point: Point, frame: Frame, candidates: Sequence[Candi
     best = best_within(candidates, point.memory_bytes)
     if best is None or (point.period is not None and best.period >= point.period):
         return point
-    shown = point.with_plan(best, point.seconds)
+    shown = point.with_plan(best)
     if best.plan.batches_per_period == 1:
         return shown
     stop = Stop.COMPLETED if point.certified else point.stop
     return replace(shown, stop=stop, bound=min(frame.unlimited_bound, best.period))
-
-
-def candidate_of(point: Point) -> Candidate | None:
-    """The point's plan, for other points."""
-    if point.plan is None or point.period is None or point.peak_bytes is None:
-        return None
-    return Candidate(point.plan, point.period, point.peak_bytes, point.source or point.method)
-
-
-def settled(point: Point) -> Point:
-    """Proven is a point exactly where its period and its bound meet."""
-    if point.period is None or point.bound is None:
-        return point
-    if met(point.period, point.bound):
-        return replace(point, stop=Stop.PROVEN)
-    return replace(point, stop=Stop.COMPLETED) if point.stop == Stop.PROVEN else point

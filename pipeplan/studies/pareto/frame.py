@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import integer_chain
@@ -17,9 +16,10 @@ from ...planners.beaumont.grids import coarse_steps
 from ...planners.beaumont.schedule import fit, pattern
 from ...planners.beaumont.smallest_memory import ChainMemory, smallest_memory
 from ...planners.beaumont.solver import Solver
-from ...planners.options import Progress, SolveOptions
+from ...planners.options import SolveOptions
 from ...planners.run.solve import solve
 from .candidates import measured, single
+from .curve import Watch, between
 from .records import Candidate, Frame, Settings
 
 UNLIMITED = "unlimited"
@@ -31,8 +31,6 @@ QUESTION_SHARE = 0.1
 """... with this share of the time for each question whether it fits a memory."""
 SAME = 1e-9
 """Relative difference of periods that count as the same."""
-
-Watch = Callable[[Progress], None] | None
 
 
 def build_frame(
@@ -66,13 +64,8 @@ def build_frame(
 
 
 def _levels(smallest: float, unlimited: float, count: int) -> tuple[float, ...]:
-    """In equal ratios, because curves are steep where memory is short; in whole bytes, both ends among them."""
-    shares = [i / (count - 1) for i in range(1, count - 1)]
-    if smallest > 0:
-        inner = [smallest * (unlimited / smallest) ** share for share in shares]
-    else:
-        inner = [share * unlimited for share in shares]
-    ends = {float(smallest), float(unlimited)}
+    """In whole bytes, both ends among them."""
+    ends, inner = {float(smallest), float(unlimited)}, between(smallest, unlimited, count)
     return tuple(sorted(ends | {min(float(math.ceil(level)), float(unlimited)) for level in inner}))
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.result import PROVEN_TOLERANCE, Found, Stop, relative_gap
+from ...instances.result import Stop, met
 from ...planners.options import SolveOptions
-from .study import LEVELS, TIME_LIMIT_S
+from .curve import LEVELS, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json
 
-SCHEMA = "pipeplan.pareto/1"
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
 """Their bounds hold for every pattern with one batch per period."""
 BASELINES = ("contiguous", "pipedream-eager", "gpipe", "sync-1f1b")
@@ -27,20 +26,15 @@ class Settings:
     methods: tuple[str, ...] = DEFAULT_METHODS
     levels: int = LEVELS
     memory_bytes: tuple[float, ...] = ()
-    limits: SolveOptions = SolveOptions(time_limit_s=TIME_LIMIT_S)
+    limits: SolveOptions = USUAL
 
     def to_json(self) -> dict[str, Any]:
         """Everything that can change a point."""
-        limits = self.limits
         return {
             "methods": list(self.methods),
             "levels": None if self.memory_bytes else self.levels,
             "memory_bytes": list(self.memory_bytes) or None,
-            "time_limit_s": limits.time_limit_s,
-            "rel_gap": limits.rel_gap,
-            "abs_gap": limits.abs_gap,
-            "threads": limits.threads,
-            "seed": limits.seed,
+            **limits_to_json(self.limits),
         }
 
 
@@ -80,26 +74,24 @@ class Candidate:
     """The method that found it."""
 
 
-COLUMNS = (
-    "method",
-    "memory_bytes",
-    "period",
-    "peak_bytes",
-    "bound",
-    "gap",
-    "certified",
-    "stop",
-    "found",
-    "source",
-    "batches_per_period",
-    "seconds",
-)
-"""What a table shows of a point."""
-
-
 @dataclass(frozen=True, slots=True)
-class Point:
+class Point(CurvePoint):
     """One method at one memory limit. Period and peak are the referee's; absent is None."""
+
+    COLUMNS: ClassVar = (
+        "method",
+        "memory_bytes",
+        "period",
+        "peak_bytes",
+        "bound",
+        "gap",
+        "certified",
+        "stop",
+        "found",
+        "source",
+        "batches_per_period",
+        "seconds",
+    )
 
     method: str
     memory_bytes: float
@@ -115,43 +107,34 @@ class Point:
     messages: tuple[str, ...] = ()
 
     @property
-    def gap(self) -> float | None:
-        return relative_gap(self.period, self.bound)
+    def limit(self) -> float:
+        return self.memory_bytes
 
     @property
-    def certified(self) -> bool:
-        """Is the period proven to be the least, or proven that there is none?"""
-        return self.stop in (Stop.PROVEN, Stop.INFEASIBLE)
+    def value(self) -> float | None:
+        return self.period
 
-    @property
-    def found(self) -> Found:
-        if self.plan is None:
-            return Found.NOTHING
-        return Found.OPTIMAL if self.stop == Stop.PROVEN else Found.FEASIBLE
+    def candidate(self) -> Candidate | None:
+        if self.plan is None or self.period is None or self.peak_bytes is None:
+            return None
+        return Candidate(self.plan, self.period, self.peak_bytes, self.source or self.method)
 
-    def with_plan(self, found: Candidate | None, seconds: float) -> Point:
-        """The same point with this plan, or with none."""
+    def with_plan(self, found: Candidate | None) -> Point:
         if found is None:
-            return replace(self, seconds=seconds)
+            return self
         plan = {"plan": found.plan, "period": found.period, "peak_bytes": found.peak_bytes, "source": found.source}
-        return replace(self, seconds=seconds, **plan)  # type: ignore[arg-type]
+        return replace(self, **plan)  # type: ignore[arg-type]
 
     @property
     def batches_per_period(self) -> int | None:
         return None if self.plan is None else self.plan.batches_per_period
 
-    def facts(self) -> dict[str, Any]:
-        """Everything except the plan."""
-        return {**{name: getattr(self, name) for name in COLUMNS}, "seconds": round(self.seconds, 3)}
-
-    def to_json(self) -> dict[str, Any]:
-        plan = None if self.plan is None else self.plan.to_json()
-        return {**self.facts(), "messages": list(self.messages), "plan": plan}
-
 
 @dataclass(frozen=True, slots=True)
 class Pareto:
     """All points of one sweep, by method and growing memory."""
+
+    columns: ClassVar = Point.COLUMNS
 
     problem: ChainProblem
     settings: Settings
@@ -164,28 +147,14 @@ class Pareto:
         return tuple(point for point in self.points if point.method == method)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "problem": facts(self.problem),
-            "settings": self.settings.to_json(),
-            "complete": self.complete,
-            "smallest": None if self.frame is None else _smallest(self.frame),
-            "unlimited": None if self.frame is None else _unlimited(self.frame),
-            "points": [point.to_json() for point in self.points],
-        }
+        frame = self.frame
+        smallest, unlimited = (None, None) if frame is None else (_smallest(frame), _unlimited(frame))
+        return answer_to_json(self, facts(self.problem), {"smallest": smallest, "unlimited": unlimited})
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
     """The problem apart from its own memory limit, which the levels replace."""
-    free = problem.replace(memory_bytes=None)
-    return {
-        "kind": free.kind,
-        "name": free.name,
-        "hash": free.hash,
-        "gpus": free.gpus,
-        "layers": free.layers,
-        "time_unit": free.time_unit,
-    }
+    return facts_of(problem.replace(memory_bytes=None), gpus=problem.gpus, layers=problem.layers)
 
 
 def _smallest(frame: Frame) -> Mapping[str, Any]:
@@ -199,8 +168,3 @@ def _unlimited(frame: Frame) -> Mapping[str, Any]:
         "peak_bytes": frame.unlimited_bytes,
         "proven": frame.unlimited_proven,
     }
-
-
-def met(period: float, bound: float) -> bool:
-    """Do period and bound agree as closely as a proof asks for?"""
-    return period - bound <= PROVEN_TOLERANCE * abs(period)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ...instances.errors import InputError
-from ...instances.fields import as_list, require, require_list
-from ...instances.json_file import write_text_atomically
+from ...instances.fields import require, require_list
 from ...instances.kinds import Plan, any_plan_from_json
-from ...instances.result import Found, Stop, relative_gap
+from ...instances.result import Stop, met
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.rules import rules_of
 from ...planners.options import SolveOptions
 from ..journal import Journal
-from .records import SCHEMA, met
-from .stored import ANEW, POINT, level_of, lines_of, number_of, stop_of
-from .study import LEVELS, TIME_LIMIT_S
+from .curve import LEVELS, POINT, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json
+from .stored import ANEW, as_it_was, level_of, lines_of, number_of, number_or_none
 
 ENDS = "ends"
 
@@ -32,19 +26,14 @@ class Settings:
 
     levels: int = LEVELS
     memory_bytes: tuple[float, ...] = ()
-    limits: SolveOptions = SolveOptions(time_limit_s=TIME_LIMIT_S)
+    limits: SolveOptions = USUAL
 
     def to_json(self) -> dict[str, Any]:
         """Everything that can change a point."""
-        limits = self.limits
         return {
             "levels": None if self.memory_bytes else self.levels,
             "memory_bytes": list(self.memory_bytes) or None,
-            "time_limit_s": limits.time_limit_s,
-            "rel_gap": limits.rel_gap,
-            "abs_gap": limits.abs_gap,
-            "threads": limits.threads,
-            "seed": limits.seed,
+            **limits_to_json(self.limits),
         }
 
 
@@ -78,32 +67,49 @@ def fits(problem: StagingProblem, staged: Staged, memory_bytes: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The plan with the least memory that was sought for, the best one without a limit, and the levels in between."""
+    """The plan with the least memory, the best one without a limit, and the levels in between."""
 
     levels: tuple[float, ...]
     """Bytes, ascending."""
     least: Staged
-    below_bytes: float
-    """With so little there is no plan."""
+    lower_bytes: float
+    """With less there is no plan."""
     best: Staged
     bound: float
     """No plan takes less time, whatever its memory."""
 
+    @property
+    def least_proven(self) -> bool:
+        return self.least.peak_bytes <= self.lower_bytes
+
+    @property
+    def best_proven(self) -> bool:
+        return met(self.best.value, self.bound)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "least_bytes": self.least.peak_bytes,
-            "too_little_bytes": self.below_bytes,
+            "lower_bytes": self.lower_bytes,
             "unlimited": {"value": self.best.value, "bound": self.bound, "peak_bytes": self.best.peak_bytes},
         }
 
 
-COLUMNS = ("memory_bytes", "value", "peak_bytes", "bound", "gap", "certified", "even", "stop", "found", "seconds")
-"""What a table shows of a point."""
-
-
 @dataclass(frozen=True, slots=True)
-class MemoryPoint:
-    """The best plan in one memory. Value and peak are the referee's; absent is None."""
+class MemoryPoint(CurvePoint):
+    """The best plan in one memory."""
+
+    COLUMNS: ClassVar = (
+        "memory_bytes",
+        "value",
+        "peak_bytes",
+        "bound",
+        "gap",
+        "certified",
+        "even",
+        "stop",
+        "found",
+        "seconds",
+    )
 
     memory_bytes: float
     stop: Stop
@@ -113,6 +119,10 @@ class MemoryPoint:
     """What an equal split takes."""
     seconds: float = 0.0
     messages: tuple[str, ...] = ()
+
+    @property
+    def limit(self) -> float:
+        return self.memory_bytes
 
     @property
     def plan(self) -> Plan | None:
@@ -126,44 +136,18 @@ class MemoryPoint:
     def peak_bytes(self) -> float | None:
         return None if self.staged is None else self.staged.peak_bytes
 
-    @property
-    def gap(self) -> float | None:
-        return relative_gap(self.value, self.bound)
+    def candidate(self) -> Staged | None:
+        return self.staged
 
-    @property
-    def certified(self) -> bool:
-        """Is the value proven to be the least, or proven that there is no plan?"""
-        return self.stop in (Stop.PROVEN, Stop.INFEASIBLE)
-
-    @property
-    def found(self) -> Found:
-        if self.staged is None:
-            return Found.NOTHING
-        return Found.OPTIMAL if self.stop == Stop.PROVEN else Found.FEASIBLE
-
-    def with_plan(self, staged: Staged | None) -> MemoryPoint:
-        return self if staged is None else replace(self, staged=staged)
-
-    def settled(self) -> MemoryPoint:
-        """Proven is a point exactly where its value and its bound meet."""
-        if self.value is None or self.bound is None:
-            return self
-        if met(self.value, self.bound):
-            return replace(self, stop=Stop.PROVEN)
-        return replace(self, stop=Stop.COMPLETED) if self.stop == Stop.PROVEN else self
-
-    def facts(self) -> dict[str, Any]:
-        """Everything except the plan."""
-        return {**{name: getattr(self, name) for name in COLUMNS}, "seconds": round(self.seconds, 3)}
-
-    def to_json(self) -> dict[str, Any]:
-        plan = None if self.plan is None else self.plan.to_json()
-        return {**self.facts(), "messages": list(self.messages), "plan": plan}
+    def with_plan(self, found: Staged | None) -> MemoryPoint:
+        return self if found is None else replace(self, staged=found)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryCurve:
     """The whole curve, by growing memory."""
+
+    columns: ClassVar = MemoryPoint.COLUMNS
 
     problem: StagingProblem
     settings: Settings
@@ -173,37 +157,14 @@ class MemoryCurve:
     complete: bool
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "problem": facts(self.problem),
-            "settings": self.settings.to_json(),
-            "complete": self.complete,
-            "ends": None if self.ends is None else self.ends.to_json(),
-            "points": [point.to_json() for point in self.points],
-        }
+        ends = None if self.ends is None else self.ends.to_json()
+        return answer_to_json(self, facts(self.problem), {"ends": ends})
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """The problem apart from its own memory limit, which the levels replace."""
     free = problem.replace(memory_bytes=None)
-    return {
-        "kind": free.kind,
-        "name": free.name,
-        "hash": free.hash,
-        "devices": free.devices,
-        "layers": len(free.layers),
-        "time_unit": free.time_unit,
-    }
-
-
-def write_csv(curve: MemoryCurve, path: str | os.PathLike[str]) -> None:
-    """One line per point, everything except the plans; absent values are empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for point in curve.points:
-        writer.writerow({**point.facts(), "certified": "yes" if point.certified else "no"})
-    write_text_atomically(path, text.getvalue())
+    return facts_of(free, devices=free.devices, layers=len(free.layers))
 
 
 # ---- to a journal and back -----------------------------------------------------------------------------------
@@ -211,11 +172,7 @@ def write_csv(curve: MemoryCurve, path: str | os.PathLike[str]) -> None:
 
 def ends_record(ends: Ends) -> dict[str, Any]:
     plans = {"least": ends.least.plan.to_json(), "best": ends.best.plan.to_json()}
-    return {"record": ENDS, "levels": list(ends.levels), "below": ends.below_bytes, "bound": ends.bound, **plans}
-
-
-def point_record(point: MemoryPoint) -> dict[str, Any]:
-    return {"record": POINT, **point.to_json()}
+    return {"record": ENDS, "levels": list(ends.levels), "lower": ends.lower_bytes, "bound": ends.bound, **plans}
 
 
 def stored_ends(problem: StagingProblem, journal: Journal) -> Ends | None:
@@ -225,27 +182,22 @@ def stored_ends(problem: StagingProblem, journal: Journal) -> Ends | None:
         return Ends(
             levels=tuple(level_of(where, level) for level in require_list(where, line, "levels")),
             least=_staged(problem, require(where, line, "least"), where),
-            below_bytes=number_of(where, line, "below"),
+            lower_bytes=number_of(where, line, "lower"),
             best=best,
             bound=min(best.value, number_of(where, line, "bound")),
         )
     return None
 
 
-def stored_points(problem: StagingProblem, journal: Journal) -> Iterator[MemoryPoint]:
+def stored_points(problem: StagingProblem, journal: Journal) -> dict[float, MemoryPoint]:
     """The bound is as it was proven, everything about the plan is recomputed."""
+    points: dict[float, MemoryPoint] = {}
     for where, line in lines_of(journal, POINT):
-        memory, bound, even = number_of(where, line, "memory_bytes"), line.get("bound"), line.get("even")
+        memory, even = number_of(where, line, "memory_bytes"), number_or_none(where, line, "even")
         limited = problem.replace(memory_bytes=memory)
-        yield MemoryPoint(
-            memory,
-            stop_of(where, line),
-            None if line.get("plan") is None else _staged(limited, line["plan"], where),
-            bound=None if bound is None else number_of(where, line, "bound"),
-            even=None if even is None else number_of(where, line, "even"),
-            seconds=number_of(where, line, "seconds"),
-            messages=tuple(map(str, as_list(where, line.get("messages", [])))),
-        )
+        plan = None if line.get("plan") is None else _staged(limited, line["plan"], where)
+        points[memory] = MemoryPoint(memory, even=even, staged=plan, **as_it_was(where, line))
+    return points
 
 
 def _staged(problem: StagingProblem, data: object, where: str) -> Staged:

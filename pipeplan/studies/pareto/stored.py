@@ -20,9 +20,10 @@ from ...instances.fields import as_list, as_object, require, require_list, requi
 from ...instances.result import Stop
 from ..journal import Journal, line_of
 from .candidates import measured
-from .records import SCHEMA, Candidate, Frame, Point, Settings, facts
+from .curve import POINT, SCHEMA
+from .records import Candidate, Frame, Point, Settings, facts
 
-FRAME, RUNS, POINT = "frame", "runs", "point"
+FRAME, RUNS = "frame", "runs"
 ANEW = "name another file, or start anew with --no-resume"
 
 
@@ -30,11 +31,17 @@ def open_journal(
     path: str | os.PathLike[str] | None, problem: ChainProblem, settings: Settings, resume: bool = True
 ) -> Journal:
     """The journal of this sweep: continued where the file fits, begun where there is none, refused otherwise."""
-    return opened(path, {"schema": SCHEMA, "problem": facts(problem), "settings": settings.to_json()}, resume)
+    return opened(path, facts(problem), settings.to_json(), resume)
 
 
-def opened(path: str | os.PathLike[str] | None, head: Mapping[str, Any], resume: bool) -> Journal:
-    """A journal that begins with this line."""
+def opened(
+    path: str | os.PathLike[str] | None,
+    problem: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = True,
+) -> Journal:
+    """A journal that begins with what is asked; without a path nothing is kept."""
+    head = {"schema": SCHEMA, "problem": problem, "settings": settings}
     journal = Journal(None if path is None else Path(path), "line of plan pareto", ANEW)
     if journal.path is None:
         return journal
@@ -124,20 +131,9 @@ def stored_points(problem: ChainProblem, journal: Journal) -> dict[tuple[str, fl
         memory, method = number_of(where, line, "memory_bytes"), str(require(where, line, "method"))
         plan = None
         if line.get("plan") is not None:
-            plan = _candidate(problem.replace(memory_bytes=memory), line["plan"], method, where)
-        source, bound = line.get("source"), line.get("bound")
-        points[method, memory] = Point(
-            method=method,
-            memory_bytes=memory,
-            stop=stop_of(where, line),
-            period=None if plan is None else plan.period,
-            peak_bytes=None if plan is None else plan.peak_bytes,
-            bound=None if bound is None else number_of(where, line, "bound"),
-            seconds=number_of(where, line, "seconds"),
-            source=None if source is None else str(source),
-            plan=None if plan is None else plan.plan,
-            messages=tuple(map(str, as_list(where, line.get("messages", [])))),
-        )
+            source = str(line.get("source") or method)
+            plan = _candidate(problem.replace(memory_bytes=memory), line["plan"], source, where)
+        points[method, memory] = Point(method, memory, **as_it_was(where, line)).with_plan(plan)
     return points
 
 
@@ -150,7 +146,21 @@ def _candidate(problem: ChainProblem, data: Mapping[str, Any], source: str, wher
     return found
 
 
-def stop_of(where: str, line: Mapping[str, Any]) -> Stop:
+def as_it_was(where: str, line: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored of a point and cannot be recomputed from its plan."""
+    return {
+        "stop": _stop_of(where, line),
+        "bound": number_or_none(where, line, "bound"),
+        "seconds": number_of(where, line, "seconds"),
+        "messages": tuple(map(str, as_list(where, line.get("messages", [])))),
+    }
+
+
+def number_or_none(where: str, line: Mapping[str, Any], key: str) -> float | None:
+    return None if line.get(key) is None else number_of(where, line, key)
+
+
+def _stop_of(where: str, line: Mapping[str, Any]) -> Stop:
     word = require(where, line, "stop")
     if word not in tuple(Stop):
         raise InputError(f"{where}: stop", f"is {word!r}", ANEW)

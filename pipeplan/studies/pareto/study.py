@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ...instances.errors import UsageError
 from ...instances.kind import load_address
-from ...planners.options import Progress, SolveOptions
-
-Watch = Callable[[Progress], None] | None
-
-LEVELS = 8
-TIME_LIMIT_S = 60.0
+from ...planners.options import SolveOptions
+from .curve import USUAL, Answer, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +21,8 @@ class Asked:
     """None: the usual number."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """What only some kinds have a meaning for, by name; only what was given."""
-    limits: SolveOptions = SolveOptions(time_limit_s=TIME_LIMIT_S)
+    limits: SolveOptions = USUAL
     """Of each point."""
-
-
-class Curve(Protocol):
-    """The answer of a study."""
-
-    @property
-    def complete(self) -> bool:
-        """Was it not interrupted?"""
-
-    @property
-    def points(self) -> tuple[Any, ...]:
-        """Each with its `plan`, None where there is none."""
-
-    def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +32,11 @@ class Study:
     takes: frozenset[str]
     """What of `Asked.own` says anything."""
     run: str
-    """(problem, asked, path of the points, resume, watch) -> `Curve`."""
-    write_csv: str
-    """(curve, path)."""
+    """(problem, asked, path of the points, resume, watch) -> `Answer`."""
     draw_table: str
-    """(curve)."""
+    """(answer)."""
     draw_picture: str
-    """(curve, path)."""
+    """(answer, path)."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""
@@ -67,8 +47,8 @@ class Study:
 
     def curve(
         self, problem: Any, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-    ) -> Callable[[Watch], Curve]:
+    ) -> Callable[[Watch], Answer]:
         """All that can be refused is refused here; then the watcher is all that is missing."""
         self.check(problem.kind, asked)
-        ready: Callable[[Watch], Curve] = load_address(self.run)(problem, asked, path, resume)
+        ready: Callable[[Watch], Answer] = load_address(self.run)(problem, asked, path, resume)
         return ready

@@ -6,25 +6,26 @@ search starts from the best plan that fits, and where that plan meets a bound no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 from ...formulations.registry import FORMULATIONS
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.clock import now
 from ...instances.errors import InputError, UsageError, did_you_mean
-from ...instances.result import Result, Stop
+from ...instances.result import Result, Stop, met
 from ...planners.beaumont import exact
 from ...planners.options import Progress
 from ...planners.run.solve import solve
 from ..journal import Journal
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
-from .curves import candidate_of, curves, settled
-from .frame import Watch, build_frame
-from .records import EXACT_METHODS, METHODS, Candidate, Frame, Pareto, Point, Settings, met
+from .curve import Sweep, Watch, bound_at, check_levels, halving
+from .curves import curves
+from .frame import build_frame
+from .records import EXACT_METHODS, METHODS, Candidate, Frame, Pareto, Point, Settings
 from .stored import (
-    POINT,
     candidates_to_json,
     frame_to_json,
     open_journal,
@@ -48,26 +49,9 @@ def sweep(
     check(problem, settings)
     journal = journal or open_journal(None, problem, settings)
     run = _Sweep(problem.replace(memory_bytes=None), settings, journal, on_progress)
-    complete = True
-    try:
-        run.prepare()
-        run.run()
-    except KeyboardInterrupt:
-        complete = False
-    points = () if run.frame is None else curves(run.points.values(), run.frame, run.candidates, settings.methods)
-    return Pareto(run.problem, settings, run.frame, points, complete and not run.interrupted)
-
-
-def halving(levels: Sequence[float]) -> list[float]:
-    """Both ends, then always the middle between two: plans come from below and bounds from above."""
-    order = [*levels[:1], *levels[1:][-1:]]
-    spans = [(0, len(levels) - 1)]
-    for low, high in spans:
-        middle = (low + high) // 2
-        if high - low > 1:
-            order.append(levels[middle])
-            spans += [(low, middle), (middle, high)]
-    return order
+    complete, ends = run.run(), run.ends
+    points = () if ends is None else curves(run.points.values(), ends, run.candidates, settings.methods)
+    return Pareto(run.problem, settings, ends, points, complete)
 
 
 def check(problem: ChainProblem, settings: Settings) -> None:
@@ -78,8 +62,7 @@ def check(problem: ChainProblem, settings: Settings) -> None:
         raise UsageError(f"plan pareto knows no method {unknown[0]!r}{guess}; choose from {', '.join(METHODS)}.")
     if not settings.methods:
         raise UsageError(f"There is no method to compare; choose from {', '.join(METHODS)}.")
-    if not settings.memory_bytes and settings.levels < 2:
-        raise InputError("levels", f"is {settings.levels}", "give at least 2: both ends of the curve are levels")
+    check_levels(settings.levels, settings.memory_bytes)
     if problem.memory_mode == "strict":
         raise InputError(
             "memory_mode",
@@ -89,62 +72,47 @@ def check(problem: ChainProblem, settings: Settings) -> None:
     exact.check(problem.replace(memory_bytes=None))
 
 
-class _Sweep:
-    """The state of one sweep."""
+class _Sweep(Sweep[tuple[str, float], Point, Frame]):
+    """Every method at every level."""
 
     def __init__(self, problem: ChainProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
-        self.problem, self.settings, self.journal, self.watch = problem, settings, journal, watch
-        self.points = stored_points(problem, journal)
-        self.frame: Frame | None = None
-        self.candidates: tuple[Candidate, ...] = ()
-        """PipeDream's plans."""
-        self.interrupted = False
-        self.begun = now()
+        super().__init__(stored_points(problem, journal), stored_frame(problem, journal), journal, watch)
+        self.problem, self.settings = problem, settings
 
-    def prepare(self) -> None:
-        """PipeDream's runs and the levels, from the journal where they are there."""
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """PipeDream's plans, from the journal where they are there."""
         known = stored_candidates(self.problem, self.journal)
-        self.candidates = pipedream_front(self.problem) if known is None else known
         if known is None:
-            self.journal.append(candidates_to_json(self.candidates))
-        frame = stored_frame(self.problem, self.journal)
-        if frame is None:
-            frame = build_frame(self.problem, self.settings, self.candidates, self._watcher("without a limit"))
-            self.journal.append(frame_to_json(frame))
-        self.frame = frame
+            known = pipedream_front(self.problem)
+            self.journal.append(candidates_to_json(known))
+        return known
 
-    def run(self) -> None:
+    def solved_ends(self) -> Frame:
+        return build_frame(self.problem, self.settings, self.candidates, self.watcher("without a limit"))
+
+    def ends_record(self, ends: Frame) -> dict[str, Any]:
+        return frame_to_json(ends)
+
+    def keys(self, ends: Frame) -> list[tuple[str, float]]:
         """Quick methods first, so that their plans can be starts."""
-        assert self.frame is not None
         methods = sorted(dict.fromkeys(self.settings.methods), key=lambda name: name in EXACT_METHODS)
-        for method in methods:
-            for memory in halving(sorted(self.frame.levels)):
-                if (method, memory) in self.points:
-                    continue
-                point = self._point(method, memory, self.frame)
-                self.points[method, memory] = point
-                if point.stop == Stop.INTERRUPTED:
-                    self.interrupted = True
-                    return
-                if point.stop != Stop.ERROR:  # else the next run may do better
-                    self.journal.append({"record": POINT, **point.to_json()})
+        return [(method, memory) for method in methods for memory in halving(sorted(ends.levels))]
 
-    def _point(self, method: str, memory: float, frame: Frame) -> Point:
-        begun = now()
+    def point(self, key: tuple[str, float], ends: Frame) -> Point:
+        method, memory = key
         if method == PIPEDREAM:
-            best = best_within(self.candidates, memory)
-            return Point(method, memory, Stop.COMPLETED).with_plan(best, now() - begun)
-        if frame.smallest_proven and memory < frame.smallest_bytes:
+            return Point(method, memory, Stop.COMPLETED).with_plan(best_within(self.candidates, memory))
+        if ends.smallest_proven and memory < ends.smallest_bytes:
             return Point(method, memory, Stop.INFEASIBLE)
         problem = self.problem.replace(memory_bytes=memory)
-        start = self._start(memory, frame) if method in EXACT_METHODS else None
-        bound = self._bound(method, memory, frame) if method in EXACT_METHODS else None
-        if start is not None and bound is not None and met(start.period, bound):
-            point = Point(method, memory, Stop.PROVEN, bound=min(bound, start.period))
-            return point.with_plan(start, now() - begun)
-        result = self._solve(problem, method, start)
-        point = _judged(problem, method, result, start)
-        return replace(point, seconds=now() - begun)
+        start = self._start(memory, ends) if method in EXACT_METHODS else None
+        if start is not None:
+            own = [point for point in self.points.values() if point.method == method]
+            bound = bound_at(own, memory, ends.unlimited_bound)
+            if met(start.period, bound):
+                return Point(method, memory, Stop.PROVEN, bound=min(bound, start.period)).with_plan(start)
+        return _judged(problem, method, self._solve(problem, method, start), start)
 
     def _solve(self, problem: ChainProblem, method: str, start: Candidate | None) -> Result:
         is_model = method in FORMULATIONS
@@ -154,34 +122,14 @@ class _Sweep:
             planner=None if is_model else method,
             limits=self.settings.limits,
             warm_start="none" if start is None else renumbered(start.plan),
-            on_progress=self._watcher(f"{method} at {problem.memory_bytes:.6g} B"),
+            on_progress=self.watcher(f"{method} at {problem.memory_bytes:.6g} B"),
         )
 
     def _start(self, memory: float, frame: Frame) -> Candidate | None:
         """The best plan with one batch per period that fits."""
-        found = [candidate_of(point) for point in self.points.values()]
+        found = [point.candidate() for point in self.points.values()]
         known = [*self.candidates, *_ends(self.problem, frame), *(plan for plan in found if plan is not None)]
         return best_within(single(known), memory)
-
-    def _bound(self, method: str, memory: float, frame: Frame) -> float:
-        """What is proven at this memory or a larger one."""
-        above = (p.bound for p in self.points.values() if p.method == method and p.memory_bytes >= memory)
-        return max(frame.unlimited_bound, *(bound for bound in above if bound is not None), 0.0)
-
-    def _watcher(self, what: str) -> Watch:
-        """Progress says which point is under way, and counts the time of the whole sweep."""
-        watch, done = self.watch, len(self.points)
-        if watch is None:
-            return None
-        count = (
-            "" if self.frame is None else f" ({done + 1} of {len(self.frame.levels) * len(self.settings.methods)})"
-        )
-
-        def tell(record: Progress) -> None:
-            assert watch is not None
-            watch(replace(record, seconds=now() - self.begun, source=f"{what}{count}"))
-
-        return tell
 
 
 def _ends(problem: ChainProblem, frame: Frame) -> Iterator[Candidate]:
@@ -201,4 +149,4 @@ def _judged(problem: ChainProblem, method: str, result: Result, start: Candidate
         return point
     if start is not None and found.period >= start.period:
         found = replace(found, source=start.source)
-    return settled(point.with_plan(found, 0.0))
+    return point.with_plan(found).settled()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from ...instances.errors import InputError
-from ...instances.fields import as_list, require, require_list
+from ...instances.fields import require, require_list
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.placement.rules import LatencyRules, LimitedRules, ThroughputRules
-from ...instances.result import Found, Stop, relative_gap
+from ...instances.result import Stop, met
 from ...planners.options import SolveOptions
 from ..journal import Journal
-from .records import SCHEMA, met
-from .stored import ANEW, POINT, level_of, lines_of, number_of, stop_of
-from .study import LEVELS, TIME_LIMIT_S
+from .curve import LEVELS, POINT, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json
+from .stored import ANEW, as_it_was, level_of, lines_of, number_of
 
 ENDS = "ends"
 
@@ -31,7 +30,7 @@ class Settings:
     latency_limits: tuple[float, ...] = ()
     non_contiguous: bool = False
     subgraphs_per_device: int = 1
-    limits: SolveOptions = SolveOptions(time_limit_s=TIME_LIMIT_S)
+    limits: SolveOptions = USUAL
 
     def rules(self, limit: float = math.inf) -> LimitedRules:
         """By which the plans of a point are judged."""
@@ -47,17 +46,12 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that can change a point."""
-        limits = self.limits
         return {
             "levels": None if self.latency_limits else self.levels,
             "latency_limits": list(self.latency_limits) or None,
             "non_contiguous": self.non_contiguous,
             "subgraphs_per_device": self.subgraphs_per_device,
-            "time_limit_s": limits.time_limit_s,
-            "rel_gap": limits.rel_gap,
-            "abs_gap": limits.abs_gap,
-            "threads": limits.threads,
-            "seed": limits.seed,
+            **limits_to_json(self.limits),
         }
 
 
@@ -119,24 +113,22 @@ class Ends:
         }
 
 
-COLUMNS = (
-    "latency_limit",
-    "max_load",
-    "latency",
-    "bound",
-    "gap",
-    "certified",
-    "stop",
-    "found",
-    "source",
-    "seconds",
-)
-"""What a table shows of a point."""
-
-
 @dataclass(frozen=True, slots=True)
-class Point:
+class Point(CurvePoint):
     """The best plan within one limit on the latency. Load and latency are the referee's; absent is None."""
+
+    COLUMNS: ClassVar = (
+        "latency_limit",
+        "max_load",
+        "latency",
+        "bound",
+        "gap",
+        "certified",
+        "stop",
+        "found",
+        "source",
+        "seconds",
+    )
 
     latency_limit: float
     stop: Stop
@@ -150,19 +142,17 @@ class Point:
     messages: tuple[str, ...] = ()
 
     @property
-    def gap(self) -> float | None:
-        return relative_gap(self.max_load, self.bound)
+    def limit(self) -> float:
+        return self.latency_limit
 
     @property
-    def certified(self) -> bool:
-        """Is the load proven to be the least, or proven that there is no plan?"""
-        return self.stop in (Stop.PROVEN, Stop.INFEASIBLE)
+    def value(self) -> float | None:
+        return self.max_load
 
-    @property
-    def found(self) -> Found:
-        if self.plan is None:
-            return Found.NOTHING
-        return Found.OPTIMAL if self.stop == Stop.PROVEN else Found.FEASIBLE
+    def candidate(self) -> Candidate | None:
+        if self.plan is None or self.max_load is None or self.latency is None:
+            return None
+        return Candidate(self.plan, self.max_load, self.latency, self.source or "")
 
     def with_plan(self, found: Candidate | None) -> Point:
         if found is None:
@@ -170,32 +160,12 @@ class Point:
         facts = {"plan": found.plan, "max_load": found.max_load, "latency": found.latency, "source": found.source}
         return replace(self, **facts)  # type: ignore[arg-type]
 
-    def settled(self) -> Point:
-        """Proven is a point exactly where its load and its bound meet."""
-        if self.max_load is None or self.bound is None:
-            return self
-        if met(self.max_load, self.bound):
-            return replace(self, stop=Stop.PROVEN)
-        return replace(self, stop=Stop.COMPLETED) if self.stop == Stop.PROVEN else self
-
-    def candidate(self) -> Candidate | None:
-        """The point's plan, for other points."""
-        if self.plan is None or self.max_load is None or self.latency is None:
-            return None
-        return Candidate(self.plan, self.max_load, self.latency, self.source or "")
-
-    def facts(self) -> dict[str, Any]:
-        """Everything except the plan."""
-        return {**{name: getattr(self, name) for name in COLUMNS}, "seconds": round(self.seconds, 3)}
-
-    def to_json(self) -> dict[str, Any]:
-        plan = None if self.plan is None else self.plan.to_json()
-        return {**self.facts(), "messages": list(self.messages), "plan": plan}
-
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
     """The whole curve, by growing limit."""
+
+    columns: ClassVar = Point.COLUMNS
 
     problem: PlacementProblem
     settings: Settings
@@ -205,26 +175,12 @@ class Tradeoff:
     complete: bool
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "problem": facts(self.problem),
-            "settings": self.settings.to_json(),
-            "complete": self.complete,
-            "ends": None if self.ends is None else self.ends.to_json(),
-            "points": [point.to_json() for point in self.points],
-        }
+        ends = None if self.ends is None else self.ends.to_json()
+        return answer_to_json(self, facts(self.problem), {"ends": ends})
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
-    return {
-        "kind": problem.kind,
-        "name": problem.name,
-        "hash": problem.hash,
-        "nodes": len(problem.nodes),
-        "accelerators": problem.accelerators,
-        "cpus": problem.cpus,
-        "time_unit": problem.time_unit,
-    }
+    return facts_of(problem, nodes=len(problem.nodes), accelerators=problem.accelerators, cpus=problem.cpus)
 
 
 # ---- to a journal and back -----------------------------------------------------------------------------------
@@ -233,10 +189,6 @@ def facts(problem: PlacementProblem) -> dict[str, Any]:
 def ends_record(ends: Ends) -> dict[str, Any]:
     plans = {"quickest": ends.quickest.to_json(), "freest": ends.freest.to_json()}
     return {"record": ENDS, "levels": list(ends.levels), **ends.to_json(), **plans}
-
-
-def point_record(point: Point) -> dict[str, Any]:
-    return {"record": POINT, **point.to_json()}
 
 
 def stored_ends(problem: PlacementProblem, settings: Settings, journal: Journal) -> Ends | None:
@@ -273,18 +225,14 @@ def load_of(problem: PlacementProblem, settings: Settings, plan: PlacementPlan) 
     return None if rules.violations(problem, plan) else rules.value(problem, plan)
 
 
-def stored_points(problem: PlacementProblem, settings: Settings, journal: Journal) -> Iterator[Point]:
+def stored_points(problem: PlacementProblem, settings: Settings, journal: Journal) -> dict[float, Point]:
     """The bound is as it was proven, everything about the plan is recomputed."""
+    points: dict[float, Point] = {}
     for where, line in lines_of(journal, POINT):
-        limit, bound = number_of(where, line, "latency_limit"), line.get("bound")
-        point = Point(
-            limit,
-            stop_of(where, line),
-            bound=None if bound is None else number_of(where, line, "bound"),
-            seconds=number_of(where, line, "seconds"),
-            messages=tuple(map(str, as_list(where, line.get("messages", [])))),
-        )
-        yield point.with_plan(_stored_plan(problem, settings, line, limit, where))
+        limit = number_of(where, line, "latency_limit")
+        plan = _stored_plan(problem, settings, line, limit, where)
+        points[limit] = Point(limit, **as_it_was(where, line)).with_plan(plan)
+    return points
 
 
 def _stored_plan(

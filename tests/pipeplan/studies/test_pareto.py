@@ -19,11 +19,12 @@ from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.show.pictures.pareto import draw_pareto
 from pipeplan.studies.pareto import sweep as module
 from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
+from pipeplan.studies.pareto.curve import halving
 from pipeplan.studies.pareto.curves import curves
 from pipeplan.studies.pareto.export import write_csv
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, EXACT_METHODS, Candidate, Pareto, Point, Settings
 from pipeplan.studies.pareto.stored import open_journal
-from pipeplan.studies.pareto.sweep import halving, sweep
+from pipeplan.studies.pareto.sweep import sweep
 
 EXACT, PIPEDREAM = "exact-beaumont", "pipedream-eager"
 QUICK = SolveOptions(time_limit_s=20)
@@ -121,7 +122,7 @@ def test_plans_hold_at_larger_memories_and_bounds_at_smaller_ones(chain: ChainPr
     low, middle, high, top = frame.levels
     plan = known(chain, swept, low)
     raw = [
-        Point(EXACT, low, Stop.TIME, bound=9.0).with_plan(plan, 1.0),
+        Point(EXACT, low, Stop.TIME, bound=9.0).with_plan(plan),
         Point(EXACT, middle, Stop.TIME, bound=13.0),
         Point(EXACT, high, Stop.TIME),
         Point(EXACT, top, Stop.TIME),
@@ -141,7 +142,7 @@ def test_pipedreams_plans_of_several_batches_are_taken_with_the_bound_for_them(
     plan = known(chain, swept, frame.levels[0])
     several = replace(plan.plan, period=22, starts=plan.plan.starts * 2, transfers=plan.plan.transfers * 2)
     rival = Candidate(several, 11.0, plan.peak_bytes, PIPEDREAM)
-    raw = [Point(EXACT, frame.levels[0], Stop.PROVEN, bound=13.0).with_plan(plan, 1.0)]
+    raw = [Point(EXACT, frame.levels[0], Stop.PROVEN, bound=13.0).with_plan(plan)]
     (point,) = curves(raw, frame, (rival,), (EXACT,))
     assert (point.period, point.bound, point.source, point.batches_per_period) == (11, 9, PIPEDREAM, 2)
     assert not point.certified

@@ -96,12 +96,12 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan) -> None:
 def test_a_stored_plan_is_judged_anew(tmp_path: Path) -> None:
     problem, path = random_placement(5, 5, training=False), tmp_path / "points.jsonl"
     settings = Settings(levels=2, limits=ONE)
-    head = {"schema": "pipeplan.pareto/1", "problem": {"hash": problem.hash}, "settings": {}}
-    sweep(problem, settings, opened(path, head, True))
+    facts: dict[str, object] = {"hash": problem.hash}
+    sweep(problem, settings, opened(path, facts, {}, True))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         if line.get("plan"):
             line["plan"]["devices"] = line["plan"]["devices"][:1]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(InputError, match="does not stand before the referee"):
-        sweep(problem, settings, opened(path, head, True))
+        sweep(problem, settings, opened(path, facts, {}, True))
