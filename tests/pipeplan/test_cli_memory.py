@@ -119,7 +119,7 @@ def test_an_interrupt_shows_what_is_known(tmp_path: Path) -> None:
         preexec_fn=hear_ctrl_c,
     )
     try:
-        time.sleep(12)
+        time.sleep(8)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     finally:

@@ -91,7 +91,11 @@ def test_a_lone_batch_is_no_worse_than_several_where_loads_decide() -> None:
         assert (result.stop, result.objective) == (Stop.PROVEN, 2)
 
 
-@pytest.mark.parametrize("method", [("ilp-beaumont", "highs"), ("cp-beaumont", "cp-sat")], ids="-".join)
+@pytest.mark.parametrize(
+    "method",
+    [("ilp-beaumont", "highs"), pytest.param(("cp-beaumont", "cp-sat"), marks=pytest.mark.sweeps)],
+    ids="-".join,
+)
 def test_an_overrun_slot_is_reported_and_can_be_forbidden(method: tuple[str, str]) -> None:
     """E5: the shortest period needs a slot twice at once; with exclusive buffers the next one is proven."""
     problem = e5_overrun().problem

@@ -116,9 +116,9 @@ def test_a_model_for_cp_sat_alone_is_not_exported_whatever_the_solver(tmp_path: 
         solve(problem, formulation="cp-graphpipe", solver="highs")
 
 
-@pytest.mark.parametrize("start", range(4))
-def test_nasty_numbers_in_all_units(start: int) -> None:
-    for seed in range(start, 60, 4):
+@pytest.mark.parametrize("seeds", range(4))
+def test_nasty_numbers_in_all_units(seeds: int) -> None:
+    for seed in range(seeds, 60, 4):
         problem = in_fifteen_digits(nasty("graph-pipeline", seed, most_operators=4))
         b = random.Random(seed).choice([size for size in (1, 2, 4, 8) if problem.mini_batch % size == 0])
         for family, sets in (("series-parallel", tree_sets(problem)), ("convex", convex_sets(problem))):

@@ -162,7 +162,10 @@ def test_the_pareto_set_trades_memory_for_time() -> None:
     assert all(any(f.peak <= p.peak and f.period <= p.period for f in front) for p in points)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+SWEPT = pytest.mark.sweeps
+
+
+@pytest.mark.parametrize("share", [pytest.param(0.1, marks=SWEPT), 0.5, pytest.param(1.0, marks=SWEPT)])
 def test_no_baseline_beats_the_optimum(share: float) -> None:
     """Runs that repeat every few batches are no 1F1B patterns and may be better, but not than the loads allow."""
     problem = chain()

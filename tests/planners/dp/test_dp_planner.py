@@ -199,19 +199,19 @@ def test_a_poor_start_is_improved() -> None:
     assert result.objective == plan(problem).objective
 
 
-def test_it_starts_the_integer_program() -> None:
+@pytest.mark.parametrize("non_contiguous", [False, pytest.param(True, marks=pytest.mark.sweeps)])
+def test_it_starts_the_integer_program(non_contiguous: bool) -> None:
     problem = GENERATORS["series-parallel"](nodes=30, accelerators=4, seed=1)
-    for non_contiguous in (False, True):
-        result = solve(
-            problem,
-            formulation="ip-tarnawski",
-            options={"non_contiguous": non_contiguous},
-            warm_start="dp",
-            limits=SolveOptions(rel_gap=0.05),
-        )
-        assert (result.warm_start.outcome, result.warm_start.source) == (StartOutcome.ACCEPTED, "dp")
-        assert result.warm_start.value == plan(problem).objective
-        assert result.options["warm_start"] == "dp"
+    result = solve(
+        problem,
+        formulation="ip-tarnawski",
+        options={"non_contiguous": non_contiguous},
+        warm_start="dp",
+        limits=SolveOptions(rel_gap=0.05),
+    )
+    assert (result.warm_start.outcome, result.warm_start.source) == (StartOutcome.ACCEPTED, "dp")
+    assert result.warm_start.value == plan(problem).objective
+    assert result.options["warm_start"] == "dp"
 
 
 # ---- what never hurts ----------------------------------------------------------------------------------

@@ -68,7 +68,9 @@ def optimum(problem: PlacementProblem, options: dict[str, Any]) -> float | None:
     return BRUTE_FORCE.plan(Request(problem, asked)).claimed
 
 
-@pytest.mark.parametrize("method", ["dp", "brute-force", "stages", "devices", "plain"])
+@pytest.mark.parametrize(
+    "method", ["dp", "brute-force", "stages", "devices", pytest.param("plain", marks=pytest.mark.sweeps)]
+)
 @pytest.mark.parametrize(
     ("problem", "value", "apart"),
     [

@@ -110,7 +110,7 @@ def test_a_micro_batch_that_does_not_divide_the_mini_batch_is_refused() -> None:
 
 
 def test_without_room_there_is_no_plan_and_an_operator_is_named() -> None:
-    result = solve(case_study(memory_bytes=1e6), planner="graphpipe")
+    result = solve(case_study(devices=2, layers=1, memory_bytes=1e6), planner="graphpipe")
     assert result.plan is None
     assert any(message.startswith("operator branch0.0.attention does not fit") for message in result.messages)
 

@@ -46,9 +46,9 @@ def check(seed: int) -> None:
         assert whole.stop != Stop.ERROR, (seed, whole.messages)
 
 
-@pytest.mark.parametrize("start", range(8))
-def test_graphpipe_in_all_units(start: int) -> None:
-    for seed in range(start, 120, 8):
+@pytest.mark.parametrize("seeds", range(8))
+def test_graphpipe_in_all_units(seeds: int) -> None:
+    for seed in range(seeds, 120, 8):
         check(seed)
 
 

@@ -52,9 +52,9 @@ def check(problem: StagingProblem, expected: float | None, **options: Any) -> No
             assert result.bound == pytest.approx(expected * unit, rel=1e-9, abs=0)
 
 
-@pytest.mark.parametrize("start", range(10))
-def test_dp_piper_in_all_units(start: int) -> None:
-    for seed in range(start, 150, 10):
+@pytest.mark.parametrize("seeds", range(10))
+def test_dp_piper_in_all_units(seeds: int) -> None:
+    for seed in range(seeds, 150, 10):
         semantics = ("paper", "reference")[seed % 2]
         problem = in_fifteen_digits(nasty("staging", seed))
         check(problem, value(best_stages(problem, semantics)), semantics=semantics)
@@ -67,23 +67,24 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         check(problem, value(best_stages(problem)))
 
 
-@pytest.mark.parametrize("start", range(4))
-def test_devices_of_two_types_in_all_units(start: int) -> None:
-    for seed in range(start, 40, 4):
+@pytest.mark.parametrize("seeds", range(4))
+def test_devices_of_two_types_in_all_units(seeds: int) -> None:
+    for seed in range(seeds, 40, 4):
         problem = in_fifteen_digits(nasty("types", seed))
         check(problem, value(best_stages(problem)))
 
 
-@pytest.mark.parametrize("start", range(2))
-def test_flushes_in_all_units(start: int) -> None:
-    for seed in range(start, 24, 2):
+@pytest.mark.parametrize("seeds", range(2))
+def test_flushes_in_all_units(seeds: int) -> None:
+    for seed in range(seeds, 24, 2):
         problem = in_fifteen_digits(nasty("staging", seed, most_layers=3)).replace(exact_batches=False)
         check(problem, value(best_stages(problem, flush=True)), objective="flush")
 
 
 @pytest.mark.parametrize("hierarchy", ["precise", "crude", "basic"])
-def test_levels_in_all_units(hierarchy: str) -> None:
-    for seed in range(30):
+@pytest.mark.parametrize("seeds", range(3))
+def test_levels_in_all_units(seeds: int, hierarchy: str) -> None:
+    for seed in range(seeds, 30, 3):
         problem = in_fifteen_digits(nasty("levels", seed, most_devices=3))  # four take long to enumerate
         problem = problem if hierarchy == "precise" else problem.replace(exact_batches=False)
         check(problem, value(best_leveled(problem, hierarchy)), hierarchy=hierarchy)

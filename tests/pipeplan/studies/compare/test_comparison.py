@@ -30,6 +30,9 @@ from pipeplan.studies.compare.suite import Instance, Suite, competitor
 from pipeplan.studies.compare.table import DETERMINISTIC, plain_rows
 from pipeplan.studies.compare.write import write_tables
 
+# One worker runs them all, so that the comparison which they share is made once.
+pytestmark = pytest.mark.xdist_group("comparison")
+
 NAMES = ("greedy", "dp", "local-search", "one-device", "ip-tarnawski@highs")
 SUITE = Suite("small", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, NAMES)), seeds=(0, 1))
 COMMAND = [sys.executable, "-m", "pipeplan", "compare", "tiny-chain", "--seeds", "0,1", "--jobs", "2"]
@@ -67,6 +70,7 @@ def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed:
     assert all(second.records[key].wall_s == record.wall_s for key, record in first.records.items())
 
 
+@pytest.mark.sweeps
 def test_killed_with_all_its_processes_and_resumed_it_repeats_nothing(
     tmp_path: Path, undisturbed: Comparison
 ) -> None:
