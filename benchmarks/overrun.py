@@ -1,12 +1,14 @@
 """How far runs go beyond their time limit: wall time less the limit and less what was compiled, in a new process each.
 
     python benchmarks/overrun.py [--time-limit 5] [--methods 3] [--only NAME] [--method NAME] [--cold run|shared|warm]
+                                 [--page FILE]
 
 By default every packaged instance is planned by the default method of its kind and two quick planners, in the order of
 the registry; `--methods 0` takes all. `--cold run` gives every run an empty folder for machine code, `shared` one empty
 folder to all of them, so that each method compiles once; `warm` leaves what is there. Start-up and output count: it is
-what a user waits for. On a machine with other work, `cpu` (of the run and its solvers) says whether the run itself was
-late. The exit code is 1 where a run is later than allowed, fails, or where the default method has no verified plan.
+what a user waits for. On a machine with other work, `work` (of the run and its solvers) says whether the run itself was
+late. `--page` writes the table as a page of the documentation. The exit code is 1 where a run is later than allowed,
+fails, or where the default method has no verified plan.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from pipeplan.cli.exits import NO_PLAN, OK
@@ -73,17 +76,47 @@ class Run:
 def main() -> int:
     arguments = _arguments()
     shared = tempfile.TemporaryDirectory() if arguments.cold == "shared" else nullcontext(None)
-    late = wrong = count = 0
+    runs = []
     print(_line("instance", "method", "wall", "compile", "overrun", "work", "stop", ""))
     with shared as folder:
         for problem, entry, must_plan in _cases(arguments.methods, arguments.only, arguments.method):
             run = _timed(problem, entry, arguments.time_limit, arguments.cold, folder, must_plan)
-            late, wrong, count = late + run.is_late, wrong + (not run.is_right), count + 1
+            runs.append(run)
             print(_row(run), flush=True)
-    print(
-        f"{count} runs, {late} more than {SHARE:.0%} + {SECONDS:g} s beyond the limit, {wrong} without what they owe"
+    print(_summary(runs))
+    if arguments.page is not None:
+        arguments.page.write_text(_page(runs, arguments), encoding="utf-8")
+    return int(any(run.is_late or not run.is_right for run in runs))
+
+
+def _summary(runs: Sequence[Run]) -> str:
+    late, wrong = sum(run.is_late for run in runs), sum(not run.is_right for run in runs)
+    return (
+        f"{len(runs)} runs, {late} more than {SHARE:.0%} + {SECONDS:g} s beyond the limit, "
+        f"{wrong} without what they owe"
     )
-    return int(late or wrong)
+
+
+COLUMNS = ("instance", "method", "seconds in all", "of them compiling", "beyond the limit", "stop")
+
+
+def _page(runs: Sequence[Run], arguments: argparse.Namespace) -> str:
+    command = f"benchmarks/overrun.py --time-limit {arguments.time_limit:g} --cold {arguments.cold}"
+    head = f"""# How far runs go beyond their time limit
+
+Each packaged instance was planned by the default method of its kind and by quick planners, each run in a process of its
+own with a limit of {arguments.time_limit:g} s and an empty folder for machine code, so that all that was needed was
+compiled. Compiling stands outside the limit; the start of Python, judging the plan and printing it count. A number
+below 0 says that the run ended before its limit.
+
+Made by `python {command}` on {date.today():%Y-%m-%d}: {_summary(runs)}.
+
+"""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
+    for run in runs:
+        numbers = (f"{value:.1f}" for value in (run.wall, run.compiled, run.overrun))
+        lines.append("| " + " | ".join((run.instance, run.method, *numbers, run.stop)) + " |")
+    return head + "\n".join(lines) + "\n"
 
 
 def _arguments() -> argparse.Namespace:
@@ -93,6 +126,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="instances with this in their name")
     parser.add_argument("--method", default="", help="methods with this in their name")
     parser.add_argument("--cold", choices=("run", "shared", "warm"), default="run")
+    parser.add_argument("--page", type=Path, help="a Markdown file to write")
     return parser.parse_args()
 
 
