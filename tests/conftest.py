@@ -65,7 +65,21 @@ def _many_seeds(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.sweeps)
 
 
+COMPILED = ("beaumont", "dp", "graphpipe", "latency", "piper", "placement")
+"""Folders of tests that need machine code of their own."""
+
+
+def _compile_once(items: list[pytest.Item]) -> None:
+    """One worker runs a folder's tests, so that only it compiles; the others find the machine code on disk."""
+    for item in items:
+        folder = item.path.parent.name
+        if folder in COMPILED and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(folder))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _compile_once(items)
     _many_seeds(items)
     if config.getoption("--sweeps"):
         _many_examples(items)

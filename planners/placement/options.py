@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...formulations.contract import OptionSpec
+from ...formulations.registry import LATENCY_LIMIT
 
 OBJECTIVE = OptionSpec(
     "objective",
@@ -24,12 +25,6 @@ DEVICE_CONTIGUITY = OptionSpec(
     "Ask only that each device is contiguous by itself, as published; devices may then form circles.",
 )
 SPLIT = OptionSpec("split", "path", None, "The file that holds the split: a plan, a result or a published split.")
-LATENCY_LIMIT = OptionSpec(
-    "latency_limit",
-    "time",
-    None,
-    "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
-)
 ORDERS = OptionSpec("orders", "int", 4, "Number of topological orders to try.")
 RESTARTS = OptionSpec("restarts", "int", 10, "Number of random starts to improve.")
 CYCLES = OptionSpec("cycles", "int", 12, "Number of annealing cycles; the time limit may end them earlier.")
