@@ -45,6 +45,15 @@ class OptionSpec:
     choices: tuple[str, ...] = ()
 
 
+LATENCY_LIMIT = OptionSpec(
+    "latency_limit",
+    "time",
+    None,
+    "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
+)
+"""An option that formulations and heuristics have alike."""
+
+
 @dataclass(frozen=True, slots=True)
 class NativeModel:
     """A CP-SAT model that a worker builds for itself from plain data.

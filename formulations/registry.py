@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from ..instances.kind import load_address
-from .contract import OptionSpec
+from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
 from .plugins import PluginError, installed, is_address, load_installed, load_named
 
@@ -42,12 +42,6 @@ LATENCY = _choice(
 )
 SUBGRAPHS_PER_DEVICE = OptionSpec(
     "subgraphs_per_device", "int", 1, "Largest number of pieces that an accelerator may run one after the other."
-)
-LATENCY_LIMIT = OptionSpec(
-    "latency_limit",
-    "time",
-    None,
-    "Inference: only plans in which one sample alone takes no longer: 12ms, or a number in the problem's time unit.",
 )
 MAX_LOAD = _choice("objective", "What to minimise. max-load: the largest load of a device.", "max-load")
 CHAIN_VARIANT = _choice(

@@ -53,6 +53,7 @@ def own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.sweeps
 def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_model: Path) -> None:
     lines = [line for line in commands("tutorial.md") if line[:2] != ["solve", "--formulation"]]
     table, own = ["import", "solve", "report"], ["solve", "show", "report", "compare", "report"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...formulations.contract import OptionSpec
-from ...formulations.registry import LATENCY_LIMIT
+from ...formulations.contract import LATENCY_LIMIT, OptionSpec
 
 OBJECTIVE = OptionSpec(
     "objective",

@@ -90,6 +90,7 @@ def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
     assert "Traceback" not in said.err
 
 
+@pytest.mark.sweeps
 def test_methods_become_letters_where_their_names_do_not_fit(plan: Plan, tmp_path: Path) -> None:
     names = ("dp-piper", "piper-no-dp", "piper-no-tp", "piper-no-ar", "equi", "equi-no-tp")
     chosen = [word for name in names for word in ("--method", name)]

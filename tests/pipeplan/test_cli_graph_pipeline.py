@@ -181,7 +181,7 @@ def test_the_ablation_has_no_mixed_micro_batches(plan: Plan) -> None:
 
 
 def test_no_plan_has_no_unit(plan: Plan) -> None:
-    said = plan("solve", "mmt-8", "--planner", "graphpipe", "--memory", 0, "-v")
+    said = plan("solve", "tiny-graph", "--planner", "graphpipe", "--memory", 0, "-v")
     assert said.code == 1
     values = [line.split() for line in said.out.splitlines()]
     assert ["objective", "none"] in values

@@ -109,6 +109,7 @@ def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -
     assert ",placement," in rows
 
 
+@pytest.mark.sweeps
 def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
     words = ("--method", "contiguous", "--levels", 2)
     said = plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words)

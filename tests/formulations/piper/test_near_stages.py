@@ -80,6 +80,7 @@ def test_what_is_called_impossible_has_no_plan(seed: int) -> None:
         assert limit <= 1.1 * best[0]
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("seed", range(6))
 def test_compiled_loops_say_what_plain_ones_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_staging(seed, layers=(5, 6))

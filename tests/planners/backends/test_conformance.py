@@ -278,7 +278,7 @@ def test_an_accepted_start_is_the_first_incumbent(backend: Backend, hard: Matrix
     """It is told before the solver has done anything, so it cannot be lost."""
     choice = [float(j % 2) for j in range(40)]
     events: list[Any] = []
-    solve(backend.name, hard, SolveOptions(time_limit_s=3), start_of(hard, choice), events.append)
+    solve(backend.name, hard, SolveOptions(time_limit_s=1), start_of(hard, choice), events.append)
     first = next(event for event in events if isinstance(event, Incumbent))
     assert first.source == "start"
     assert [first.values[f"x{j}"] for j in range(40)] == choice
@@ -304,7 +304,7 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 
 def test_progress_comes_as_records(backend: Backend, hard: MatrixModel) -> None:
     events: list[Any] = []
-    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1.5, threads=1), on_event=events.append)
+    outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1, threads=1), on_event=events.append)
     incumbents = [event for event in events if isinstance(event, Incumbent)]
     bounds = [event.bound for event in events if isinstance(event, Progress) and event.bound is not None]
     if backend.capabilities.incumbents:

@@ -74,6 +74,7 @@ def test_most_layouts_of_the_tests_are_complete() -> None:
     assert sum(complete) >= 8
 
 
+@pytest.mark.sweeps
 def test_annealing_beats_contiguous_stages_on_many_gpus() -> None:
     problem = recipe.resnet_like(12, 6, seed=1, memory_bytes=1500)
     chain = integer_chain(problem, Fraction(1))

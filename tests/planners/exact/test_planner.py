@@ -136,6 +136,7 @@ def test_the_referee_is_asked_once_of_an_incumbent(monkeypatch: pytest.MonkeyPat
     assert asked == [claimed.plan]
 
 
+@pytest.mark.sweeps
 def test_a_more_binding_cluster_never_helps() -> None:
     """Fewer accelerators, contiguity, and less memory can only cost time."""
     problem = chain()

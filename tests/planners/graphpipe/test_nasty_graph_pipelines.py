@@ -52,6 +52,7 @@ def test_graphpipe_in_all_units(seeds: int) -> None:
         check(seed)
 
 
+@pytest.mark.sweeps
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "COMPILED_FROM", 0)
     monkeypatch.setattr(search, "COMPILED_FROM", 0)

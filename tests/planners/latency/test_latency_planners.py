@@ -69,6 +69,7 @@ def test_the_kernel_agrees_with_the_referee(seed: int) -> None:
         assert world.latency(again) == pytest.approx(expected)
 
 
+@pytest.mark.sweeps
 def test_compiled_and_plain_loops_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = GENERATORS["layered"](nodes=30, accelerators=2, seed=3)
     found = []

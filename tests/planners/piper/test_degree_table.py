@@ -47,6 +47,7 @@ def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> 
     assert plans > 10
 
 
+@pytest.mark.sweeps
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [random_staging(seed, exact_batches=False) for seed in range(5)]
     plain = [degree_table(problem) for problem in problems]

@@ -47,6 +47,7 @@ def test_equals_brute_force(seeds: int, semantics: str) -> None:
     assert sum(check(random_staging(seed), semantics) for seed in SEEDS[seeds::5]) >= 10
 
 
+@pytest.mark.sweeps
 def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "COMPILED_FROM", 0)
     for seed in SEEDS[::7]:

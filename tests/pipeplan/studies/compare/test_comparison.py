@@ -143,6 +143,7 @@ def cluster() -> Any:
         yield local
 
 
+@pytest.mark.sweeps
 def test_on_a_cluster_it_gives_the_same_table_though_a_worker_is_killed(
     tmp_path: Path, undisturbed: Comparison, cluster: Any
 ) -> None:

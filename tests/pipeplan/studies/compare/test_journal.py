@@ -24,12 +24,13 @@ def test_records_come_back_by_key(tmp_path: Path) -> None:
     assert finished(journal) == {record(seed).run.key: record(seed) for seed in range(3)}
 
 
-def test_cut_at_any_byte_whole_lines_survive_and_writing_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.sweeps)])
+def test_cut_at_any_byte_whole_lines_survive_and_writing_goes_on(tmp_path: Path, step: int) -> None:
     path = tmp_path / "runs.jsonl"
     journal_in(tmp_path).extend([record(0).to_json(), record(1).to_json()])
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
-    for length in range(len(whole)):
+    for length in range(0, len(whole), step):
         path.write_bytes(whole[:length])
         journal = journal_in(tmp_path)
         assert len(finished(journal)) == (length >= first)
