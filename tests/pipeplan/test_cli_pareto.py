@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from signals import hear_ctrl_c
 
 Plan = Callable[..., Any]
