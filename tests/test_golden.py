@@ -25,7 +25,7 @@ def same(name: str, now: Any, then: Any) -> bool:
         if name.startswith(start):
             now.pop(changed, None)
             then.pop(changed, None)
-    if ".objective" in then and then[".objective"] != then[".claimed"]:
+    if {".claimed", ".objective"} <= then.keys() and then[".objective"] != then[".claimed"]:
         then[".claimed"] = now[".claimed"]  # the plan was better than its solver said: by how much is chance
     for path in now.keys() & then.keys():
         if path.endswith((".bound", ".gap", ".claimed")) and None not in (now[path], then[path]):
