@@ -43,10 +43,7 @@ def command(
 
     if output is None and not json:
         raise UsageError("Say where the plan goes: give -o today.json, or --json.")
-    if on.training is False:
-        loaded = load_profile(profile, training=False)
-    else:
-        loaded = load_profile(profile)
+    loaded = load_profile(profile, training=on.training is not False)
     layout = read_text(text) if os.path.isfile(text) else text
     lowered, plan = plan_of_layout(layout, loaded, on)
     for note in lowered.notes:

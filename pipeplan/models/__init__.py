@@ -1,1 +1,1 @@
-"""Real models: profiles made of them, and plans that are exported and run."""
+"""Models of other frameworks as profiles and as the stages of a plan; its modules need the optional extras."""

@@ -54,7 +54,7 @@ def result_of_layout(problem: Any, plan: Plan, text: str) -> Result:
     from ..planners.run.judge import settle
     from ..planners.run.solve import describe
 
-    rules = rules_of(problem, {})
+    rules = rules_of(problem, {"contiguity": "none"})
     claim = Result(describe(problem), Stop.COMPLETED, Found.NOTHING, options=rules.to_options())
     shown = " ".join(text.split())
     read = f"read from the layout {shown if len(shown) <= 100 else shown[:97] + '...'}"

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ...instances.checks import MAX_DEVICES
 from ...instances.errors import InputError, show
@@ -66,9 +67,8 @@ def expanded(text: str) -> tuple[str, ...]:
     for letter in found:
         if letter not in LETTERS and letter != "|":
             known = ", ".join(f"{known} ({what})" for known, what in LETTERS.items())
-            raise InputError(
-                "layout", f"holds {show(letter)}", f"give {known}, | between stages, t*8 and (tt|)*4 to repeat"
-            )
+            remedy = f"give {known}, | between stages, t*8 and (tt|)*4 to repeat"
+            raise InputError("layout", f"holds {show(letter)}", remedy)
     return tuple(found.split("|"))
 
 
@@ -99,7 +99,7 @@ def _options(text: str) -> dict[str, str]:
         raise InputError(
             "layout", f"cannot be read as options ({str(error).lower()})", "close every quote"
         ) from None
-    return {word: value for word, value in zip(words, words[1:], strict=False) if word.startswith("--")}
+    return {word: value for word, value in pairwise(words) if word.startswith("--")}
 
 
 def _whole(option: str, text: str) -> int:

@@ -1,28 +1,25 @@
 """The order of all passes, rank by rank, for frameworks that are told it.
 
-A rank with one stage works in the simulator's order, kFkB with the plan's micro-batches in flight. A rank with several
-takes turns by a list schedule: whatever could start first, backward passes before forward passes, the later stage
-before the earlier one; no stage holds more micro-batches than the plan says.
+A rank with one stage works in the simulator's order, kFkB with the plan's micro-batches in flight; where ranks hold
+several, in that of its list scheduler.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
 
 from ...instances.errors import show
+from ...instances.simulation.model import Dependency, Pass, Pipeline, Stage
 from ...instances.simulation.orders import kfkb_order
+from ...instances.simulation.sharing import share_devices
 from .contract import ToExport
-
-Pass = tuple[int, int]
-"""A stage, and the signed number of a micro-batch from 1: +j forward, -j backward."""
 
 
 def passes_by_rank(job: ToExport, micro_batches: int) -> list[list[Pass]]:
     """By rank all passes of one iteration in their order."""
     if job.plan.ranks < len(job.stages):
-        return _list_schedule(job, micro_batches)
+        return _shared(job, micro_batches)
     found: list[list[Pass]] = [[] for _ in job.stages]
     for number, stage in enumerate(job.stages):
         order = kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k)
@@ -51,47 +48,24 @@ def check_one_micro_batch(job: ToExport) -> None:
             )
 
 
-def _list_schedule(job: ToExport, micro_batches: int) -> list[list[Pass]]:
-    """Time stands for passes: a backward pass takes as long as two forward passes, weighed by the nodes of a stage."""
-    count = len(job.stages)
-    before: list[list[int]] = [[] for _ in range(count)]
-    behind: list[list[int]] = [[] for _ in range(count)]
-    for x, y in job.plan.edges:
-        before[y].append(x)
-        behind[x].append(y)
-    times = _times(job)
-    orders: list[list[Pass]] = [[] for _ in range(job.plan.ranks)]
-    free = [0.0] * job.plan.ranks
-    ended: dict[Pass, float] = {}
-    next_forward, next_backward = [1] * count, [1] * count
-    for _ in range(2 * count * micro_batches):
-        chosen: tuple[float, bool, int, int] | None = None
-        for s, stage in enumerate(job.stages):
-            ready = []
-            j = next_backward[s]
-            if j < next_forward[s]:
-                ready.append((True, j, [(s, j), *((y, -j) for y in behind[s])]))
-            j = next_forward[s]
-            if j <= micro_batches and j - next_backward[s] < stage.in_flight:
-                ready.append((False, j, [(x, j) for x in before[s]]))
-            for backward, j, needs in ready:
-                if all(need in ended for need in needs):
-                    start = max((free[stage.rank], *(ended[need] for need in needs)))
-                    key = (start, not backward, -s, j)
-                    chosen = key if chosen is None or key < chosen else chosen
-        assert chosen is not None, "the micro-batch that is furthest behind can always move on"
-        start, forward, s, j = chosen[0], chosen[1], -chosen[2], chosen[3]
-        rank = job.stages[s].rank
-        done = (s, j) if forward else (s, -j)
-        orders[rank].append(done)
-        free[rank] = ended[done] = start + times[s] * (1 if forward else 2)
-        (next_forward if forward else next_backward)[s] += 1
-    return orders
+def _shared(job: ToExport, micro_batches: int) -> list[list[Pass]]:
+    """By the times of the profile, else by the number of nodes, a backward pass twice as long as a forward pass."""
+    stages = tuple(
+        Stage(stage.device, 1, *times, orders=((),)) for stage, times in zip(job.stages, _times(job), strict=True)
+    )
+    pipeline = Pipeline(stages, tuple(Dependency(x, y) for x, y in job.plan.edges), micro_batches)
+    ranks, in_flight = ([stage.rank for stage in job.stages], [stage.in_flight for stage in job.stages])
+    return [list(order) for order in share_devices(pipeline, ranks, in_flight).shared]
 
 
-def _times(job: ToExport) -> Sequence[float]:
-    """Of a forward pass of each stage: by the profile, else by its number of nodes."""
+def _times(job: ToExport) -> list[tuple[float, float]]:
     if job.profile is None:
-        return [float(len(stage.nodes)) for stage in job.stages]
-    nodes = {node.id: node for node in job.profile.nodes}
-    return [sum(job.profile.time(nodes[node].forward) for node in stage.nodes) for stage in job.stages]
+        return [(float(len(stage.nodes)), 2.0 * len(stage.nodes)) for stage in job.stages]
+    profile, nodes = job.profile, {node.id: node for node in job.profile.nodes}
+    return [
+        (
+            sum(profile.time(nodes[node].forward) for node in stage.nodes),
+            sum(profile.time(nodes[node].backward) for node in stage.nodes),
+        )
+        for stage in job.stages
+    ]
