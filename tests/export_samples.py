@@ -17,7 +17,8 @@ FIRST, LAST = ("model.embed_tokens",), ("model.norm", "lm_head")
 def row(names: Sequence[str], *, tied: Sequence[tuple[str, str]] = (), name: str = "row") -> Profile:
     """Each node is a module with one parameter, and reads from the one before."""
     nodes = tuple(
-        ProfileNode(n, 1.0, 2.0, 10.0, parameters={f"{n}.weight": 4.0}, modules=(n.partition("@")[0],)) for n in names
+        ProfileNode(n, 1.0, 2.0, 10.0, parameters={f"{n}.weight": 4.0}, modules=(n.partition("@")[0],))
+        for n in names
     )
     behind = dict(pairwise(names))
     tensors = tuple(ProfileTensor(n, n, (behind[n],) if n in behind else (), 6.0) for n in names)

@@ -105,7 +105,7 @@ def _check_options(to: str, options: ExportOptions) -> None:
     given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
     for name, said in given.items():
         if said and name not in TARGETS[to].options:
-            able = " and ".join(other for other, target in TARGETS.items() if name in target.options)
+            able = ", ".join(other for other, target in TARGETS.items() if name in target.options)
             raise UsageError(f"{_FLAGS[name]} says nothing to {to}; it is for {able}.")
     if options.legacy and "legacy" not in TARGETS[to].options:
         raise UsageError(f"{to} has no earlier way to say it; drop legacy.")
