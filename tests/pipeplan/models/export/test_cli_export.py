@@ -74,7 +74,7 @@ def test_help_explains_every_target(plan: Plan, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", "400")
     said = "".join(char for char in plan("export", "--help").out if char not in " \n│")
     for name, target in TARGETS.items():
-        assert f"{name}: {target.about}".replace(" ", "") in said
+        assert f"{name} ({target.about})".replace(" ", "") in said
 
 
 def test_what_is_run_today_stands_beside_the_optimum(plan: Plan, folder: Path) -> None:
@@ -108,6 +108,17 @@ def test_interleaved_layouts_become_placements(plan: Plan, folder: Path) -> None
     assert said.code == 0
     assert pipeplan.load_result("today.json").problem["kind"] == "placement"
     assert '"Et*2|t*2|t*2|t,L"' in plan("export", "today.json", "my.json", "--to", "megatron").out
+
+
+def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
+    table = "layer,forward [ms],parameters_count,output [MB]\nlayer 0,1,1,0\nlayer 1,1,1,0\n"
+    (folder / "t.csv").write_text(table, "utf-8")
+    reading = ("--inference", "--bytes-per-parameter", 2)
+    assert plan("solve", "t.csv", *TWO, *reading, "-o", "t.json").code == 0
+    assert plan("export", "t.json", "t.csv", "--to", "vllm", *reading).out == "VLLM_PP_LAYER_PARTITION=1,1\n"
+    assert plan("import", "megatron-layout", "1,1", "t.csv", *TWO, *reading, "-o", "today.json").code == 0
+    said = plan("export", "t.json", "--to", "vllm", "--inference")
+    assert (said.code, "say how PROFILE is read" in said.err) == (2, True)
 
 
 BROKEN: dict[str, tuple[tuple[object, ...], str]] = {

@@ -192,7 +192,7 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
         "--micro-batches is 0",
     ),
     "an older vllm": (lambda: pipeplan.export(staged(ROW), EIGHT, to="vllm", legacy=True), "no earlier way"),
-    "no plan": (lambda: pipeplan.export("best.json", EIGHT, to="vllm"), "argument plan is the text 'best.json'"),  # type: ignore[arg-type]
+    "no plan": (lambda: pipeplan.export("best.json", EIGHT, to="vllm"), "argument planned is the text 'best.json'"),  # type: ignore[arg-type]
     "no profile": (lambda: pipeplan.export(staged(ROW), "my.json", to="vllm"), "argument profile is the text"),  # type: ignore[arg-type]
 }
 
