@@ -23,6 +23,8 @@ def export(job: ToExport) -> Exported:
     found: dict[str, int | str] = {}
     for number, node in ((number, node) for number, stage in enumerate(job.stages) for node in stage.nodes):
         for module in names.paths(node):
+            if not names.holds_parameters(node, module):
+                continue
             if found.setdefault(module, devices[number]) != devices[number]:
                 raise job.refusal(
                     f"the node {show(node)} is the module {show(module)} on device {devices[number]} and on "
