@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from export_samples import cut, llama, on_stages, placed, row, staged
 
+import pipeplan
 from pipeplan.models.export.registry import export, export_files
 
 torch = pytest.importorskip("torch")
@@ -99,6 +100,34 @@ def test_accelerate_finds_every_module_and_parameter() -> None:
     del told["model.norm"]
     with pytest.raises(ValueError, match="norm"):
         modeling.check_device_map(model, told)
+
+
+@pytest.mark.parametrize("cut_at", [3, 5])
+def test_a_model_of_hugging_face_is_split_by_its_own_names(tmp_path: Path, cut_at: int) -> None:
+    """From its configuration to accelerate's check and to torch's splitter."""
+    transformers = pytest.importorskip("transformers")
+    modeling = pytest.importorskip("accelerate.utils.modeling")
+    from torch.distributed.pipelining import SplitPoint, pipeline
+
+    config = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2,
+        vocab_size=50, use_cache=False, architectures=["LlamaForCausalLM"],
+    )  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config.to_dict()), "utf-8")
+    profile = pipeplan.import_hf(path, batch=1, sequence=8, dtype="float32", hardware="h100-80gb")
+    plan = staged([profile.ids[:cut_at], profile.ids[cut_at:]])
+    model = transformers.LlamaForCausalLM(config).eval()
+    modeling.check_device_map(model, json.loads(export(plan, profile, to="accelerate")))
+    told = json.loads(export(plan, profile, to="torch"))
+    assert set(told["split_spec"]) == {profile.ids[cut_at]}
+    tokens = torch.arange(8).reshape(1, 8)
+    split = {name: SplitPoint[where] for name, where in told["split_spec"].items()}
+    pipe = pipeline(model, mb_args=(), mb_kwargs={"input_ids": tokens, "use_cache": False}, split_spec=split)
+    held = {name for name, _ in pipe.get_stage_module(1).named_parameters()}
+    assert held == {
+        n for n, _ in model.named_parameters() if n.startswith(tuple(m + "." for m in told["stages"][1]))
+    }
 
 
 def test_deepspeed_builds_the_layers_of_each_stage() -> None:
