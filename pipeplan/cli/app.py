@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, str] = {
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote.",
-        {"table": "import_table:command"},
+        {"onnx": "import_onnx:command", "table": "import_table:command"},
     ),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""
