@@ -57,6 +57,11 @@ class ProfileNode:
         """One copy of all of them."""
         return float(exact_sum(self.parameters.values()))
 
+    @property
+    def label(self) -> str | None:
+        """The modules, where they say more than the id."""
+        return None if self.modules in ((), (self.id,)) else ", ".join(self.modules)
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileTensor:

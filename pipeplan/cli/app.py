@@ -44,7 +44,11 @@ COMMANDS: Mapping[str, str] = {
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote.",
-        {"onnx": "import_onnx:command", "table": "import_table:command"},
+        {
+            "table": "import_table:command",
+            "pipedream": "import_pipedream:command",
+            "onnx": "import_onnx:command",
+        },
     ),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..instances.errors import InputError, UsageError, named, unknown_choice
+from ..instances.json_file import check_path
 from ..instances.profile.profile import Profile, ProfileNode, ProfileTensor
 from ..instances.workloads.hardware import DEVICES, Hardware
 from .onnx_graph import OnnxGraph, read_onnx
@@ -57,6 +58,7 @@ def import_onnx(
     UsageError
         There is no such hardware or granularity, or onnx is not installed.
     """
+    check_path(path)
     device = _device(hardware, efficiency)
     if granularity not in GRANULARITIES:
         raise unknown_choice("--granularity", granularity, GRANULARITIES)
