@@ -70,7 +70,16 @@ def load_profile(
 
 def without_backward_passes(profile: Profile) -> Profile:
     """The same model where nothing is trained."""
-    nodes = tuple(replace(node, backward=0.0, saved_bytes=0.0, flops_backward=None) for node in profile.nodes)
+    nodes = tuple(
+        replace(
+            node,
+            backward=0.0,
+            saved_bytes=0.0,
+            flops_backward=None,
+            work=None if node.work is None else replace(node.work, backward=()),
+        )
+        for node in profile.nodes
+    )
     return profile.replace(nodes=nodes, training=False)
 
 

@@ -2,13 +2,12 @@
 
 Cost model: times by the number of samples as the profile has them; a time that was measured for one number of samples
 is in proportion to it. For each sample a node keeps what it saves for its backward pass and sends on one tensor, the
-sum of those that others read. Memory holds `COPIES` (of the optimizer) of the parameters.
+sum of those that others read, or of what the model puts out where nobody reads any. Memory holds `COPIES` (of the
+optimizer) of the parameters.
 
 A node without time and parameters that is read and reads nothing is the model's input: it comes from the host and is
-left out.
-
-A table's micro-batch counts as one sample unless the profile says of how many it is. The mini-batch (`--batch`, in
-samples) has one micro-batch of the profile for each device unless given.
+left out. A table's micro-batch counts as one sample unless the profile says of how many it is. The mini-batch
+(`--batch`, in samples) has one micro-batch of the profile for each device unless given.
 
 Lost: one tensor per operator, sent to every stage that reads any of them; how a device loses efficiency with fewer
 samples than were measured; buffers count as parameters, copies and all.
@@ -59,7 +58,8 @@ def _operators(profile: Profile, inputs: Container[int]) -> Iterator[Operator]:
     for i, node in enumerate(profile.nodes):
         if i in inputs:
             continue
-        sent = exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)
+        made = profile.made[i]
+        sent = exact_sum(tensor.bytes for tensor in [t for t in made if t.readers] or made)
         yield Operator(
             node.id,
             _curve(profile, node.forward),

@@ -90,7 +90,7 @@ def test_a_graph_pipeline_by_hand() -> None:
     # of 2 samples: one sample keeps 15 bytes and sends 8
     assert (stem.weight_bytes, stem.stash_bytes, stem.output_bytes) == (6, 15, 8)
     assert (stem.forward(2), stem.forward(4), stem.backward(1)) == (1, 2, 1)
-    assert (right.forward(4), right.backward(2), head.output_bytes) == (2.5, 4, 0)
+    assert (right.forward(4), right.backward(2), head.output_bytes) == (2.5, 4, 0.5)
     assert (problem.mini_batch, problem.weight_copies, problem.link.bandwidth) == (8, 8, 2)
     assert problem.edges == (("stem", "left"), ("stem", "right"), ("left", "head"), ("right", "head"))
     assert DIAMOND.to_graph_pipeline(**ON).mini_batch == 4
