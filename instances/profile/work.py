@@ -93,12 +93,12 @@ def on_hardware(profile: Profile, device: Hardware) -> Profile:
         for node in profile.nodes
         if node.work is not None
     )
-    return profile.replace(nodes=nodes, time_unit="s", source={**profile.source, "times": analytic(device)})
+    return profile.replace(nodes=nodes, time_unit="s", source={**profile.source, "times": calculated(device)})
 
 
-def analytic(device: Hardware) -> str:
+def calculated(device: Hardware) -> str:
     """Where times by the roofline rule come from, as profiles say it."""
-    return f"analytic: {device.name}, efficiency {device.efficiency:g}"
+    return f"analytic: {device.name}, efficiency {device.efficiency:g}, {device.launch_s * 1e6:g} us a kernel"
 
 
 # ---- in files ------------------------------------------------------------------------------------------

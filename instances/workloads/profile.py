@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..checks import check_amount
 from ..curve import TimeCurve
 from ..profile.profile import Profile, ProfileNode, ProfileTensor
-from ..profile.work import Kernels, Work, analytic, merged, on_hardware
+from ..profile.work import Kernels, Work, calculated, merged, on_hardware
 from .blocks import Block, blocks
 from .hardware import Hardware
 from .model import Layer, Workload
@@ -74,7 +74,7 @@ def to_curves(
         )
         for node, part in zip(profile.nodes, blocks(single, merge), strict=True)
     )
-    return profile.replace(nodes=nodes, source={**profile.source, "times": analytic(device)})
+    return profile.replace(nodes=nodes, source={**profile.source, "times": calculated(device)})
 
 
 def _seconds(

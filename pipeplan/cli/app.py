@@ -47,6 +47,8 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {
             "table": "import_table:command",
             "pipedream": "import_pipedream:command",
+            "torch": "import_torch:command",
+            "hf": "import_hf:command",
             "onnx": "import_onnx:command",
         },
     ),

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from ..instances.errors import InputError, UsageError, named, unknown_choice
+from ..instances.errors import InputError, unknown_choice
 from ..instances.json_file import check_path
 from ..instances.profile.profile import Profile, ProfileNode, ProfileTensor
-from ..instances.workloads.hardware import DEVICES, Hardware
+from ..instances.profile.work import Kernels, Work, calculated, merged
+from ..instances.workloads.hardware import Hardware
+from .from_torch import calculated_on
 from .onnx_graph import OnnxGraph, read_onnx
 from .onnx_groups import GRANULARITIES, OnnxNode, group, owners
 
@@ -23,10 +24,11 @@ from .onnx_groups import GRANULARITIES, OnnxNode, group, owners
 def import_onnx(
     path: str | os.PathLike[str],
     *,
-    hardware: str,
+    hardware: Hardware | str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     granularity: str = "block",
     efficiency: float | None = None,
+    kernel_start_s: float | None = None,
     allow_uncounted: bool = False,
 ) -> Profile:
     """A profile of an ONNX model in inference.
@@ -35,14 +37,16 @@ def import_onnx(
     ----------
     path : str or PathLike
         The .onnx file; weights in files beside it are not needed.
-    hardware : str
-        The device whose figures give the times: one of `pipeplan.instances.workloads.DEVICES`.
+    hardware : Hardware or str, optional
+        The device whose times are calculated. None: an error lists those that there are.
     shapes : mapping of str to sequence of int, optional
         Sizes of inputs, by name. None: those of the file, which must be numbers.
     granularity : str
         "block", the outermost module with a number; "module", the innermost module; or "op", each operator.
     efficiency : float, optional
-        The share of its peak that the device reaches in large products. None: that of `DEVICES`.
+        Share of its peak that the device reaches. None: its own figure.
+    kernel_start_s : float, optional
+        Seconds that the start of a kernel takes. None: the device's own figure.
     allow_uncounted : bool
         Take operators without a formula for their floating-point operations, and count none of theirs.
 
@@ -56,10 +60,10 @@ def import_onnx(
     InputError
         The file is no ONNX model, a size is unknown, or an operator has no formula: the message names it.
     UsageError
-        There is no such hardware or granularity, or onnx is not installed.
+        No hardware is named, or there is no such hardware or granularity.
     """
     check_path(path)
-    device = _device(hardware, efficiency)
+    device = calculated_on(hardware, efficiency, kernel_start_s)
     if granularity not in GRANULARITIES:
         raise unknown_choice("--granularity", granularity, GRANULARITIES)
     wanted = {name: _checked(name, shape) for name, shape in (shapes or {}).items()}
@@ -79,21 +83,10 @@ def import_onnx(
             "how": "onnx",
             **graph.facts,
             "granularity": granularity,
-            "times": f"analytic: {device.name}, efficiency {device.efficiency:g}",
+            "times": calculated(device),
         },
         tied=tuple(_tied(graph, held)),
     )
-
-
-def _device(hardware: str, efficiency: float | None) -> Hardware:
-    device = named(hardware, DEVICES, "hardware")
-    if efficiency is None:
-        return device
-    if isinstance(efficiency, bool) or not isinstance(efficiency, (int, float)) or not 0 < efficiency <= 1:
-        raise UsageError(
-            f"--efficiency is {efficiency}; give a share of the peak above 0 and at most 1, such as 0.5."
-        )
-    return replace(device, efficiency=efficiency)
 
 
 def _checked(name: str, shape: Sequence[int]) -> tuple[int, ...]:
@@ -123,17 +116,21 @@ def _profile_nodes(
 ) -> Iterator[ProfileNode]:
     for node, names in zip(nodes, held, strict=True):
         sizes = {name: float(graph.parameters[known].bytes) for name, known in names.items()}
-        yield ProfileNode(
-            node.id,
-            math.fsum(
-                device.seconds(operation.flops, operation.moved_bytes, operation.element_bytes)
+        work = Work(
+            merged(
+                Kernels(operation.flops, operation.moved_bytes, 1, operation.element_bytes)
                 for operation in node.operations
                 if not operation.is_free
-            ),
+            )
+        )
+        yield ProfileNode(
+            node.id,
+            work.seconds("forward", device),
             buffer_bytes=math.fsum(sizes[name] for name, known in names.items() if known in graph.buffers),
             parameters={name: size for name, size in sizes.items() if names[name] not in graph.buffers},
-            flops_forward=math.fsum(operation.flops for operation in node.operations),
+            flops_forward=work.flops("forward"),
             modules=node.modules,
+            work=work,
         )
 
 

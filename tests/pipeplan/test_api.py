@@ -81,7 +81,6 @@ def test_an_error_made_by_hand_explains_its_arguments() -> None:
 CHAIN = pipeplan.load_packaged("golden-4")
 RESULT = pipeplan.solve(CHAIN, planner="contiguous")
 GIVEN: Mapping[str, Any] = {
-    "hardware": "a100-80gb",
     "problem": CHAIN,
     "plan": RESULT.plan,
     "result": RESULT,
