@@ -70,7 +70,7 @@ _Inference = Annotated[
 ]
 _BytesPerParameter = Annotated[
     float | None,
-    typer.Option(help="Of a table with a column parameters_count: the size of one.", show_default=False),
+    typer.Option(help="Tables with a column parameters_count: the size of one.", show_default=False),
 ]
 
 

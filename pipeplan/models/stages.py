@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..instances.errors import InputError, UsageError, show
 from ..instances.graph import topological_order
-from ..instances.placement.pipedream import BACKWARD_SUFFIX
+from ..instances.placement.from_profile import BACKWARD_SUFFIX
 from .module_names import runs_backward
 
 if TYPE_CHECKING:
