@@ -37,6 +37,15 @@ def test_the_text_goes_to_stdout_and_the_rest_to_stderr(plan: Plan, folder: Path
     )
 
 
+def test_a_result_of_a_model_with_another_name_is_told(plan: Plan, folder: Path) -> None:
+    """All nodes have the same names, and yet it may be another model: only the reader knows."""
+    write_json("namesake.json", profile_to_json(llama(7).replace(name="other")))
+    said = plan("export", "best.json", "namesake.json", "--to", "megatron")
+    assert said.code == 0
+    assert "Note: the result is about 'llama' and the profile is called 'other'" in said.err
+    assert "is about" not in plan("export", "best.json", "my.json", "--to", "megatron").err
+
+
 def test_files_are_written(plan: Plan, folder: Path) -> None:
     said = plan("export", "best.json", "my.json", "--to", "megatron", "-o", "args.txt")
     assert (said.code, said.out) == (0, "")
