@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,33 +17,8 @@ from pipeplan.models.export.registry import export, export_files
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
-
-
-class Block(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.mlp = torch.nn.Linear(4, 4)
-
-    def forward(self, x: Any) -> Any:
-        return x + self.mlp(x)
-
-
-class Model(torch.nn.Module):
-    """With the names of a Llama of Hugging Face."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.model = torch.nn.Module()
-        self.model.embed_tokens = torch.nn.Embedding(7, 4)
-        self.model.layers = torch.nn.ModuleList([Block() for _ in range(layers)])
-        self.model.norm = torch.nn.LayerNorm(4)
-        self.lm_head = torch.nn.Linear(4, 7)
-
-    def forward(self, tokens: Any) -> Any:
-        x = self.model.embed_tokens(tokens)
-        for layer in self.model.layers:
-            x = layer(x)
-        return self.lm_head(self.model.norm(x))
+import exported_stages  # noqa: E402
+from exported_stages import MICRO_BATCHES, RANKS, Model  # noqa: E402
 
 
 def loaded(path: Path, stages: int, ranks: int, micro_batches: int) -> Any:
@@ -72,6 +49,25 @@ def test_torch_runs_the_order_of_the_plan(
     assert runtime.stage_index_to_group_rank == {stage: stage % ranks for stage in range(len(layers))}
     computed = [action for row in runtime.pipeline_order.values() for action in row]
     assert len(computed) == 2 * len(layers) * micro_batches
+
+
+def test_torch_trains_by_the_texts_alone(tmp_path: Path) -> None:
+    """Two processes with two stages each and no other word of the plan: the gradients are those of one process."""
+    profile = llama(4)
+    held = on_stages(profile, (1, 1, 1, 1))
+    plan = placed([[node for part in held[rank::RANKS] for node in part] for rank in range(RANKS)])
+    for name, text in export_files(plan, profile, to="torch", micro_batches=MICRO_BATCHES).files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    command = [sys.executable, exported_stages.__file__]
+    running = [
+        subprocess.Popen([*command, str(rank), str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for rank in range(RANKS)
+    ]
+    said = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    found = [json.loads(out) for out, _ in said]
+    assert sum(rank["parameters"] for rank in found) == len(list(Model(4).parameters()))
+    assert max(rank["worst"] for rank in found) < 1e-6
 
 
 def test_torch_splits_where_the_plan_does() -> None:
