@@ -84,7 +84,8 @@ def _dependencies(problem: PlacementProblem, plan: PlacementPlan, devices: list[
     for u, v in problem.arcs:
         backward = problem.nodes[u].backward
         if owner[u] != owner[v] and backward == problem.nodes[v].backward:
-            pair = (owner[v], owner[u]) if backward else (owner[u], owner[v])
+            # In files edges of the backward pass point back; made of a profile, they point as their forward edges do.
+            pair = (min(owner[u], owner[v]), max(owner[u], owner[v])) if backward else (owner[u], owner[v])
             tensors[pair][backward].add(u)
     factor = level_facts(problem, 1).transfer_factor
     found = []

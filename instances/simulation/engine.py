@@ -10,14 +10,11 @@ from collections import defaultdict
 
 from ..errors import PipeplanError
 from ..graph import adjacency, heights_of
-from .model import Pipeline, Stage
+from .model import Pass, Pipeline, Stage
 from .timeline import Simulation, StageRun, Task
 
-Pass = tuple[int, int]
-"""A stage and the signed number of a micro-batch: +j forward, -j backward."""
-
-Worker = tuple[int, int]
-"""A stage and a replica."""
+Worker = int
+"""What runs one pass after the other: a replica of a stage, or a device that holds several stages."""
 
 Size = tuple[int, int]
 """Of a stage: samples of a micro-batch, and replicas."""
@@ -33,7 +30,8 @@ def run(pipeline: Pipeline) -> Simulation:
     spans = _Run(pipeline).spans()
     stages = tuple(_stage_run(pipeline, x, spans) for x in range(len(pipeline.stages)))
     iteration = max(task.end for stage in stages for task in stage.tasks)
-    return Simulation(stages, iteration, pipeline.mini_batch, depth(pipeline), pipeline.time_unit)
+    devices = len(pipeline.shared) or None
+    return Simulation(stages, iteration, pipeline.mini_batch, depth(pipeline), pipeline.time_unit, devices)
 
 
 def depth(pipeline: Pipeline) -> int:
@@ -55,6 +53,19 @@ def _check(pipeline: Pipeline) -> None:
             raise ValueError(f"{stage.name}: the orders do not run every micro-batch once")
         if any(abs(j) % stage.replicas != (r + 1) % stage.replicas for r, o in enumerate(stage.orders) for j in o):
             raise ValueError(f"{stage.name}: replicas do not take turns")
+    if pipeline.shared:
+        _check_shared(pipeline)
+
+
+def _check_shared(pipeline: Pipeline) -> None:
+    """What the devices run is what their stages run."""
+    own: list[list[int]] = [[] for _ in pipeline.stages]
+    for order in pipeline.shared:
+        for x, j in order:
+            own[x].append(j)
+    for stage, found in zip(pipeline.stages, own, strict=True):
+        if stage.orders != (tuple(found),):
+            raise ValueError(f"{stage.name}: its device runs its passes in another order")
 
 
 class _Run:
@@ -68,31 +79,28 @@ class _Run:
         for arc in pipeline.dependencies:
             self.reads[arc.target].append((arc.source, self.sizes[arc.source], arc.forward_delay))
             self.reads_back[arc.source].append((arc.target, self.sizes[arc.target], arc.backward_delay))
-        self.workers = [(x, r) for x, stage in enumerate(pipeline.stages) for r in range(stage.replicas)]
-        self.position = dict.fromkeys(self.workers, 0)
-        self.clock = dict.fromkeys(self.workers, 0.0)
+        self.orders, self.worker_of = _workers(pipeline)
+        self.position = [0] * len(self.orders)
+        self.clock = [0.0] * len(self.orders)
         self.waiting: defaultdict[Pass, list[Worker]] = defaultdict(list)
         self.found: dict[Pass, tuple[float, float]] = {}
 
     def spans(self) -> dict[Pass, tuple[float, float]]:
         """Start and end of every pass."""
-        ready = list(reversed(self.workers))
+        ready = list(reversed(range(len(self.orders))))
         while ready:
             self._advance(ready.pop(), ready)
-        if any(self.position[w] < len(self._order(w)) for w in self.workers):
+        if any(self.position[w] < len(order) for w, order in enumerate(self.orders)):
             raise DeadlockError(self._circle())
         return self.found
 
-    def _order(self, worker: Worker) -> tuple[int, ...]:
-        return self.pipeline.stages[worker[0]].orders[worker[1]]
-
     def _advance(self, worker: Worker, ready: list[Worker]) -> None:
         """Run the worker until it is done or has to wait; wake those that waited for what it ran."""
-        x = worker[0]
-        stage, order, found, waiting = self.pipeline.stages[x], self._order(worker), self.found, self.waiting
+        stages, times = self.pipeline.stages, self.pipeline.times
+        order, found, waiting = self.orders[worker], self.found, self.waiting
         position, clock = self.position[worker], self.clock[worker]
         while position < len(order):
-            j = order[position]
+            x, j = own = order[position]
             start = clock
             missing = None
             for needed, delay in self._needs(x, j):
@@ -105,11 +113,12 @@ class _Run:
             if missing is not None:
                 waiting[missing].append(worker)
                 break
-            clock = start + (stage.forward if j > 0 else stage.backward)
-            found[x, j] = (start, clock)
+            usual = stages[x].forward if j > 0 else stages[x].backward
+            clock = start + (times.get(own, usual) if times else usual)
+            found[own] = (start, clock)
             position += 1
-            if (x, j) in waiting:
-                ready.extend(waiting.pop((x, j)))
+            if own in waiting:
+                ready.extend(waiting.pop(own))
         self.position[worker], self.clock[worker] = position, clock
 
     def _needs(self, x: int, j: int) -> list[tuple[Pass, float]]:
@@ -125,22 +134,32 @@ class _Run:
 
     def _circle(self) -> str:
         """Who waits for whom, from one stage around the circle back to it."""
-        awaited: dict[Worker, tuple[int, Pass]] = {}
+        awaited: dict[Worker, tuple[Pass, Pass]] = {}
         for needed, workers in self.waiting.items():
             for worker in workers:
-                awaited[worker] = (self._order(worker)[self.position[worker]], needed)
+                awaited[worker] = (self.orders[worker][self.position[worker]], needed)
         worker = next(iter(awaited))
         path: list[Worker] = []
         while worker not in path:
             path.append(worker)
             y, i = awaited[worker][1]
-            worker = (y, (abs(i) - 1) % self.pipeline.stages[y].replicas)
-        parts = [self._wait(w, *awaited[w]) for w in path[path.index(worker) :]]
+            worker = self.worker_of[y, (abs(i) - 1) % self.pipeline.stages[y].replicas]
+        parts = [self._wait(*awaited[w]) for w in path[path.index(worker) :]]
         return "The schedule cannot be run: " + ", ".join(parts) + "."
 
-    def _wait(self, worker: Worker, own: int, needed: Pass) -> str:
+    def _wait(self, own: Pass, needed: Pass) -> str:
         stages = self.pipeline.stages
-        return f"{_words(stages[worker[0]], own)} waits for {_words(stages[needed[0]], needed[1])}"
+        return f"{_words(stages[own[0]], own[1])} waits for {_words(stages[needed[0]], needed[1])}"
+
+
+def _workers(pipeline: Pipeline) -> tuple[list[tuple[Pass, ...]], dict[tuple[int, int], Worker]]:
+    """The passes of each in their order; and who runs a replica of a stage."""
+    if pipeline.shared:
+        homes = {(x, 0): w for w, order in enumerate(pipeline.shared) for x, _ in order}
+        return list(pipeline.shared), homes
+    replicas = [(x, r) for x, stage in enumerate(pipeline.stages) for r in range(stage.replicas)]
+    orders = [tuple((x, j) for j in pipeline.stages[x].orders[r]) for x, r in replicas]
+    return orders, {replica: w for w, replica in enumerate(replicas)}
 
 
 def _words(stage: Stage, j: int) -> str:
@@ -167,7 +186,8 @@ def _stage_run(pipeline: Pipeline, x: int, spans: dict[Pass, tuple[float, float]
     if stage.synchronisation:
         ends = [(r, finished, finished + stage.synchronisation) for r in range(stage.replicas)]
         tasks += [Task("synchronisation", 0, *entry) for entry in ends]
-    passes = [stage.forward if j > 0 else stage.backward for order in stage.orders for j in order]
+    usual = {True: stage.forward, False: stage.backward}
+    passes = [pipeline.times.get((x, j), usual[j > 0]) for order in stage.orders for j in order]
     peak = max(_peak(order) for order in stage.orders) * stage.micro_batch
     return StageRun(
         stage.name,

@@ -17,7 +17,7 @@ COMPILED_FROM = 20_000
 def iteration_time(pipeline: Pipeline) -> float:
     """What `run` says, to the last bit. Raises `DeadlockError` where the stages wait for each other."""
     passes = sum(len(order) for stage in pipeline.stages for order in stage.orders)
-    if not repays_loading(passes, COMPILED_FROM):
+    if pipeline.shared or pipeline.times or not repays_loading(passes, COMPILED_FROM):
         return run(pipeline).iteration
     return compiled_iteration_time(pipeline)
 

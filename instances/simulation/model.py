@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .orders import Order
+
+Pass = tuple[int, int]
+"""A stage and the signed number of a micro-batch: +j forward, -j backward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class Pipeline:
     mini_batch: int
     name: str = "pipeline"
     time_unit: str | None = "s"
+    shared: tuple[tuple[Pass, ...], ...] = ()
+    """Where devices hold several stages: the passes of each device in their order, for all devices. A stage has one
+    replica then, and runs its own passes in the order of its device."""
+    times: Mapping[Pass, float] = field(default_factory=dict)
+    """Of passes that take another time than their stage says, as when they were measured one by one."""
 
     def passes(self, stage: int) -> int:
         """Micro-batches of a stage."""

@@ -69,6 +69,8 @@ class Simulation:
     depth: int
     """Stages on the longest path."""
     time_unit: str | None = "s"
+    shared_devices: int | None = None
+    """How many there are where stages share them; None: each stage has its own."""
 
     @property
     def time_per_sample(self) -> float:
@@ -79,7 +81,7 @@ class Simulation:
         """The share of all devices' time in which they computed nothing."""
         if not self.iteration:
             return 0.0
-        devices = sum(stage.devices for stage in self.stages)
+        devices = self.shared_devices or sum(stage.devices for stage in self.stages)
         return 1 - sum(stage.busy * stage.devices for stage in self.stages) / (devices * self.iteration)
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from graph_pipeline_samples import chain_plan, chain_problem, random_graph_problem, random_plan
+from profile_samples import ROW
 from random_stagings import random_staging
 
 import pipeplan
@@ -181,6 +183,15 @@ def test_the_plans_own_k_and_plain_1f1b() -> None:
     assert last_stage("planned") == list("ffbbff")
     assert last_stage("1f1b") == list("ffbfbf")
     assert last_stage("gpipe") == list("ffffff")
+
+
+@pytest.mark.parametrize("kind", ["placement", "chain", "staging"])
+def test_what_a_profile_became_is_simulated_whatever_way_its_backward_edges_point(kind: str) -> None:
+    """Two equal stages of 2 + 4 ms each: a micro-batch every 6 ms, after the first one's way through the other."""
+    problem = pipeplan.lower(ROW, kind=kind, devices=2, memory_bytes=math.inf, bandwidth=1e6).problem
+    plan = pipeplan.solve(problem).plan
+    assert plan is not None
+    assert simulate(problem, plan, micro_batches=8).iteration == pytest.approx(8 * 6 + 6, rel=0.01)
 
 
 # ---- what is refused ---------------------------------------------------------------------------------------

@@ -1,0 +1,321 @@
+"""A PyTorch model and one micro-batch as a graph of operations, by `torch.export`.
+
+The graph is the one that trains: operations can be differentiated, dropout and writes in place are as written. It takes
+the leaves of the arguments, in order, and returns a flat tuple.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.utils.checkpoint as checkpointing
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ..instances.errors import InputError, show
+from .export_errors import explained, refuse_unknown_sizes
+
+Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
+"""Takes nothing; the model, and the positional and keyword arguments of one micro-batch."""
+
+LOSSES = (None, "sum")
+"""Which value is the loss: the first scalar output that can be differentiated, or the sum of the first output."""
+
+_NO_LOSS = "give --loss sum, or wrap the model in one that returns its loss"
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A model as a graph, with the micro-batch that it was captured for."""
+
+    graph: fx.GraphModule
+    model: torch.nn.Module
+    inputs: Mapping[str, Any]
+    """By the name of the graph's placeholder, in order."""
+    training: bool
+    loss: str | None
+    """The name of the value in the graph; None where nothing is trained."""
+    warnings: tuple[str, ...] = ()
+    sha256: str = ""
+    """Of the graph's text with all sizes: profiles hold it, and plans run on the same graph alone."""
+    mode: FakeTensorMode | None = field(default=None, repr=False)
+    """Of a model without values: its tensors have sizes and no memory."""
+
+    @property
+    def operations(self) -> tuple[fx.Node, ...]:
+        return tuple(node for node in self.graph.graph.nodes if node.op == "call_function")
+
+
+def capture(build: Build, *, training: bool = True, fake: bool = False, loss: str | None = None) -> Captured:
+    """The graph of what `build` returns; `fake` builds the model without memory for its weights."""
+    if loss not in LOSSES:
+        raise InputError("--loss", f"is {show(loss)}", "give sum, or leave it out")
+    mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else None
+    model, args, kwargs = built(build, mode)
+    model.train(training)
+    with _quiet(), _noting_what_is_lost() as lost, mode or nullcontext():
+        graph = _plain(_exported(model, args, kwargs))
+    refuse_unknown_sizes(graph)
+    named = _named_inputs(graph, args, kwargs)
+    found = _loss_of(graph, loss) if training else None
+    graph.recompile()
+    return Captured(graph, model, named, training, found, tuple(dict.fromkeys(lost)), _digest(graph), mode)
+
+
+# ---- the user's function -------------------------------------------------------------------------------
+
+
+def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """What the function returns, checked; under a mode of fake tensors all of it is fake."""
+    if mode is None:
+        return _checked(_called(build))
+    try:
+        with mode:
+            made = build()
+    except Exception:
+        # Some constructors look at values (truncated normals draw until all fit), which fake tensors do not have.
+        # Operations on meta tensors do not look, and a mistake of the function's own comes a second time.
+        with torch.device("meta"):
+            made = _called(build)
+    model, args, kwargs = _checked(made)
+    as_fake = Fakes(mode)
+    as_fake.change(model)
+    return model, *tree_map(as_fake, (args, kwargs))
+
+
+def _called(build: Build) -> Any:
+    try:
+        return build()
+    except InputError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        raise InputError(
+            _name_of(build), f"raised {type(error).__name__}: {text}", "let it return (model, args, kwargs)"
+        ) from error
+
+
+def _name_of(build: Build) -> str:
+    return str(getattr(build, "__name__", "build"))
+
+
+def _checked(made: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    if not isinstance(made, (tuple, list)) or len(made) != 3:
+        what = f"{len(made)} values" if isinstance(made, (tuple, list)) else f"a {type(made).__name__}"
+        raise InputError("the function", f"returns {what}", "let it return (model, args, kwargs)")
+    model, args, kwargs = made
+    for value, kind, name in ((model, torch.nn.Module, "a torch.nn.Module"), (kwargs, Mapping, "a dict")):
+        if not isinstance(value, kind):
+            raise InputError(
+                "the function", f"returns a {type(value).__name__}, not {name}", "return (model, args, kwargs)"
+            )
+    if not isinstance(args, (tuple, list)):
+        raise InputError("the function", f"returns args of type {type(args).__name__}", "return a tuple of them")
+    return model, tuple(args), dict(kwargs)
+
+
+def _is_done(value: torch.Tensor, mode: FakeTensorMode) -> bool:
+    return getattr(value, "fake_mode", None) is mode and value.device.type == "cpu"
+
+
+class Fakes:
+    """Tensors of the same sizes without memory, on the CPU; one for each, so that tied parameters stay tied."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.mode = mode
+        # With the originals, which must live as long: a freed tensor's id is given to another.
+        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or _is_done(value, self.mode):
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = (value, self._like(value))
+        return self._made[id(value)][1]
+
+    def _like(self, value: torch.Tensor) -> torch.Tensor:
+        with self.mode:
+            made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="cpu")
+        if isinstance(value, torch.nn.Parameter):
+            return torch.nn.Parameter(made, requires_grad=value.requires_grad)
+        return made.requires_grad_(value.requires_grad) if value.is_leaf else made
+
+    def change(self, model: torch.nn.Module) -> None:
+        """Replace every tensor that the model's modules hold."""
+        for module in model.modules():
+            for table in (module._parameters, module._buffers, vars(module)):
+                for name, value in list(table.items()):
+                    if isinstance(value, torch.Tensor):
+                        table[name] = self(value)
+
+
+# ---- the graph -----------------------------------------------------------------------------------------
+
+
+def _exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> fx.GraphModule:
+    try:
+        return torch.export.export(model, args, kwargs, strict=False).module(check_guards=False)
+    except Exception as error:
+        raise explained(error, model) from error
+
+
+def _plain(module: fx.GraphModule) -> fx.GraphModule:
+    """Without checks of metadata and what nobody reads, and with flat inputs and outputs."""
+    graph = module.graph
+    for node in list(graph.nodes):
+        if "_assert_tensor_metadata" in str(node.target) or node.target == "_guards_fn":
+            graph.erase_node(node)
+    graph.eliminate_dead_code(_has_effect)
+    graph.set_codegen(fx.graph.CodeGen())
+    return fx.GraphModule(module, graph)
+
+
+def _has_effect(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return node.op in ("placeholder", "output") or bool(schema is not None and schema.is_mutable)
+
+
+def _named_inputs(graph: fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+    return dict(zip(names, tree_leaves((args, kwargs)), strict=True))
+
+
+def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
+    """The values that the graph returns, without constants."""
+    return [value for value in tree_leaves(graph.graph.output_node().args) if isinstance(value, fx.Node)]
+
+
+def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
+    trained = depends_on_parameters(graph)
+    floats = [
+        value
+        for value in outputs_of(graph)
+        if value in trained
+        and isinstance(tensor := value.meta.get("val"), torch.Tensor)
+        and tensor.is_floating_point()
+    ]
+    if not floats:
+        raise InputError("the model", "returns nothing that can be differentiated", _NO_LOSS)
+    if loss == "sum":
+        return _summed(graph, floats[0])
+    scalar = next((value for value in floats if value.meta["val"].numel() == 1), None)
+    if scalar is None:
+        raise InputError("the model", "returns no scalar that could be the loss", _NO_LOSS)
+    return str(scalar.name)
+
+
+def depends_on_parameters(graph: fx.GraphModule) -> set[fx.Node]:
+    """The values that read a parameter, directly or by others, along the graph's own edges."""
+    found: set[fx.Node] = set()
+    for node in graph.graph.nodes:
+        own = node.op == "get_attr" and isinstance(attribute(graph, node.target), torch.nn.Parameter)
+        if own or any(source in found for source in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
+    output = graph.graph.output_node()
+    with graph.graph.inserting_before(output):
+        total = graph.graph.call_function(torch.ops.aten.sum.default, (value,))
+    fake = value.meta["val"]
+    total.meta["val"] = fake.new_empty((), dtype=fake.dtype)
+    output.args = ((total, *output.args[0]),)
+    return str(total.name)
+
+
+def attribute(module: torch.nn.Module, target: str) -> Any:
+    """What a dotted name of a graph stands for."""
+    found: Any = module
+    for name in target.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def module_path(node: fx.Node) -> str:
+    """The module whose code the operation is: `transformer.h.0.attn`; the second call of one ends in `@1`."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]) if stack else ""
+
+
+def _digest(graph: fx.GraphModule) -> str:
+    return hashlib.sha256("\n".join(_lines(graph)).encode()).hexdigest()
+
+
+def _lines(graph: fx.GraphModule) -> Iterator[str]:
+    for node in graph.graph.nodes:
+        target = node.target if isinstance(node.target, str) else torch.typename(node.target)
+        target = str(node.target) if isinstance(node.target, torch._ops.OpOverload) else target
+        made = [(list(t.shape), str(t.dtype)) for t in tensors_in(node.meta.get("val"))]
+        yield f"{node.op} {node.name} {target} {node.args} {node.kwargs} {made}"
+        inner = attribute(graph, node.target) if node.op == "get_attr" else None
+        if isinstance(inner, fx.GraphModule):
+            yield from _lines(inner)
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+# ---- what the export changes without a word ------------------------------------------------------------
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's own lines on what goes wrong, which our sentence says."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+@contextmanager
+def _noting_what_is_lost() -> Iterator[list[str]]:
+    """Sentences on checkpoints, which the graph lacks, and on backward passes that were written by hand."""
+    said: list[str] = []
+    apply = torch.autograd.Function.__dict__["apply"]
+    generator = checkpointing._checkpoint_without_reentrant_generator
+
+    def noted_apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if cls is checkpointing.CheckpointFunction:
+            said.append(_CHECKPOINT)
+        elif not cls.__module__.startswith("torch."):  # operations that torch wraps keep their backward passes
+            said.append(_by_hand(cls))
+        return apply.__get__(None, cls)(*args, **kwargs)
+
+    def noted_generator(*args: Any, **kwargs: Any) -> Any:
+        said.append(_CHECKPOINT)
+        return generator(*args, **kwargs)
+
+    torch.autograd.Function.apply = classmethod(noted_apply)
+    checkpointing._checkpoint_without_reentrant_generator = noted_generator
+    try:
+        yield said
+    finally:
+        torch.autograd.Function.apply = apply
+        checkpointing._checkpoint_without_reentrant_generator = generator
+
+
+_CHECKPOINT = (
+    "the model uses torch.utils.checkpoint, which the graph does not: its activations count as kept; "
+    "--recompute plans with recomputation"
+)
+
+
+def _by_hand(cls: type) -> str:
+    return (
+        f"the backward pass of {cls.__qualname__} (torch.autograd.Function) is replaced by the derivative of its "
+        "forward pass"
+    )

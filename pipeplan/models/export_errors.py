@@ -1,0 +1,86 @@
+"""Why a model cannot be captured, in one sentence with its module and line."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import tree_leaves
+
+from ..instances.errors import InputError
+
+_TORCH = torch.__path__[0]
+
+
+def explained(error: Exception, model: torch.nn.Module) -> InputError:
+    """The exception of an export as an error of the model."""
+    place = _place(error, model)
+    text = str(error)
+    if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in text:
+        problem = "branches on or takes sizes from the values of tensors"
+        return InputError(place, problem, "make it static, or wrap that part in a module that does not")
+    if ".numpy()" in text:
+        return InputError(place, "leaves torch with .numpy()", "write this part with torch's own operations")
+    return InputError(
+        place,
+        f"cannot be captured by torch.export ({type(error).__name__}: {_first_line(text)})",
+        "change this part, or wrap the model in one without it",
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")[:200].rstrip(".")
+
+
+def _place(error: Exception, model: torch.nn.Module) -> str:
+    """The innermost line of the user's code that led there, and its module."""
+    frames: list[tuple[FrameType, int]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    names = {id(module): name for name, module in model.named_modules()}
+    for frame, line in reversed(frames):
+        owner: Any = frame.f_locals.get("self")
+        if id(owner) in names and not frame.f_code.co_filename.startswith(_TORCH):
+            return f"{_module(names[id(owner)])}, {_short(frame.f_code.co_filename)} line {line},"
+    return "the model"
+
+
+def _module(name: str) -> str:
+    return f"module {name}" if name else "the model"
+
+
+def _short(path: str) -> str:
+    return "/".join(path.split("/")[-2:])
+
+
+def refuse_unknown_sizes(graph: fx.GraphModule) -> None:
+    """Every size must be known before anything runs."""
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if any(_is_unknown(leaf) for leaf in tree_leaves(value)):
+            path = list((node.meta.get("nn_module_stack") or {}).values())
+            raise InputError(
+                f"{_module(str(path[-1][0]) if path else '')}{_line_of(node)}",
+                f"takes a number or a size from the values of a tensor ({node.target})",
+                "use operations whose results have sizes of their own, such as torch.where or a mask",
+            )
+
+
+def _is_unknown(leaf: Any) -> bool:
+    symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
+    sizes = leaf.shape if isinstance(leaf, torch.Tensor) else ()
+    return isinstance(leaf, symbolic) or any(isinstance(size, torch.SymInt) for size in sizes)
+
+
+def _line_of(node: fx.Node) -> str:
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
+    own = [line for line in lines if line.startswith("File ") and _TORCH not in line]
+    if not own:
+        return ""
+    path, _, rest = own[-1].removeprefix('File "').partition('", line ')
+    return f", {_short(path)} line {rest.split(',')[0]},"

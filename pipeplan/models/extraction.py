@@ -1,0 +1,112 @@
+"""One stage of a captured graph as a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from .capture import Captured, attribute, outputs_of
+from .grouping import Grouped
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """An argument of the model, which every stage can have."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value that another stage makes."""
+
+    value: str
+    stage: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stage: `module(*inputs)` returns the tuple of `outputs` and the tuple of `finals`."""
+
+    module: fx.GraphModule
+    inputs: tuple[ModelInput | Foreign, ...]
+    outputs: tuple[str, ...]
+    """The values that other stages read."""
+    finals: tuple[str, ...]
+    """The model's outputs that are made here."""
+    loss: str | None
+    """The final that is the loss, where it is made here."""
+
+
+def extract(captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int) -> Piece:
+    """The stage with its own copies of the auxiliary operations that it needs; parameters are the model's own."""
+    builder = _Builder(captured, grouped, stage_of, stage)
+    return builder.piece()
+
+
+class _Builder:
+    def __init__(self, captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int) -> None:
+        self.captured, self.grouped, self.stage = captured, grouped, stage
+        self.place = {node: stage_of[name] for node, name in grouped.owner.items()}
+        self.finals = [value for value in outputs_of(captured.graph) if self._makes(value)]
+        self.chosen = self._chosen()
+        self.graph = fx.Graph()
+        self.copies: dict[fx.Node, fx.Node] = {}
+
+    def _makes(self, value: fx.Node) -> bool:
+        """Outputs that depend on no parameter are made where the last stage is."""
+        if value in self.grouped.auxiliary:
+            return self.stage == max(self.place.values())
+        return self.place.get(value) == self.stage
+
+    def _chosen(self) -> set[fx.Node]:
+        mine = {node for node, stage in self.place.items() if stage == self.stage}
+        todo = [*mine, *(value for value in self.finals if value in self.grouped.auxiliary)]
+        found = mine | set(todo)
+        while todo:
+            for source in self.grouped.inputs_of(todo.pop()):
+                if source in self.grouped.auxiliary and source not in found:
+                    found.add(source)
+                    todo.append(source)
+        return found
+
+    def piece(self) -> Piece:
+        nodes = list(self.captured.graph.graph.nodes)
+        read = {source for node in self.chosen for source in node.all_input_nodes}
+        inputs = [self._input(node) for node in nodes if node in read and self._is_input(node)]
+        for node in nodes:
+            if node.op == "get_attr" and node in read:
+                self.copies[node] = self.graph.node_copy(node)
+        for node in nodes:
+            if node in self.chosen:
+                self.copies[node] = self.graph.node_copy(node, self.copies.__getitem__)
+        outputs = [node for node in nodes if self._is_read_elsewhere(node)]
+        self.graph.output(tuple(tuple(self.copies[node] for node in part) for part in (outputs, self.finals)))
+        self.graph.lint()
+        finals = tuple(node.name for node in self.finals)
+        loss = self.captured.loss if self.captured.loss in finals else None
+        return Piece(self._module(), tuple(inputs), tuple(node.name for node in outputs), finals, loss)
+
+    def _is_input(self, node: fx.Node) -> bool:
+        return node.op == "placeholder" or (node in self.place and node not in self.chosen)
+
+    def _input(self, node: fx.Node) -> ModelInput | Foreign:
+        copy = self.graph.placeholder(node.name)
+        copy.meta.update(node.meta)
+        self.copies[node] = copy
+        return ModelInput(node.name) if node.op == "placeholder" else Foreign(node.name, self.place[node])
+
+    def _is_read_elsewhere(self, node: fx.Node) -> bool:
+        own = self.place.get(node) == self.stage
+        return own and any(self.place.get(user, self.stage) != self.stage for user in node.users)
+
+    def _module(self) -> fx.GraphModule:
+        held: dict[str, Any] = {
+            node.target: attribute(self.captured.graph, node.target)
+            for node in self.graph.nodes
+            if node.op == "get_attr"
+        }
+        return fx.GraphModule(held, self.graph)

@@ -1,0 +1,17 @@
+"""Optional packages: one sentence on what to install where one is missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ..instances.errors import InputError
+
+EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
+"""By import name the extra that brings it."""
+
+
+def require(*packages: str) -> None:
+    """Nothing where all of them are installed, else an error with the line that installs the first missing one."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise InputError(package, "is not installed", f"run pip install 'pipeplan[{EXTRA_OF[package]}]'")

@@ -1,0 +1,364 @@
+"""The operations of a captured graph as the nodes of a profile: blocks, modules, shares of the work or operations."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import fx
+
+from ..instances.errors import InputError, show
+from .capture import Captured, attribute, module_path
+from .dependences import Dependences, dependences, is_parameter
+
+GRANULARITIES = "block, module, op, or share: and a share of the operations, such as share:0.1"
+ROOT = "(root)"
+"""The id of a node that holds code of the model itself."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Which node of the profile each operation belongs to; auxiliary operations belong to none."""
+
+    nodes: Mapping[str, tuple[fx.Node, ...]]
+    """In topological order."""
+    owner: Mapping[fx.Node, str]
+    parameters: Mapping[str, Mapping[str, float]]
+    """By node the bytes of each parameter; a tied one stands in every node that reads it, under its own names."""
+    tied: tuple[tuple[str, str], ...]
+    buffer_bytes: Mapping[str, float]
+    modules: Mapping[str, tuple[str, ...]]
+    dependences: Dependences = field(repr=False)
+
+    @property
+    def auxiliary(self) -> frozenset[fx.Node]:
+        return self.dependences.auxiliary
+
+    def inputs_of(self, node: fx.Node) -> tuple[fx.Node, ...]:
+        """What an operation depends on, also through memory that others wrote."""
+        return self.dependences.inputs_of(node)
+
+    def readers(self) -> dict[fx.Node, tuple[str, ...]]:
+        """By value that leaves its node the nodes that read it, in their order."""
+        place = {name: i for i, name in enumerate(self.nodes)}
+        found: dict[fx.Node, set[str]] = {}
+        for node, name in self.owner.items():
+            for source in node.all_input_nodes:
+                if self.owner.get(source, name) != name:
+                    found.setdefault(source, set()).add(name)
+        return {value: tuple(sorted(names, key=place.__getitem__)) for value, names in found.items()}
+
+
+def group(captured: Captured, granularity: str = "block", flops: Mapping[str, float] | None = None) -> Grouped:
+    """Nodes for the profile; `flops` by operation, where they are known, saves counting them for shares."""
+    known = dependences(captured.graph)
+    keys = _Keys(captured, known, _rule(captured, granularity, flops))
+    owner = _without_cycles(keys.of, known)
+    if not owner:
+        raise InputError("the model", "has no operation that reads a parameter", "give a model with parameters")
+    nodes = _sorted(owner, known)
+    held, tied = _parameters(captured, nodes)
+    return Grouped(
+        nodes=nodes,
+        owner=owner,
+        parameters=held,
+        tied=tied,
+        buffer_bytes=_buffers(captured, nodes),
+        modules={name: tuple(dict.fromkeys(filter(None, map(module_path, ops)))) for name, ops in nodes.items()},
+        dependences=known,
+    )
+
+
+# ---- granularity: where an operation belongs by its module --------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rule:
+    node_of: Callable[[str], str]
+    """From a module's path to the node that it is, or is in."""
+    divided: Callable[[str], bool]
+    """Is this node a container, whose children are nodes of their own?"""
+
+
+def _rule(captured: Captured, granularity: str, flops: Mapping[str, float] | None) -> _Rule | None:
+    """None: every operation for itself."""
+    paths = {module_path(node) for node in captured.operations}
+    if granularity == "op":
+        return None
+    if granularity == "block":
+        model = captured.model
+        return _rule_of({path: _block(path, model) for path in paths})
+    if granularity == "module":
+        return _rule_of({path: path for path in paths})
+    head, _, share = granularity.partition(":")
+    if head == "share":
+        return _rule_of(_by_share(captured, paths, _share(share), flops))
+    raise InputError("--granularity", f"is {show(granularity)}", f"give {GRANULARITIES}")
+
+
+def _rule_of(node_of: Mapping[str, str]) -> _Rule:
+    above = {prefix for name in node_of.values() for prefix in _prefixes(name)[:-1]}
+    return _Rule(node_of.__getitem__, lambda name: name in above)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise InputError("--granularity", f"is {show('share:' + text)}", "give a share above 0, such as share:0.1")
+    return share
+
+
+def _prefixes(path: str) -> list[str]:
+    """The path's own beginnings: '', 'a', 'a.b' for 'a.b'."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:length]) for length in range(len(parts) + 1)]
+
+
+def _is_number(part: str) -> bool:
+    return part.split("@")[0].isdigit()
+
+
+def _block(path: str, model: torch.nn.Module) -> str:
+    """The outermost numbered child (h.0, layer1.0), else the path itself.
+
+    A numbered child of the model itself that holds numbered ones is a row of blocks, not a block.
+    """
+    for prefix in _prefixes(path)[1:]:
+        if not _is_number(prefix.split(".")[-1]):
+            continue
+        if "." not in prefix and _holds_numbers(model, prefix):
+            continue
+        return prefix
+    return path
+
+
+def _holds_numbers(model: torch.nn.Module, prefix: str) -> bool:
+    module = _module(model, prefix)
+    return module is not None and any(name.isdigit() for name, _ in module.named_children())
+
+
+def _module(model: torch.nn.Module, path: str) -> torch.nn.Module | None:
+    """The module of a path as graphs write it, in which `@1` marks a second call."""
+    try:
+        return model.get_submodule(re.sub(r"@\d+", "", path))
+    except AttributeError:
+        return None
+
+
+def _by_share(
+    captured: Captured, paths: set[str], share: float, flops: Mapping[str, float] | None
+) -> dict[str, str]:
+    """A module is divided into its children while it holds more than this share of the operations."""
+    from .kernels import trace
+
+    if flops is None:
+        flops = trace(captured, allow_uncounted=True).flops()
+    weight: dict[str, float] = {}
+    for node in captured.operations:
+        for prefix in _prefixes(module_path(node)):
+            weight[prefix] = weight.get(prefix, 0.0) + flops.get(node.name, 0.0)
+    limit = share * weight.get("", 0.0)
+    return {path: next((p for p in _prefixes(path) if weight[p] <= limit), path) for path in paths}
+
+
+# ---- keys ----------------------------------------------------------------------------------------------
+
+
+class _Keys:
+    """By operation the node that it goes to, before nodes that depend on each other are merged."""
+
+    def __init__(self, captured: Captured, known: Dependences, rule: _Rule | None) -> None:
+        self.captured, self.known, self.rule = captured, known, rule
+        self.of: dict[fx.Node, str] = {}
+        self._follows: dict[str, set[str]] = {}
+        self._segments: dict[str, int] = {}
+        self._weights = _weight_values(captured, known)
+        for node in captured.operations:
+            if node not in known.auxiliary:
+                self._place(node)
+
+    def _place(self, node: fx.Node) -> None:
+        before = list(dict.fromkeys(self.of[source] for source in self.known.inputs_of(node) if source in self.of))
+        key = self._key(node, before)
+        self.of[node] = key
+        for source in before:
+            if source != key:
+                self._follows.setdefault(source, set()).add(key)
+
+    def _key(self, node: fx.Node, before: list[str]) -> str:
+        first = node.args[0] if node.args else None
+        if node.target is operator.getitem and first in self.of:
+            return self.of[first]
+        if self.rule is None:
+            return str(node.name)
+        path = module_path(node)
+        name = self.rule.node_of(path)
+        if not self._is_free(node, path, name):
+            return self._segment(name, before) if self.rule.divided(name) else name or ROOT
+        if len(before) == 1:
+            return before[0]
+        return f"{name or ROOT}/{node.name}" if before else name or ROOT
+
+    def _is_free(self, node: fx.Node, path: str, name: str) -> bool:
+        """Code between modules, which reads no parameter and so may go where its input is made."""
+        if name != path or node in self.known.buffer_updates:
+            return False
+        if any(source in self._weights for source in node.all_input_nodes):
+            return False
+        if _is_number(name.split(".")[-1]):
+            return bool(self.rule and self.rule.divided(name))
+        module = _module(self.captured.model, path)
+        if module is None or (self.rule and self.rule.divided(name)):
+            return True
+        return not any(True for _ in (*module.parameters(recurse=False), *module.buffers(recurse=False)))
+
+    def _segment(self, name: str, before: list[str]) -> str:
+        """A container's own code, cut where modules in between lead back to it: one node would close a circle."""
+        number = self._segments.get(name, 0)
+        key = _numbered(name, number)
+        if any(source != key and self._reaches(key, source) for source in before):
+            self._segments[name] = number + 1
+            key = _numbered(name, number + 1)
+        return key
+
+    def _reaches(self, start: str, goal: str) -> bool:
+        todo, seen = [start], {start}
+        while todo:
+            for after in self._follows.get(todo.pop(), ()):
+                if after == goal:
+                    return True
+                if after not in seen:
+                    seen.add(after)
+                    todo.append(after)
+        return False
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name or ROOT}/{number}" if number else name or ROOT
+
+
+def _weight_values(captured: Captured, known: Dependences) -> set[fx.Node]:
+    """Parameters, and values made of parameters alone, such as their transposes."""
+    found = {node for node in captured.graph.graph.nodes if is_parameter(captured.graph, node)}
+    for node in captured.operations:
+        sources = known.inputs_of(node)
+        if any(source in found for source in sources) and all(
+            source in found or source.op == "get_attr" for source in sources
+        ):
+            found.add(node)
+    return found
+
+
+def _without_cycles(keys: Mapping[fx.Node, str], known: Dependences) -> dict[fx.Node, str]:
+    """Nodes that depend on each other, or write into each other's memory, become one."""
+    graph: Any = nx.DiGraph()
+    graph.add_nodes_from(dict.fromkeys(keys.values()))
+    for node, key in keys.items():
+        graph.add_edges_from((keys[s], key) for s in known.inputs_of(node) if s in keys and keys[s] != key)
+    for write, before in known.together:
+        if write in keys and before in keys and keys[write] != keys[before]:
+            graph.add_edge(keys[write], keys[before])
+            graph.add_edge(keys[before], keys[write])
+    first = {key: i for i, key in reversed(list(enumerate(keys.values())))}
+    merged: dict[str, str] = {}
+    for part in nx.strongly_connected_components(graph):
+        name = min(part, key=first.__getitem__)
+        merged.update(dict.fromkeys(part, name))
+    return {node: merged[key] for node, key in keys.items()}
+
+
+def _sorted(owner: Mapping[fx.Node, str], known: Dependences) -> dict[str, tuple[fx.Node, ...]]:
+    """In topological order, which that of first operations is not; among free choices the first operation decides."""
+    graph: Any = nx.DiGraph()
+    members: dict[str, list[fx.Node]] = {}
+    first: dict[str, int] = {}
+    for i, (node, name) in enumerate(owner.items()):
+        members.setdefault(name, []).append(node)
+        first.setdefault(name, i)
+        graph.add_node(name)
+        graph.add_edges_from((owner[s], name) for s in known.inputs_of(node) if s in owner and owner[s] != name)
+    order = nx.lexicographical_topological_sort(graph, key=first.__getitem__)
+    return {name: tuple(members[name]) for name in order}
+
+
+# ---- parameters and buffers ----------------------------------------------------------------------------
+
+
+def _bytes(tensor: torch.Tensor) -> float:
+    return float(tensor.numel() * tensor.element_size())
+
+
+def _parameters(
+    captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]
+) -> tuple[dict[str, dict[str, float]], tuple[tuple[str, str], ...]]:
+    """By node its parameters; pairs of names that are one parameter in two nodes."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in captured.model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    held: dict[str, dict[str, float]] = {name: {} for name in nodes}
+    first: dict[int, str] = {}
+    tied: list[tuple[str, str]] = []
+    for node_id, parameter in _read_by(captured, nodes):
+        key = id(parameter)
+        alias = _alias(names.get(key, []), node_id, {first[key]} if key in first else set(), held)
+        held[node_id][alias] = _bytes(parameter)
+        if key in first:
+            tied.append((first[key], alias))
+        first.setdefault(key, alias)
+    for name, parameter in captured.model.named_parameters():
+        if id(parameter) not in first:  # nobody reads it: it stays with its neighbours
+            held[_nearest(name, nodes)][name] = _bytes(parameter)
+    return held, tuple(tied)
+
+
+def _read_by(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> list[tuple[str, torch.nn.Parameter]]:
+    found: dict[tuple[str, int], torch.nn.Parameter] = {}
+    for name, operations in nodes.items():
+        for node in operations:
+            for source in node.all_input_nodes:
+                if is_parameter(captured.graph, source):
+                    parameter = attribute(captured.graph, source.target)
+                    found.setdefault((name, id(parameter)), parameter)
+    return [(name, parameter) for (name, _), parameter in found.items()]
+
+
+def _alias(names: list[str], node_id: str, taken: set[str], held: Mapping[str, Mapping[str, float]]) -> str:
+    """The parameter's name nearest to the node; further readers of one that has no other name get a number."""
+    used = {name for known in held.values() for name in known}
+    free = [name for name in names if name not in taken and name not in used]
+    if free:
+        return max(free, key=lambda name: _common_parts(name, node_id))
+    return next(f"{names[0]}@{i}" for i in range(1, len(used) + 2) if f"{names[0]}@{i}" not in used)
+
+
+def _common_parts(first: str, second: str) -> int:
+    """Words at the beginning that two dotted names share."""
+    pairs = zip(first.split("."), second.split("."), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _nearest(name: str, nodes: Mapping[str, tuple[fx.Node, ...]]) -> str:
+    return max(nodes, key=lambda node_id: _common_parts(name, node_id))
+
+
+def _buffers(captured: Captured, nodes: Mapping[str, tuple[fx.Node, ...]]) -> dict[str, float]:
+    """By node the bytes of the buffers that its operations read or update."""
+    found: dict[str, float] = {}
+    for name, operations in nodes.items():
+        read: dict[int, torch.Tensor] = {}
+        for node in operations:
+            for source in node.all_input_nodes:
+                value = attribute(captured.graph, source.target) if source.op == "get_attr" else None
+                if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+                    read[id(value)] = value
+        found[name] = sum(map(_bytes, read.values()))
+    return found
