@@ -46,23 +46,25 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
 def holds_profile(text: str) -> bool:
     """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
-    from .json_file import STDIN, read_text
     from .profile.files import is_profile_text
     from .profile.packaged import packaged_profile_names
     from .profile.pipedream import looks_like_graph_txt
     from .profile.sheet import looks_like_table
 
-    if not os.path.exists(text) and text in packaged_profile_names():
+    if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True
-    if looks_like_table(text):
-        return True
-    if text != STDIN and not text.endswith((".json", ".txt")):
-        return False
-    try:
-        content = read_text(text)
-    except InputError:  # whoever reads it says what is wrong
-        return False
+    content = _content(text)
     return is_profile_text(content) or looks_like_graph_txt(content)
+
+
+def _content(text: str) -> str:
+    """Of a file that may be one; empty where whoever reads it will say what is wrong."""
+    from .json_file import STDIN, read_text
+
+    try:
+        return read_text(text) if text == STDIN or text.endswith((".json", ".txt")) else ""
+    except InputError:
+        return ""
 
 
 def _looks_like_a_path(text: str) -> bool:

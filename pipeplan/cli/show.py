@@ -48,7 +48,8 @@ def command(
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
     pipeline its series-parallel decomposition; of a profile, where no cluster is given, its nodes and their costs.
     """
-    if plan is None and not unrolled and picture is None and _names_no_cluster(on) and holds_profile(instance):
+    bare = plan is None and picture is None and not unrolled and _names_no_cluster(on)
+    if bare and holds_profile(instance):
         _show_profile(instance, on, json)
         return
     problem = load_instance(instance, on)
