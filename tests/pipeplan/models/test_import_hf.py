@@ -59,6 +59,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "d_model": 32,
         "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
         "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 100, "max_source_positions": 30,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3,
     },
 }  # fmt: skip
 DEVICE = ("--hardware", "h100-80gb")
@@ -138,6 +139,7 @@ def test_a_folder_holds_its_configuration(config: Callable[..., Path]) -> None:
             r"architectures name LlamaModel, whose loss is unknown; name a class",
         ),
         ({"num_attention_heads": 5}, (), r"config\.json: .*; "),
+        ({"pad_token_id": 500}, (), r"the configuration is refused by transformers \(.*\); correct it"),
         ({"hidden_size": "wide"}, (), r"config\.json: .*; "),
         ({}, ("--sequence", 65), r"--sequence is 65, more than the model's 64 positions; give at most 64"),
         ({}, ("--sequence", 0), r"--sequence"),

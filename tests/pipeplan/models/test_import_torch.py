@@ -160,7 +160,10 @@ def test_a_checkpoint_is_said(plan: Plan, file: Path) -> None:
             ("my.py:no_loss", *DEVICE),
             r"the model returns no scalar that could be the loss; give --loss sum, or wrap",
         ),
-        (("my.py:branches", *DEVICE), r"my\.py line 16, branches on or takes sizes from .*; make it static"),
+        (
+            ("my.py:branches", *DEVICE),
+            r"the model, .*my\.py line 30, branches on or takes sizes from .*; make it static",
+        ),
         (("my.py:masks", *DEVICE), r"the model, .*my\.py line \d+, takes a number or a size .*; use operations"),
         (("my.py:leaves", *DEVICE), r"leaves torch with \.numpy\(\); write this part with torch's own operations"),
         (("my.py:build",), r"Give --hardware, one of .*h100-80gb.*, or --measure"),
@@ -188,7 +191,7 @@ def test_bad_input_ends_in_one_sentence(
     said = plan("import", "torch", *arguments, "-o", "out.json")
     assert said.code == 2
     assert re.search(message, " ".join(said.err.split()))
-    assert "Traceback" not in said.err
+    assert len(said.err.strip()) < 400  # nothing of torch's own
     assert not Path("out.json").exists()
 
 
