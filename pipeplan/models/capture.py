@@ -81,7 +81,8 @@ def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, t
     if mode is None:
         return _checked(_called(build))
     try:
-        with mode:
+        with mode, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             made = build()
     except Exception:
         # Some constructors look at values (truncated normals draw until all fit), which fake tensors do not have.
