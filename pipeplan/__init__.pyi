@@ -52,6 +52,7 @@ from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
 from .models.from_hf import import_hf as import_hf
+from .models.from_onnx import import_onnx as import_onnx
 from .models.from_torch import import_torch as import_torch
 from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner

@@ -19,6 +19,7 @@ from ..curve import TimeCurve, check_curve
 from ..errors import InputError, show
 from ..graph import Graph, check_acyclic
 from ..identity import digest
+from .work import Work, check_work
 
 if TYPE_CHECKING:
     from ..chain.problem import ChainProblem
@@ -51,11 +52,18 @@ class ProfileNode:
     flops_backward: float | None = None
     modules: tuple[str, ...] = ()
     """The modules of the source that the node stands for."""
+    work: Work | None = None
+    """The kernels of one micro-batch, for times on other devices; None: they are not known."""
 
     @property
     def parameter_bytes(self) -> float:
         """One copy of all of them."""
         return float(exact_sum(self.parameters.values()))
+
+    @property
+    def label(self) -> str | None:
+        """Its one module, where that says more than the id."""
+        return self.modules[0] if len(self.modules) == 1 and self.modules[0] != self.id else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,12 @@ class Profile(Graph):
     def has_curves(self) -> bool:
         """Were times measured for several numbers of samples?"""
         return any(isinstance(time, TimeCurve) for node in self.nodes for time in (node.forward, node.backward))
+
+    @cached_property
+    def tied_bytes(self) -> float:
+        """Of parameters that stand in a second node as well."""
+        sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
+        return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
 
     def time(self, time: Time) -> float:
         """Of one micro-batch."""
@@ -241,6 +255,8 @@ def _check_node(where: str, node: ProfileNode) -> None:
     for name, size in node.parameters.items():
         _check_name(f"{where}.parameters", name)
         check_amount(f"{where}.parameters[{show(name)}]", size)
+    if node.work is not None:
+        check_work(f"{where}.work", node.work)
     for j, module in enumerate(node.modules):
         check_text(f"{where}.modules[{j}]", module)
 

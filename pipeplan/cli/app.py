@@ -44,7 +44,13 @@ COMMANDS: Mapping[str, str] = {
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote.",
-        {"table": "import_table:command", "torch": "import_torch:command", "hf": "import_hf:command"},
+        {
+            "table": "import_table:command",
+            "pipedream": "import_pipedream:command",
+            "torch": "import_torch:command",
+            "hf": "import_hf:command",
+            "onnx": "import_onnx:command",
+        },
     ),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""
