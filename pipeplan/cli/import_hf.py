@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Make a profile of a Hugging Face model from its configuration alone: no weights, no hub.
 
-    Times are calculated for the device that --hardware names. Needs pip install 'pipeplan[hf]'.
+    Times are calculated for the device that --hardware names. Needs transformers, which the extra hf brings.
     """
     from ..models.from_hf import import_hf
 

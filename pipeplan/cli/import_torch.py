@@ -75,7 +75,7 @@ def command(
     """Make a profile of a PyTorch model: what its blocks cost, calculated for a device or measured on this machine.
 
     Calculated, the model is built without memory for its weights, so it may be larger than this machine. The first
-    scalar output that can be differentiated is the loss. Needs pip install 'pipeplan[torch]'.
+    scalar output that can be differentiated is the loss. Needs PyTorch, which the extra torch brings.
     """
     from ..models.from_torch import import_torch
 

@@ -36,12 +36,24 @@ def _added_matrix_vector(_start: Any, matrix: Any, _vector: Any, **__: Any) -> i
     return int(2 * matrix.numel())
 
 
+def _recurrent(given: Any, for_input: Any, for_state: Any, *_: Any, **__: Any) -> int:
+    """Every step of every sample multiplies with both matrices."""
+    steps = given.numel() // given.shape[-1]
+    return int(2 * steps * (for_input.numel() + for_state.numel()))
+
+
+def _recurrent_backward(*args: Any, **__: Any) -> int:
+    return 2 * _recurrent(*args)
+
+
 _OURS: Mapping[str, Callable[..., int]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "aten::_grouped_mm": _grouped_product,
     "aten::mv": _matrix_vector,
     "aten::addmv": _added_matrix_vector,
+    "aten::mkldnn_rnn_layer": _recurrent,
+    "aten::mkldnn_rnn_layer_backward": _recurrent_backward,
     # Mixtures of experts in transformers, where weights are not of bfloat16.
     "transformers::grouped_mm_fallback": _grouped_product,
     "transformers::grouped_mm_fallback_backward": _grouped_product_backward,

@@ -62,6 +62,22 @@ def test_a_convolution() -> None:
     assert found["layers.0"].flops_forward == 2 * 2 * 16 * 16 * 8 * 3 * 9
 
 
+def test_recurrent_layers() -> None:
+    """Two layers, eight steps of two samples: four gates, each with a matrix for the input and one for the state."""
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LSTM(16, 32, 2, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x)[0].sum()
+
+    found = of(Recurrent(), torch.randn(2, 8, 16))["layer"]
+    assert found.flops_forward == 2 * 2 * 8 * 4 * 32 * ((16 + 32) + (32 + 32))
+    assert found.flops_backward == 2 * found.flops_forward
+
+
 def test_times_follow_the_roofline() -> None:
     """Forward: x, weight and bias are read, y is written; a billion bytes a second are the limit here."""
     found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=DEVICE)

@@ -175,7 +175,10 @@ def test_what_is_missing(plan: Plan, config: Callable[..., Path], tmp_path: Path
 def test_without_transformers_a_sentence_says_what_to_install(
     plan: Plan, config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda package: None if package == "transformers" else object())
-    said = plan("import", "hf", config(), *DEVICE, "--json")
-    assert said.code == 2
-    assert "transformers is not installed; run pip install 'pipeplan[hf]'" in " ".join(said.err.split())
+    for missing in ("torch", "transformers"):
+        monkeypatch.setattr(
+            extras, "find_spec", lambda package, gone=missing: None if package == gone else object()
+        )
+        said = plan("import", "hf", config(), *DEVICE, "--json")
+        assert said.code == 2
+        assert f"{missing} is not installed; run pip install 'pipeplan[hf]'" in " ".join(said.err.split())
