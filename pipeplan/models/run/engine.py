@@ -90,7 +90,8 @@ class Engine:
         for place, own in enumerate(self.order):
             self._expect(self.order[place : place + 2])
             marks.append(self._forward(own, inputs[own[1] - 1]) if own[1] > 0 else self._backward(own))
-        self._add_up()
+        if self.training:
+            add_up(self.shared)
         self.links.finish()
         end = self.clock.mark()
         read = self.clock.read
@@ -169,14 +170,15 @@ class Engine:
             self._give(message, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
         return begin, end
 
-    def _add_up(self) -> None:
-        """What each rank found for a parameter that several hold."""
-        for entry in self.shared if self.training else ():
-            if entry.parameter.grad is None:
-                entry.parameter.grad = torch.zeros_like(entry.parameter)
-            dist.all_reduce(entry.parameter.grad, group=entry.group)
-
     @property
     def schedule(self) -> str:
-        """Who orders the passes, in words."""
-        return "own"
+        """Whose order of the passes it is."""
+        return "the plan's"
+
+
+def add_up(shared: Sequence[SharedParameter]) -> None:
+    """What each rank found for a parameter that several hold."""
+    for entry in shared:
+        if entry.parameter.grad is None:
+            entry.parameter.grad = torch.zeros_like(entry.parameter)
+        dist.all_reduce(entry.parameter.grad, group=entry.group)

@@ -130,12 +130,12 @@ class _Rank:
         own = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
         shared = self._shared(case, pieces)
         order = case.orders[self.rank] if self.rank < len(case.orders) else ()
+        clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
         if self.job.engine == "torch":
             from .torch_engine import TorchEngine
 
-            runner: Any = TorchEngine(self.rank, pieces, layout, case.orders, self.device, self.job.training, shared)
+            runner: Any = TorchEngine(self.rank, pieces, layout, case.orders, self.device, clock, shared)
         else:
-            clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
             links: Links = (
                 OrderedLinks(layout, self.device, case.orders, self.rank)
                 if self.job.device == "cuda"
