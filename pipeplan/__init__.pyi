@@ -51,6 +51,7 @@ from .instances.staging.problem import Layer as Layer
 from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
+from .models.export.registry import export as export
 from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner
 from .planners.memory.smallest import smallest_memory as smallest_memory

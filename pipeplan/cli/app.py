@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
             "pareto",
             "sensitivity",
             "simulate",
+            "export",
             "convert",
             "generate",
         )
@@ -43,8 +44,8 @@ COMMANDS: Mapping[str, str] = {
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
-        "Make a profile, a model without a cluster, of what others wrote.",
-        {"table": "import_table:command"},
+        "Make a profile, a model without a cluster, of what others wrote; or a plan of a layout.",
+        {"table": "import_table:command", "megatron-layout": "import_megatron:command"},
     ),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""

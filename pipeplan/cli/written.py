@@ -17,10 +17,15 @@ def watch(context: typer.Context, path: str) -> None:
 
     def tell() -> None:
         if _state(path) not in (None, before):
-            sys.stderr.write(f"wrote {clean(path)}\n")
-            sys.stderr.flush()
+            say_written(path)
 
     context.call_on_close(tell)
+
+
+def say_written(path: str) -> None:
+    """Of a file whose name was not known before."""
+    sys.stderr.write(f"wrote {clean(path)}\n")
+    sys.stderr.flush()
 
 
 def _state(path: str) -> tuple[int, ...] | None:

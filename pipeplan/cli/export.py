@@ -1,0 +1,146 @@
+"""`plan export`: a plan in the words of the framework that runs it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..instances.errors import InputError, UsageError
+from ..models.export.targets import TARGETS
+from ..show.console import print_json, say_note
+from .arguments import Json, input_file
+from .signatures import plain
+from .written import say_written
+
+if TYPE_CHECKING:
+    from ..instances.kinds import Plan
+    from ..instances.profile.profile import Profile
+    from ..instances.result import Result
+    from ..models.export.contract import Exported
+
+_Result = Annotated[str, input_file("RESULT", "A result of `plan solve`, or a plan; - for standard input.")]
+_Profile = Annotated[
+    str | None,
+    input_file("PROFILE", "The profile or table that it was planned from; without it, nodes are modules."),
+]
+_To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="TARGET",
+        help=plain("; ".join(f"{name}: {target.about}" for name, target in TARGETS.items()) + "."),
+        show_default=False,
+    ),
+]
+_Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="PATH", help="The file to write; a folder where there are several."),
+]
+_Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename",
+        metavar="FILE|OLD=NEW",
+        help="torch, torchtitan and accelerate: names of modules in the framework's own model; may be repeated.",
+        show_default=False,
+    ),
+]
+_MicroBatches = Annotated[
+    int | None,
+    typer.Option(
+        "--micro-batches",
+        metavar="N",
+        help="torch and torchtitan: also write schedule.csv, the order of all passes of so many.",
+        show_default=False,
+    ),
+]
+_MegatronLegacy = Annotated[
+    bool, typer.Option("--megatron-legacy", help="The two options of versions without layouts.")
+]
+_TorchtitanLegacy = Annotated[
+    bool, typer.Option("--torchtitan-legacy", help="pipeline_parallel_split_points, as in earlier versions.")
+]
+
+
+def command(
+    result: _Result,
+    profile: _Profile = None,
+    *,
+    to: _To,
+    output: _Output = None,
+    rename: _Rename = None,
+    micro_batches: _MicroBatches = None,
+    megatron_legacy: _MegatronLegacy = False,
+    torchtitan_legacy: _TorchtitanLegacy = False,
+    json: Json = False,
+) -> None:
+    """Write a plan for the framework that runs it: torch, Megatron, DeepSpeed, vLLM and others.
+
+    What the framework cannot be told is said on stderr; a plan that it has no words for is refused in one sentence.
+    """
+    from ..models.export.names import read_rules
+    from ..models.export.registry import export_files
+
+    for flag, given, target in (
+        ("--megatron-legacy", megatron_legacy, "megatron"),
+        ("--torchtitan-legacy", torchtitan_legacy, "torchtitan"),
+    ):
+        if given and to != target:
+            raise UsageError(f"{flag} goes with --to {target}; drop it.")
+    exported = export_files(
+        _read_plan(result),
+        None if profile is None else _read_profile(profile),
+        to=to,
+        rename=read_rules(rename or []),
+        legacy=megatron_legacy or torchtitan_legacy,
+        micro_batches=micro_batches,
+    )
+    if output is not None:
+        _write(exported, output)
+    if json:
+        print_json({"to": to, "files": dict(exported.files), "notes": list(exported.notes), "output": output})
+        return
+    for note in exported.notes:
+        say_note(note)
+    if output is None:
+        typer.echo(exported.text, nl=False)
+        for name in list(exported.files)[1:]:
+            say_note(f"-o FOLDER writes {name} as well")
+
+
+def _read_plan(path: str) -> Plan | Result:
+    """A result with what the referee said of it, or a mere plan."""
+    from ..instances.json_file import read_json
+    from ..instances.results import plan_from_json, result_from_json
+
+    data = read_json(path)
+    try:
+        return result_from_json(data) if isinstance(data, dict) and "schema" in data else plan_from_json(data)
+    except InputError as error:
+        raise error.in_file(path) from None
+
+
+def _read_profile(path: str) -> Profile:
+    from ..instances.lowering import load_profile
+
+    return load_profile(path)
+
+
+def _write(exported: Exported, path: str) -> None:
+    """The one file under that name, or all of them in that folder."""
+    from ..instances.json_file import write_text_atomically
+
+    folder = Path(path).is_dir() or path.endswith(os.sep)
+    if not folder and len(exported.files) > 1:
+        raise UsageError(f"-o {path} is one file and there are {' and '.join(exported.files)}; name a folder.")
+    if not folder:
+        write_text_atomically(path, exported.text)
+        say_written(path)
+        return
+    Path(path).mkdir(exist_ok=True)
+    for name, text in exported.files.items():
+        write_text_atomically(Path(path) / name, text)
+        say_written(str(Path(path) / name))

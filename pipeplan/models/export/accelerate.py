@@ -1,0 +1,68 @@
+"""accelerate: a `device_map`, module by module, for `dispatch_model` or `from_pretrained(device_map=...)`.
+
+Runs are naive: one device works at a time, and no schedule is followed.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ...instances.errors import show
+from .contract import Exported, ToExport, degrees_of, usual_notes
+from .names import NodeNames, around_of, renamed
+
+FILE = "device_map.json"
+NAIVE = "accelerate runs one device at a time: the plan's memory holds, its times do not"
+
+
+def export(job: ToExport) -> Exported:
+    """Any placement of whole modules; on CPUs, too."""
+    degrees_of(job, replicas=False, tensor=False)
+    devices = _device_of_stages(job)
+    names = NodeNames(job)
+    found: dict[str, int | str] = {}
+    for number, node in ((number, node) for number, stage in enumerate(job.stages) for node in stage.nodes):
+        for module in names.paths(node):
+            if found.setdefault(module, devices[number]) != devices[number]:
+                raise job.refusal(
+                    f"the node {show(node)} is the module {show(module)} on device {devices[number]} and on "
+                    f"{found[module]}, and a module is on one device",
+                    "plan with all nodes of the module together",
+                )
+    whole = _without_repetition(_without_divided(found))
+    whole |= _parameters(job, whole, devices)
+    return Exported({FILE: json.dumps(whole) + "\n"}, (*usual_notes(job), NAIVE))
+
+
+def _device_of_stages(job: ToExport) -> list[int | str]:
+    """Accelerators are numbered in the order of their first stages, CPUs are one."""
+    numbers: dict[int, int] = {}
+    return ["cpu" if stage.on_cpu else numbers.setdefault(stage.rank, len(numbers)) for stage in job.stages]
+
+
+def _without_divided(found: dict[str, int | str]) -> dict[str, int | str]:
+    """Without modules that hold others elsewhere: hooks move a module as a whole."""
+    divided = {
+        around
+        for name, device in found.items()
+        for around in around_of(name)
+        if found.get(around, device) != device
+    }
+    return {name: device for name, device in found.items() if name not in divided}
+
+
+def _parameters(job: ToExport, found: dict[str, int | str], devices: list[int | str]) -> dict[str, int | str]:
+    """Parameters that lie in no listed module, which are listed themselves."""
+    if job.profile is None or not any(node.modules for node in job.profile.nodes):
+        return {}
+    missing: dict[str, int | str] = {}
+    for node in job.profile.nodes:
+        for name in (renamed(name, job.options.rename) for name in node.parameters):
+            if not any(around in found for around in (name, *around_of(name))):
+                missing.setdefault(name, devices[job.plan.stage_of[node.id]])
+    return missing
+
+
+def _without_repetition(found: dict[str, int | str]) -> dict[str, int | str]:
+    """A module inside a listed one is on the same device and need not be listed again."""
+    return {name: device for name, device in found.items() if not any(a in found for a in around_of(name))}

@@ -1,0 +1,205 @@
+"""What an exporter is asked and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...instances.errors import UsageError, show
+
+if TYPE_CHECKING:
+    from ...instances.profile.profile import Profile
+    from ..stages import ModelStage, PlanStages
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What a caller may say; a target that does not know an option refuses it."""
+
+    rename: Mapping[str, str] = field(default_factory=dict)
+    """Module of the profile -> module of the framework; what lies below is renamed with it."""
+    legacy: bool = False
+    """The words of earlier versions."""
+    micro_batches: int | None = None
+    """In one iteration, for targets that are told the order of all passes."""
+
+
+@dataclass(frozen=True)
+class ToExport:
+    """A plan on its way to a target."""
+
+    target: str
+    plan: PlanStages
+    profile: Profile | None
+    options: ExportOptions = field(default_factory=ExportOptions)
+
+    @property
+    def stages(self) -> tuple[ModelStage, ...]:
+        return self.plan.stages
+
+    def refusal(self, why: str, remedy: str) -> UsageError:
+        """That the target has no words for this plan: the node and the rule, and what to do."""
+        return UsageError(f"{self.target} cannot say this plan: {why}; {remedy}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Files by their names, the main one first, and what a reader should know."""
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Of the main file."""
+        return next(iter(self.files.values()))
+
+
+RUN_IT = "`plan run` runs every plan that has stages"
+
+# ---- rules that several targets have -------------------------------------------------------------------
+
+
+def check_accelerators(job: ToExport) -> None:
+    """No stage on a CPU."""
+    for number, stage in enumerate(job.stages):
+        if stage.on_cpu:
+            raise job.refusal(
+                f"the node {show(stage.nodes[0])} is on {show(stage.device)}, a CPU (stage {number})",
+                "plan without --cpus, or export --to accelerate",
+            )
+
+
+def check_ordered(job: ToExport) -> None:
+    """The order of the stages is known."""
+    if job.plan.reads is None and not job.stages[0].device.startswith("stage "):
+        raise job.refusal(
+            f"a placement does not say in which order its devices run, such as {show(job.stages[0].device)} with the "
+            f"node {show(job.stages[0].nodes[0])}",
+            "give the profile after the plan",
+        )
+
+
+def check_one_stage_per_rank(job: ToExport) -> None:
+    """A device whose nodes do not follow each other holds several stages."""
+    seen: dict[int, int] = {}
+    for number, stage in enumerate(job.stages):
+        if stage.rank in seen:
+            between = job.stages[seen[stage.rank] + 1].nodes[0]
+            raise job.refusal(
+                f"{show(stage.device)} holds stages {seen[stage.rank]} and {number}, with the node {show(between)} "
+                f"elsewhere between {show(job.stages[seen[stage.rank]].nodes[-1])} and {show(stage.nodes[0])}, and "
+                "ranks hold one row of layers each",
+                "ask for a contiguous plan",
+            )
+        seen[stage.rank] = number
+
+
+def check_round_robin(job: ToExport) -> None:
+    """Stage i is on rank i mod the number of ranks: what frameworks with several stages on a rank assume."""
+    ranks = job.plan.ranks
+    for number, stage in enumerate(job.stages):
+        if stage.rank != number % ranks:
+            raise job.refusal(
+                f"stage {number}, which begins with the node {show(stage.nodes[0])}, is on rank {stage.rank}, and "
+                f"stage i of {ranks} ranks must be on rank i mod {ranks}",
+                RUN_IT,
+            )
+    if len(job.stages) % ranks:
+        raise job.refusal(
+            f"the last stage, which begins with the node {show(job.stages[-1].nodes[0])}, is on rank "
+            f"{job.stages[-1].rank}, and every one of {ranks} ranks must hold equally many stages",
+            RUN_IT,
+        )
+
+
+def check_neighbours(job: ToExport) -> None:
+    """Every tensor goes to the next stage, or the one after is handed it by that stage."""
+    for node, reader in job.plan.reads or ():
+        source, target = job.plan.stage_of[node], job.plan.stage_of[reader]
+        if target != source + 1:
+            raise job.refusal(
+                f"the node {show(reader)} on stage {target} reads from {show(node)} on stage {source}, and tensors go "
+                "to the next stage alone",
+                RUN_IT,
+            )
+
+
+def check_in_model_order(job: ToExport) -> None:
+    """The nodes of a stage come before those of the next one in the model, too."""
+    from ..stages import order_of
+
+    if job.profile is None:
+        return
+    place = {job.profile.nodes[i].id: number for number, i in enumerate(order_of(job.profile))}
+    last = ""
+    for number, stage in enumerate(job.stages):
+        if last and place[stage.nodes[0]] < place[last]:
+            raise job.refusal(
+                f"the node {show(stage.nodes[0])} of stage {number} comes before {show(last)} of an earlier stage in "
+                "the model, and the model is cut as a list",
+                RUN_IT,
+            )
+        last = max(stage.nodes, key=place.__getitem__)
+
+
+def degrees_of(job: ToExport, *, replicas: bool = True, tensor: bool = True) -> tuple[int, int]:
+    """Replicas and tensor-parallel degree, which all stages must share; 1 where the target knows no other."""
+    first = job.stages[0]
+    for number, stage in enumerate(job.stages):
+        for name, degree, other, said in (
+            ("replicas", stage.replicas, first.replicas, replicas),
+            ("tensor-parallel devices", stage.tensor_parallel, first.tensor_parallel, tensor),
+        ):
+            if degree != other:
+                raise job.refusal(
+                    f"stage {number}, with the node {show(stage.nodes[0])}, has {degree} {name} and stage 0 has "
+                    f"{other}, and all stages must have equally many",
+                    "plan without --data-parallel and --tensor-parallel",
+                )
+            if degree > 1 and not said:
+                raise job.refusal(
+                    f"stage {number}, with the node {show(stage.nodes[0])}, has {degree} {name}, and a stage is one "
+                    "device there",
+                    "plan without --data-parallel and --tensor-parallel",
+                )
+    return first.replicas, first.tensor_parallel
+
+
+# ---- notes that several targets share ------------------------------------------------------------------
+
+
+def usual_notes(job: ToExport, *, ties: str | None = None) -> list[str]:
+    """What the text does not say: which device is which rank, what is computed again, weights on two stages.
+
+    `ties`: what becomes of tied weights; None: the framework keeps them equal itself.
+    """
+    notes = []
+    if job.profile is None:
+        row = "" if job.plan.reads is not None else ", and the stages as a row"
+        notes.append(f"without a profile the node names of the plan are taken as names of modules{row}")
+    named = {stage.rank: stage.device for stage in job.stages if not stage.device.startswith("stage ")}
+    if named and list(named.values()) != sorted(named.values()):
+        notes.append("ranks are " + ", ".join(f"{rank} = {named[rank]}" for rank in sorted(named)))
+    unusual = [(node, way) for stage in job.stages for node, way in (stage.configurations or {}).items()]
+    if unusual:
+        node, way = unusual[0]
+        notes.append(
+            f"the text does not say how nodes run: the plan has {show(way)} for {show(node)}"
+            + (f" and {len(unusual) - 1} more" if len(unusual) > 1 else "")
+        )
+    if ties is not None:
+        notes += [
+            f"{one} (stage {x}) and {other} (stage {y}) are one parameter: {ties}" for one, x, other, y in tied(job)
+        ]
+    return notes
+
+
+def tied(job: ToExport) -> list[tuple[str, int, str, int]]:
+    """Parameters that are one and stand on two stages."""
+    if job.profile is None:
+        return []
+    homes = {name: job.plan.stage_of[node.id] for node in job.profile.nodes for name in node.parameters}
+    pairs = [(one, homes[one], other, homes[other]) for one, other in job.profile.tied]
+    return [pair for pair in pairs if pair[1] != pair[3]]

@@ -1,0 +1,71 @@
+"""Megatron-LM: `--pipeline-model-parallel-layout`, and the two options of versions before it.
+
+In a layout E is the embedding, t a transformer layer, m a layer that predicts several tokens (MTP) and L the head with
+the loss; `|` ends a stage, `t*8` is eight layers. With p ranks stage i is on rank i mod p.
+"""
+
+from __future__ import annotations
+
+from ...instances.errors import show
+from .contract import Exported, ToExport, check_one_stage_per_rank, degrees_of, usual_notes
+from .parts import StageOfLayers, layers_by_stage
+
+FILE = "megatron.args"
+
+
+def export(job: ToExport) -> Exported:
+    """Rows of whole layers, with one or several stages on a rank."""
+    if job.options.legacy:
+        check_one_stage_per_rank(job)
+    stages = layers_by_stage(job, interleaved=not job.options.legacy)
+    replicas, tensor = degrees_of(job)
+    words = [f"--pipeline-model-parallel-size {job.plan.ranks}"]
+    if job.options.legacy:
+        words += _uneven_ends(job, stages)
+    else:
+        words.append(f'--pipeline-model-parallel-layout "{layout_text(stages)}"')
+    words += [f"--tensor-model-parallel-size {tensor}"] * (tensor > 1)
+    notes = usual_notes(job)
+    if replicas > 1:
+        devices = replicas * tensor * job.plan.ranks
+        notes.append(f"{replicas} replicas are not in the text: start it on {devices} devices")
+    if any(stage.predictors for stage in stages):
+        notes.append(f"give --mtp-num-layers {sum(stage.predictors for stage in stages)} as well")
+    return Exported({FILE: " ".join(words) + "\n"}, tuple(notes))
+
+
+def layout_text(stages: list[StageOfLayers]) -> str:
+    """The layout, with commas (which mean nothing) before the letters that follow layers."""
+    return "|".join(_stage(stage) for stage in stages)
+
+
+def _stage(stage: StageOfLayers) -> str:
+    layers = _times("t", stage.layers)
+    behind = [text for text in (_times("m", stage.predictors), "L" if stage.head else "") if text]
+    front = ("E" if stage.embedding else "") + layers
+    return ",".join(([front] if front else []) + behind)
+
+
+def _times(letter: str, count: int) -> str:
+    return letter * count if count < 2 else f"{letter}*{count}"
+
+
+def _uneven_ends(job: ToExport, stages: list[StageOfLayers]) -> list[str]:
+    """Only the first and the last rank may hold another number of layers than the others."""
+    counts = [stage.layers for stage in stages]
+    if any(stage.predictors for stage in stages):
+        raise job.refusal(
+            f"the node {show(job.stages[-1].nodes[-1])} belongs to layers that predict several tokens, and --megatron-"
+            "legacy has no words for them",
+            "drop --megatron-legacy",
+        )
+    middle = counts[1:-1] or counts[-1:]
+    for number, count in enumerate(counts[1:-1], start=1):
+        if count != middle[0]:
+            raise job.refusal(
+                f"stage {number}, with the node {show(job.stages[number].nodes[0])}, has {count} layers and stage 1 "
+                f"has {middle[0]}, and with --megatron-legacy all but the first and the last must have equally many",
+                "drop --megatron-legacy",
+            )
+    words = [f"--decoder-first-pipeline-num-layers {counts[0]}"] * (counts[0] != middle[0])
+    return words + [f"--decoder-last-pipeline-num-layers {counts[-1]}"] * (counts[-1] != middle[0])

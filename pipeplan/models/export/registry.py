@@ -1,0 +1,113 @@
+"""The door through which plans go to frameworks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...instances.checks import check_whole
+from ...instances.errors import InputError, UsageError, unknown_choice, wrong_argument
+from ...instances.given import PLAN
+from ...instances.kind import load_address
+from ...instances.kinds import Plan, is_plan
+from ...instances.profile.profile import Profile
+from ...instances.result import Found, Result
+from ...instances.simulate import MAX_MICRO_BATCHES
+from ..stages import stages_of
+from .contract import Exported, ExportOptions, ToExport
+from .targets import TARGETS
+
+_FLAGS = {"rename": "--rename", "micro_batches": "--micro-batches"}
+PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build) returns, or None"
+
+
+def export(
+    plan: Plan | Result,
+    profile: Profile | None = None,
+    *,
+    to: str,
+    rename: Mapping[str, str] | None = None,
+    legacy: bool = False,
+    micro_batches: int | None = None,
+) -> str:
+    """Say a plan in the words of a framework.
+
+    Parameters
+    ----------
+    plan : Plan or Result
+        A plan of any kind, or a result that holds one.
+    profile : Profile, optional
+        What the plan was made from; it says which modules nodes are, and what reads from what. None: the names of the
+        plan's nodes are those of modules, which serves plans that list their stages.
+    to : str
+        The framework: "torch", "torchtitan", "megatron", "deepspeed", "vllm", "sglang", "trtllm", "accelerate" or
+        "llamacpp".
+    rename : mapping of str to str, optional
+        For torch, torchtitan and accelerate: modules of the profile, and their names in the framework's own model;
+        what lies below them is renamed, too. None: nothing is.
+    legacy : bool
+        For megatron and torchtitan: the options of versions before they had lists of all stages.
+    micro_batches : int, optional
+        For torch and torchtitan: how many there are in an iteration. None: the text names no order of passes.
+
+    Returns
+    -------
+    str
+        What the framework is given: options, an environment variable, JSON, a line of a file or a module, as
+        docs/export.md lists them.
+
+    Raises
+    ------
+    InputError
+        An argument is no plan or no profile, or the plan is one of another model.
+    UsageError
+        There is no such target, it does not know an option, or it has no words for this plan: the message names the
+        node and the rule.
+    """
+    return export_files(plan, profile, to=to, rename=rename, legacy=legacy, micro_batches=micro_batches).text
+
+
+def export_files(
+    plan: Plan | Result,
+    profile: Profile | None = None,
+    *,
+    to: str,
+    rename: Mapping[str, str] | None = None,
+    legacy: bool = False,
+    micro_batches: int | None = None,
+) -> Exported:
+    """The same, with the files beside the main one, and with what the text does not say."""
+    if to not in TARGETS:
+        raise unknown_choice("--to", to, TARGETS)
+    options = ExportOptions(dict(rename or {}), legacy, micro_batches)
+    _check_options(to, options)
+    if profile is not None and not isinstance(profile, Profile):
+        raise wrong_argument("profile", profile, "a profile", PROFILE)
+    job = ToExport(to, stages_of(_plan_in(plan), profile), profile, options)
+    exported: Exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
+    return exported
+
+
+def _plan_in(given: object) -> Plan:
+    if isinstance(given, Result):
+        if given.plan is None:
+            raise InputError("plan", "is null: the run found none", "give a result with a plan")
+        if given.found == Found.REJECTED or given.violations:
+            broken = f" ({given.violations[0]})" if given.violations else ""
+            raise InputError("plan", f"was rejected by the referee{broken}", "give a result with a verified plan")
+        return given.plan
+    if not is_plan(given):
+        raise wrong_argument("plan", given, "a plan or a result", PLAN)
+    return given
+
+
+def _check_options(to: str, options: ExportOptions) -> None:
+    """What a target does not know is refused: nothing that a user says is dropped in silence."""
+    given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
+    for name, said in given.items():
+        if said and name not in TARGETS[to].options:
+            able = " and ".join(other for other, target in TARGETS.items() if name in target.options)
+            raise UsageError(f"{_FLAGS[name]} says nothing to {to}; it is for {able}.")
+    if options.legacy and "legacy" not in TARGETS[to].options:
+        raise UsageError(f"{to} has no earlier way to say it; drop legacy.")
+    if options.micro_batches is not None:
+        check_whole("--micro-batches", options.micro_batches, MAX_MICRO_BATCHES)

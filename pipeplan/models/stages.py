@@ -1,0 +1,413 @@
+"""A plan of any kind as stages of a model: what each holds, on which rank, and what it reads of the others.
+
+This is what frameworks and the runtime have in common. A stage is what runs as a whole; a device whose nodes do not
+follow each other holds several, so that one stage never waits for a later one. Costs are left behind.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..instances.errors import InputError, UsageError, show
+from ..instances.graph import topological_order
+from ..instances.placement.pipedream import BACKWARD_SUFFIX
+from .module_names import runs_backward
+
+if TYPE_CHECKING:
+    from ..instances.chain.plan import PatternPlan
+    from ..instances.graph_pipeline.plan import StageGraphPlan
+    from ..instances.kinds import Plan
+    from ..instances.placement.plan import Device, PlacementPlan
+    from ..instances.profile.profile import Profile
+    from ..instances.staging.leveled_plan import LeveledPlan, LeveledStage
+    from ..instances.staging.plan import StagedPlan
+
+VANILLA = "vanilla"
+"""The configuration of a staging that computes nothing again, as lowering a profile names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStage:
+    """Nodes that run as a whole, in the order of the model."""
+
+    nodes: tuple[str, ...]
+    rank: int
+    """Devices are numbered in the order of their first stages."""
+    device: str
+    """As the plan calls it."""
+    in_flight: int
+    """Micro-batches that a replica has run forward and not yet backward, at most."""
+    k: int = 1
+    """Of kFkB."""
+    replicas: int = 1
+    tensor_parallel: int = 1
+    on_cpu: bool = False
+    samples: int | None = None
+    """Of one of its micro-batches; None: the plan does not say, and all stages have the same."""
+    configurations: Mapping[str, str] | None = None
+    """How nodes run (recomputation and the like) where that is not the usual way."""
+
+
+@dataclass(frozen=True)
+class PlanStages:
+    """The stages in an order in which none reads from a later one."""
+
+    stages: tuple[ModelStage, ...]
+    reads: tuple[tuple[str, str], ...] | None
+    """(node, reader) on different stages; None: without a profile nobody knows."""
+    training: bool | None
+    """None: the plan does not tell."""
+
+    @property
+    def ranks(self) -> int:
+        return len({stage.rank for stage in self.stages})
+
+    @cached_property
+    def stage_of(self) -> dict[str, int]:
+        return {node: number for number, stage in enumerate(self.stages) for node in stage.nodes}
+
+    @property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """(stage, stage that reads from it), each once; a row where nobody knows."""
+        if self.reads is None:
+            return tuple((number, number + 1) for number in range(len(self.stages) - 1))
+        return tuple(sorted({(self.stage_of[node], self.stage_of[reader]) for node, reader in self.reads}))
+
+
+def stages_of(plan: Plan, profile: Profile | None = None) -> PlanStages:
+    """The stages of a plan; with the profile that it was made from, also what they read of each other."""
+    readers: dict[str, Callable[[Any, Profile | None], PlanStages]] = {
+        "placement": _of_placement,
+        "pattern": _of_pattern,
+        "stages": _of_row,
+        "leveled-stages": _of_levels,
+        "stage-graph": _of_stage_graph,
+    }
+    if plan.kind not in readers:
+        raise UsageError(f"A plan of the kind {plan.kind} has no stages that could be exported or run.")
+    found = readers[plan.kind](plan, profile)
+    if not found.stages:
+        raise InputError("plan", "holds no node", "give a plan that runs something")
+    return found
+
+
+def order_of(profile: Profile) -> tuple[int, ...]:
+    """Positions of the nodes in the order of the model: that of the file, where nothing reads from a later node."""
+    if all(u < v for u, v in profile.arcs):
+        return tuple(range(len(profile.nodes)))
+    return profile.topological_order
+
+
+# ---- a node in one stage -------------------------------------------------------------------------------
+
+
+def _owners(held: Sequence[Sequence[Any]], profile: Profile | None) -> dict[str, int]:
+    """Node -> the entry of `held` that holds it; backward nodes go with their forward nodes."""
+    owner: dict[str, int] = {}
+    known = {str(node) for nodes in held for node in nodes} if profile is None else set(profile.ids)
+    for number, nodes in enumerate(held):
+        for node in map(str, nodes):
+            forward = node.removesuffix(BACKWARD_SUFFIX)
+            if node != forward and forward in known and (profile is None or node not in known):
+                continue
+            if node not in known:
+                raise _another_model(f"holds the node {show(node)}", profile)
+            if node in owner:
+                raise InputError(
+                    "plan", f"holds the node {show(node)} twice", "give a plan that the referee accepts"
+                )
+            owner[node] = number
+    missing = next((node for node in known if node not in owner), None) if profile is not None else None
+    if profile is not None and missing is not None:
+        missing = next(node for node in profile.ids if node not in owner)
+        raise _another_model(f"lacks the node {show(missing)}", profile)
+    return owner
+
+
+def _another_model(what: str, profile: Profile | None) -> InputError:
+    name = "the model" if profile is None else f"the profile {show(profile.name)}"
+    return InputError("plan", f"{what}, so it is no plan of {name}", "give the profile that the plan was made from")
+
+
+def _reads(stage_of: Mapping[str, int], profile: Profile | None) -> tuple[tuple[str, str], ...] | None:
+    if profile is None:
+        return None
+    ids = profile.ids
+    found = []
+    for u, v in profile.arcs:
+        x, y = stage_of[ids[u]], stage_of[ids[v]]
+        if x > y:
+            raise InputError(
+                "plan",
+                f"has the node {show(ids[v])} on stage {y}, and it reads from {show(ids[u])} on stage {x}, a later one",
+                "give a plan that the referee accepts",
+            )
+        if x != y:
+            found.append((ids[u], ids[v]))
+    return tuple(found)
+
+
+def _in_model_order(held: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
+    """The nodes of each stage; without a profile as the plan lists them, or from the end where numbers tell so."""
+    names = [tuple(map(str, nodes)) for nodes in held]
+    if profile is None:
+        return [nodes[::-1] for nodes in names] if runs_backward(names) else names
+    place = {profile.nodes[i].id: number for number, i in enumerate(order_of(profile))}
+    return [tuple(sorted(nodes, key=place.__getitem__)) for nodes in names]
+
+
+def _in_order(stages: Sequence[ModelStage], profile: Profile | None, training: bool | None) -> PlanStages:
+    """Stages whose order the plan itself states."""
+    owner = _owners([stage.nodes for stage in stages], profile)
+    return PlanStages(tuple(stages), _reads(owner, profile), training)
+
+
+def _checked(held: Sequence[Sequence[Any]], profile: Profile | None) -> list[tuple[str, ...]]:
+    """The nodes of each stage in the order of the model, each in one stage."""
+    _owners(held, profile)
+    return _in_model_order(held, profile)
+
+
+# ---- kinds that list their stages ----------------------------------------------------------------------
+
+
+def _of_row(plan: StagedPlan, profile: Profile | None) -> PlanStages:
+    """Each replica holds as many micro-batches as the referee counts: those of all stages from it to the end."""
+    nodes = _checked([stage.nodes for stage in plan.stages], profile)
+    held = _in_flight([stage.data_parallel for stage in plan.stages])
+    stages = [
+        ModelStage(
+            nodes[number],
+            number,
+            f"stage {number}",
+            held[number],
+            replicas=stage.data_parallel,
+            tensor_parallel=stage.tensor_parallel,
+            configurations=_unusual(stage.configurations),
+        )
+        for number, stage in enumerate(plan.stages)
+    ]
+    return _in_order(stages, profile, None if profile is None or profile.training else False)
+
+
+def _of_levels(plan: LeveledPlan, profile: Profile | None) -> PlanStages:
+    leaves = [leaf for stage in plan.stages for leaf in _with_copies(stage, 1)]
+    nodes = _checked([leaf.nodes for leaf, _ in leaves], profile)
+    held = _in_flight([copies for _, copies in leaves])
+    stages = [
+        ModelStage(
+            nodes[number],
+            number,
+            f"stage {number}",
+            held[number],
+            replicas=copies,
+            tensor_parallel=leaf.tensor_parallel,
+            configurations=_unusual(leaf.configurations),
+        )
+        for number, (leaf, copies) in enumerate(leaves)
+    ]
+    return _in_order(stages, profile, None if profile is None or profile.training else False)
+
+
+def _with_copies(stage: LeveledStage, above: int) -> list[tuple[LeveledStage, int]]:
+    copies = above * stage.data_parallel
+    if not stage.children:
+        return [(stage, copies)]
+    return [found for child in stage.children for found in _with_copies(child, copies)]
+
+
+def _unusual(configurations: Mapping[Any, str]) -> dict[str, str] | None:
+    found = {str(node): way for node, way in configurations.items() if way != VANILLA}
+    return found or None
+
+
+def _in_flight(replicas: Sequence[int]) -> list[int]:
+    """By stage, what a replica holds in 1F1B: a micro-batch for each replica from it to the end, shared by its own."""
+    return [-(-sum(replicas[number:]) // max(own, 1)) for number, own in enumerate(replicas)]
+
+
+def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages:
+    """In an order in which no stage reads from a later one; a plan may list them in any."""
+    nodes = _checked([stage.nodes for stage in plan.stages], profile)
+    successors: list[list[int]] = [[] for _ in plan.stages]
+    for before, after in plan.edges:
+        if not (before < len(plan.stages) and after < len(plan.stages)):
+            raise InputError("plan.edges", f"name the stage {max(before, after)}", "name stages that there are")
+        successors[before].append(after)
+    if topological_order(successors) is None:
+        raise InputError("plan.edges", "lead around in a circle", "give a plan that the referee accepts")
+    order = _earliest_first(successors, list(range(len(plan.stages))))
+    stages = []
+    for rank, number in enumerate(order):
+        stage = plan.stages[number]
+        held = max(1, stage.in_flight // max(stage.micro_batch, 1))
+        stages.append(
+            ModelStage(
+                nodes[number],
+                rank,
+                f"stage {number}",
+                held,
+                k=stage.k,
+                replicas=stage.devices,
+                samples=stage.micro_batch,
+            )
+        )
+    return _in_order(stages, profile, True)
+
+
+# ---- kinds that say which device holds a node ----------------------------------------------------------
+
+
+def _of_pattern(plan: PatternPlan, profile: Profile | None) -> PlanStages:
+    """Layers of a chain are runs of the profile's nodes, as lowering divides them."""
+    from ..instances.chain.linear import by_depth, cut_into_groups
+
+    if profile is None:
+        raise UsageError(
+            "The plan of a chain numbers its layers and names no node; give the profile after the plan."
+        )
+    order = by_depth(profile.topological_order, profile.successors)
+    layers = cut_into_groups(order, profile.successors)
+    if len(layers) != len(plan.allocation):
+        raise _another_model(f"has {len(plan.allocation)} layers where the profile makes {len(layers)}", profile)
+    owner = [0] * len(profile.nodes)
+    for layer, gpu in zip(layers, plan.allocation, strict=True):
+        for i in layer.members:
+            owner[i] = gpu
+    names = {gpu: _Holder(f"gpu {gpu}") for gpu in set(plan.allocation)}
+    return _by_device(profile, owner, names, training=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A device that holds nodes."""
+
+    name: str
+    replicas: int = 1
+    on_cpu: bool = False
+
+
+def _of_placement(plan: PlacementPlan, profile: Profile | None) -> PlanStages:
+    owner = _owners([device.nodes for device in plan.devices], profile)
+    holders = {d: _Holder(e.name, _copies(plan, e), e.type == "cpu") for d, e in enumerate(plan.devices)}
+    backward = any(str(node) not in owner for device in plan.devices for node in device.nodes)
+    if profile is not None:
+        return _by_device(profile, [owner[node] for node in profile.ids], holders, backward)
+    busy = [d for d in range(len(plan.devices)) if d in owner.values()]
+    stages = [
+        ModelStage(
+            tuple(node for node in owner if owner[node] == d),
+            rank,
+            holders[d].name,
+            1,
+            replicas=holders[d].replicas,
+            on_cpu=holders[d].on_cpu,
+        )
+        for rank, d in enumerate(busy)
+    ]
+    return PlanStages(tuple(stages), None, backward)
+
+
+def _copies(plan: PlacementPlan, device: Device) -> int:
+    """On all levels together."""
+    groups = {group.name: group for group in plan.groups}
+    found, name, seen = device.replicas, device.group, set[str]()
+    while name is not None and name in groups and name not in seen:
+        seen.add(name)
+        found *= groups[name].replicas
+        name = groups[name].parent
+    return found
+
+
+def _by_device(
+    profile: Profile, owner: Sequence[int], holders: Mapping[int, _Holder], training: bool
+) -> PlanStages:
+    piece_of = pieces(profile, owner)
+    place = {i: number for number, i in enumerate(order_of(profile))}
+    held: dict[int, list[int]] = {}
+    for i in sorted(range(len(owner)), key=place.__getitem__):
+        held.setdefault(piece_of[i], []).append(i)
+    successors: dict[int, set[int]] = {piece: set() for piece in held}
+    for u, v in profile.arcs:
+        if piece_of[u] != piece_of[v]:
+            successors[piece_of[u]].add(piece_of[v])
+    numbers = {piece: number for number, piece in enumerate(held)}
+    lists = [sorted(numbers[other] for other in successors[piece]) for piece in held]
+    members = list(held.values())
+    order = _earliest_first(lists, [place[nodes[0]] for nodes in members])
+    ranks: dict[int, int] = {}
+    for number in order:
+        ranks.setdefault(owner[members[number][0]], len(ranks))
+    several = len(order) > len(ranks)
+    copies = [1 if several else holders[owner[members[number][0]]].replicas for number in order]
+    in_flight = _in_flight(copies)
+    stages = []
+    for number, at_most in zip(order, in_flight, strict=True):
+        device = owner[members[number][0]]
+        holder = holders[device]
+        nodes = tuple(profile.nodes[i].id for i in members[number])
+        stages.append(
+            ModelStage(nodes, ranks[device], holder.name, at_most, replicas=holder.replicas, on_cpu=holder.on_cpu)
+        )
+    stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
+    return PlanStages(tuple(stages), _reads(stage_of, profile), training)
+
+
+def pieces(profile: Profile, owner: Sequence[int]) -> list[int]:
+    """By node the piece of its owner that it is in: as few as merging in turn gives, none waiting for itself.
+
+    Where devices wait for each other in a circle, a device is divided wherever a way has come back to it. Numbers of
+    departures from devices never fall along a way and rise at each, so that these pieces cannot wait in a circle;
+    then those of one device are put together again as far as they still do not.
+    """
+    arcs = profile.arcs
+    if _acyclic(list(owner), arcs):
+        return list(owner)
+    level = [0] * len(owner)
+    for v in profile.topological_order:
+        for u in profile.predecessors[v]:
+            level[v] = max(level[v], level[u] + (owner[u] != owner[v]))
+    numbers: dict[tuple[int, int], int] = {}
+    for key in sorted({(owner[i], level[i]) for i in range(len(owner))}):
+        numbers[key] = len(numbers)
+    piece = [numbers[owner[i], level[i]] for i in range(len(owner))]
+    keys = list(numbers)
+    merged = list(range(len(keys)))
+    for number in range(1, len(keys)):
+        if keys[number][0] != keys[number - 1][0]:
+            continue
+        joined = [merged[number - 1] if other == number else home for other, home in enumerate(merged)]
+        if _acyclic([joined[p] for p in piece], arcs):
+            merged = joined
+    return [merged[p] for p in piece]
+
+
+def _acyclic(part: list[int], arcs: Sequence[tuple[int, int]]) -> bool:
+    numbers = {p: number for number, p in enumerate(dict.fromkeys(part))}
+    successors: list[list[int]] = [[] for _ in numbers]
+    for pair in {(part[u], part[v]) for u, v in arcs if part[u] != part[v]}:
+        successors[numbers[pair[0]]].append(numbers[pair[1]])
+    return topological_order(successors) is not None
+
+
+def _earliest_first(successors: Sequence[Sequence[int]], places: Sequence[int]) -> list[int]:
+    """A topological order; of those that may come next the one with the earliest place."""
+    missing = [0] * len(successors)
+    for targets in successors:
+        for v in targets:
+            missing[v] += 1
+    ready = [(places[v], v) for v in range(len(successors)) if not missing[v]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, u = heapq.heappop(ready)
+        order.append(u)
+        for v in successors[u]:
+            missing[v] -= 1
+            if not missing[v]:
+                heapq.heappush(ready, (places[v], v))
+    return order
