@@ -36,8 +36,10 @@ class Case:
 class Job:
     """All that a rank has to know; the same for all of them."""
 
-    file: str
-    function: str
+    model: str
+    """FILE:FUNCTION."""
+    samples: int
+    """Of a micro-batch, for functions that take the number."""
     graph_sha256: str
     granularity: str
     loss: str | None

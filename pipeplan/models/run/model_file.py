@@ -1,25 +1,24 @@
-"""FILE:FUNCTION, the only input that is ever executed: a function without arguments that makes a model."""
+"""Where a function stands, so that the process of each rank can load it."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ...instances.errors import InputError, UsageError, show
 
 
-def address_of(build: Callable[[], Any] | str) -> tuple[str, str]:
-    """File and name of a function, so that other processes can load it."""
+def address_of(build: Callable[..., Any] | str) -> str:
+    """FILE:FUNCTION with the whole path."""
     if isinstance(build, str):
-        file, colon, function = build.rpartition(":")
-        if not colon or not file or not function.isidentifier():
-            raise InputError("--model", f"is {show(build)}", "give FILE:FUNCTION, such as my.py:build")
-        return os.path.abspath(file), function
+        file, colon, name = build.rpartition(":")
+        if not colon or not file or not name.isidentifier():
+            raise InputError("--model", f"is {show(build)}", "give a file and a function in it, such as my.py:build")
+        if not os.path.isfile(file):
+            raise InputError("file", "does not exist", "check the path", file)
+        return f"{os.path.abspath(file)}:{name}"
     try:
         found = inspect.getsourcefile(build)
     except TypeError:
@@ -29,29 +28,4 @@ def address_of(build: Callable[[], Any] | str) -> tuple[str, str]:
         raise UsageError(
             "Each rank is a process that calls the function anew; give a function at the top level of a file."
         )
-    return os.path.abspath(found), name
-
-
-def load_function(file: str, function: str) -> Callable[[], Any]:
-    """The function in the file, which is run for that; its folder can be imported from."""
-    if not os.path.isfile(file):
-        raise InputError("file", "does not exist", "check the path", file)
-    folder = str(Path(file).parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    if spec is None or spec.loader is None:
-        raise InputError("file", "is no Python file", "name one that ends in .py", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        text = " ".join(str(error).split())[:200]
-        raise InputError(
-            "file", f"cannot be run ({type(error).__name__}: {text})", "correct it", file
-        ) from error
-    found = getattr(module, function, None)
-    if not callable(found):
-        raise InputError("file", f"has no function {show(function)}", "name one that it defines", file)
-    return found  # type: ignore[no-any-return]
+    return f"{os.path.abspath(found)}:{name}"

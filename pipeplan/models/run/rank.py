@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import threading
@@ -20,8 +21,9 @@ import torch.distributed as dist
 
 from ...instances.errors import InputError, PipeplanError
 from ...instances.json_file import write_json
-from ..capture import Captured, capture
+from ..capture import Build, Captured, capture
 from ..extraction import Foreign, Piece, extract
+from ..function_file import for_samples, function_of
 from ..grouping import group
 from .check import largest_difference, reference, without_dropout
 from .clocks import Clock, CpuClock, CudaClock
@@ -30,7 +32,6 @@ from .job import STORE, Case, Job, answer_file, error_file
 from .layout import Layout, Value
 from .links import Links, OrderedLinks, TaggedLinks
 from .micro_batches import varied
-from .model_file import load_function
 
 
 def main() -> int:
@@ -73,12 +74,12 @@ class _Rank:
         _pin(rank, job.ranks)
         if job.device == "cuda":
             torch.cuda.set_device(self.device)
-        self.build = load_function(job.file, job.function)
+        self.build = build_of(job.model, job.samples)
         torch.manual_seed(job.seed)
         self.captured = capture(self.build, training=job.training, loss=job.loss)
         if self.captured.sha256 != job.graph_sha256:
             raise InputError(
-                f"{job.file}:{job.function}",
+                job.model,
                 f"is another model than the profile's (graph {self.captured.sha256[:12]}, not {job.graph_sha256[:12]})",
                 "give the function that was imported, or import it again",
             )
@@ -190,6 +191,13 @@ class _Rank:
                 "expected": loss,
             }
         return found
+
+
+def build_of(address: str, samples: int) -> Build:
+    """The function, for micro-batches of that size if it takes one."""
+    function = function_of(address)
+    takes = "micro_batch" in inspect.signature(function).parameters
+    return for_samples(function, samples if takes else None)
 
 
 def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
