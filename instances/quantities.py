@@ -45,6 +45,11 @@ def check_time(text: str) -> None:
     parse_quantity(text, TIMES, "12ms")
 
 
+def short_time(text: str) -> float:
+    """Seconds."""
+    return parse_quantity(text, TIMES, "5us")
+
+
 def time_in(text: str, unit: str | None) -> float:
     """A time in the unit in which a problem states its own; a number alone is in that unit."""
     check_time(text)

@@ -52,6 +52,10 @@ from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
 from .models.export.registry import export as export
+from .models.from_hf import import_hf as import_hf
+from .models.from_torch import import_torch as import_torch
+from .models.run.report import RunReport as RunReport
+from .models.run.run import run as run
 from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner
 from .planners.memory.smallest import smallest_memory as smallest_memory

@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
             "sensitivity",
             "simulate",
             "export",
+            "run",
             "convert",
             "generate",
         )
@@ -45,7 +46,12 @@ COMMANDS: Mapping[str, str] = {
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "import": (
         "Make a profile, a model without a cluster, of what others wrote; or a plan of a layout.",
-        {"table": "import_table:command", "megatron-layout": "import_megatron:command"},
+        {
+            "table": "import_table:command",
+            "torch": "import_torch:command",
+            "hf": "import_hf:command",
+            "megatron-layout": "import_megatron:command",
+        },
     ),
 }
 """Commands of two words: what the first one is for, and the second ones like `COMMANDS`."""

@@ -37,6 +37,7 @@ size_or_none = _option(quantities.size_or_none)
 levels = _option(quantities.levels)
 share = _option(quantities.share)
 time_gap = _option(quantities.time_gap)
+short_time = _option(quantities.short_time)
 
 
 def in_bytes(amount: float) -> str:

@@ -122,6 +122,10 @@ def _checked(made: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any
     return model, tuple(args), dict(kwargs)
 
 
+def _is_done(value: torch.Tensor, mode: FakeTensorMode) -> bool:
+    return getattr(value, "fake_mode", None) is mode and value.device.type == "cpu"
+
+
 class Fakes:
     """Tensors of the same sizes without memory, on the CPU; one for each, so that tied parameters stay tied."""
 
@@ -131,7 +135,7 @@ class Fakes:
         self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def __call__(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or getattr(value, "fake_mode", None) is self.mode:
+        if not isinstance(value, torch.Tensor) or _is_done(value, self.mode):
             return value
         if id(value) not in self._made:
             self._made[id(value)] = (value, self._like(value))
@@ -285,7 +289,10 @@ def _noting_what_is_lost() -> Iterator[list[str]]:
     generator = checkpointing._checkpoint_without_reentrant_generator
 
     def noted_apply(cls: type, *args: Any, **kwargs: Any) -> Any:
-        said.append(_CHECKPOINT if cls is checkpointing.CheckpointFunction else _by_hand(cls))
+        if cls is checkpointing.CheckpointFunction:
+            said.append(_CHECKPOINT)
+        elif not cls.__module__.startswith("torch."):  # operations that torch wraps keep their backward passes
+            said.append(_by_hand(cls))
         return apply.__get__(None, cls)(*args, **kwargs)
 
     def noted_generator(*args: Any, **kwargs: Any) -> Any:

@@ -55,10 +55,10 @@ class Grouped:
         return {value: tuple(sorted(names, key=place.__getitem__)) for value, names in found.items()}
 
 
-def group(captured: Captured, granularity: str = "block") -> Grouped:
-    """Nodes for the profile."""
+def group(captured: Captured, granularity: str = "block", flops: Mapping[str, float] | None = None) -> Grouped:
+    """Nodes for the profile; `flops` by operation, where they are known, saves counting them for shares."""
     known = dependences(captured.graph)
-    keys = _Keys(captured, known, _rule(captured, granularity))
+    keys = _Keys(captured, known, _rule(captured, granularity, flops))
     owner = _without_cycles(keys.of, known)
     if not owner:
         raise InputError("the model", "has no operation that reads a parameter", "give a model with parameters")
@@ -86,7 +86,7 @@ class _Rule:
     """Is this node a container, whose children are nodes of their own?"""
 
 
-def _rule(captured: Captured, granularity: str) -> _Rule | None:
+def _rule(captured: Captured, granularity: str, flops: Mapping[str, float] | None) -> _Rule | None:
     """None: every operation for itself."""
     paths = {module_path(node) for node in captured.operations}
     if granularity == "op":
@@ -98,7 +98,7 @@ def _rule(captured: Captured, granularity: str) -> _Rule | None:
         return _rule_of({path: path for path in paths})
     head, _, share = granularity.partition(":")
     if head == "share":
-        return _rule_of(_by_share(captured, paths, _share(share)))
+        return _rule_of(_by_share(captured, paths, _share(share), flops))
     raise InputError("--granularity", f"is {show(granularity)}", f"give {GRANULARITIES}")
 
 
@@ -154,11 +154,14 @@ def _module(model: torch.nn.Module, path: str) -> torch.nn.Module | None:
         return None
 
 
-def _by_share(captured: Captured, paths: set[str], share: float) -> dict[str, str]:
+def _by_share(
+    captured: Captured, paths: set[str], share: float, flops: Mapping[str, float] | None
+) -> dict[str, str]:
     """A module is divided into its children while it holds more than this share of the operations."""
-    from .analytic import flops_by_operation
+    from .kernels import trace
 
-    flops = flops_by_operation(captured)
+    if flops is None:
+        flops = trace(captured, allow_uncounted=True).flops()
     weight: dict[str, float] = {}
     for node in captured.operations:
         for prefix in _prefixes(module_path(node)):

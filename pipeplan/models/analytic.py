@@ -1,0 +1,101 @@
+"""What the nodes of a profile cost by calculation: operations, bytes, and times by the roofline rule.
+
+A pass takes the sum over its kernels, each with its start: an estimate for execution operation by operation, so kernels
+that are fused are faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import fx
+
+from ..instances.errors import InputError
+from ..instances.workloads.hardware import Hardware
+from .capture import Captured, module_path
+from .grouping import Grouped
+from .kernels import Trace
+
+MOST_AUXILIARY = 0.01
+"""Share of the floating-point operations that copies of auxiliary operations may have."""
+MOST_AUTOCAST = 0.1
+
+
+@dataclass(slots=True)
+class NodeCost:
+    """Of one micro-batch; times are None where they are measured instead."""
+
+    flops_forward: float = 0.0
+    flops_backward: float = 0.0
+    saved_bytes: float = 0.0
+    forward_s: float = 0.0
+    backward_s: float = 0.0
+
+
+def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware | None) -> dict[str, NodeCost]:
+    """By node; without hardware there are no times."""
+    _refuse_heavy(seen, captured, grouped)
+    owner = {node.name: name for node, name in grouped.owner.items()}
+    found = {name: NodeCost() for name in grouped.nodes}
+    for kernel in seen.kernels:
+        node = owner.get(kernel.operation or "")
+        if node is None:
+            continue
+        seconds = (
+            hardware.seconds(kernel.flops, kernel.moved_bytes, kernel.element_bytes)
+            if hardware is not None
+            else 0.0
+        )
+        cost = found[node]
+        if kernel.backward:
+            cost.flops_backward += kernel.flops
+            cost.backward_s += seconds
+        else:
+            cost.flops_forward += kernel.flops
+            cost.forward_s += seconds
+    for name, size in _saved(seen, grouped).items():
+        found[name].saved_bytes = size
+    return found
+
+
+def _saved(seen: Trace, grouped: Grouped) -> dict[str, float]:
+    """Once per node: what two operations of one node keep of the same memory is kept once."""
+    return {
+        name: sum({key: size for op in ops for key, size in seen.saved.get(op.name, {}).items()}.values())
+        for name, ops in grouped.nodes.items()
+    }
+
+
+# ---- what a profile cannot say -------------------------------------------------------------------------
+
+
+def _refuse_heavy(seen: Trace, captured: Captured, grouped: Grouped) -> None:
+    flops = seen.flops()
+    total = sum(flops.values())
+    _refuse_share(
+        {node: flops.get(node.name, 0.0) for node in grouped.auxiliary},
+        total,
+        MOST_AUXILIARY,
+        "calculates {share:.0%} of the floating-point operations from the inputs alone, which every stage would repeat",
+        "give their results as inputs, or make a parameter of what they read",
+    )
+    _refuse_share(
+        {
+            node: flops.get(node.name, 0.0)
+            for node in captured.operations
+            if "wrap_with_autocast" in str(node.target)
+        },
+        total,
+        MOST_AUTOCAST,
+        "has {share:.0%} of the floating-point operations inside torch.autocast, which hides them from a profile",
+        "give the model in bfloat16 instead",
+    )
+
+
+def _refuse_share(flops: Mapping[fx.Node, float], total: float, most: float, problem: str, remedy: str) -> None:
+    share = sum(flops.values()) / total if total else 0.0
+    if share > most:
+        worst = max(flops, key=flops.__getitem__)
+        path = module_path(worst)
+        raise InputError(f"module {path}" if path else "the model", problem.format(share=share), remedy)

@@ -1,0 +1,126 @@
+"""Floating-point operations of one kernel, and which kernels are free, look things up, or must have a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return int(sdpa_flop_count(query.shape, key.shape, value.shape))
+
+
+def _attention_backward(gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return int(sdpa_backward_flop_count(gradient.shape, query.shape, key.shape, value.shape))
+
+
+def _grouped_product(first: Any, second: Any, *_: Any, **__: Any) -> int:
+    """Rows of the first, or columns of the second, are shared out among the groups."""
+    groups = first.shape[0] if first.dim() == 3 and second.dim() == 3 else 1
+    rows, inner, columns = first.shape[-2], first.shape[-1], second.shape[-1]
+    return int(2 * groups * rows * inner * columns)
+
+
+def _grouped_product_backward(first: Any, second: Any, *_: Any, **__: Any) -> int:
+    return 2 * _grouped_product(first, second)
+
+
+def _matrix_vector(matrix: Any, _vector: Any, **__: Any) -> int:
+    return int(2 * matrix.numel())
+
+
+def _added_matrix_vector(_start: Any, matrix: Any, _vector: Any, **__: Any) -> int:
+    return int(2 * matrix.numel())
+
+
+_OURS: Mapping[str, Callable[..., int]] = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    "aten::_grouped_mm": _grouped_product,
+    "aten::mv": _matrix_vector,
+    "aten::addmv": _added_matrix_vector,
+    # Mixtures of experts in transformers, where weights are not of bfloat16.
+    "transformers::grouped_mm_fallback": _grouped_product,
+    "transformers::grouped_mm_fallback_backward": _grouped_product_backward,
+}
+"""What torch's own table lacks."""
+
+_LOOK_UPS = frozenset({"embedding", "index", "gather", "index_select", "take", "_unsafe_index"})
+
+_COPIES = frozenset(
+    {
+        "cat",
+        "clone",
+        "copy_",
+        "_to_copy",
+        "stack",
+        "repeat",
+        "constant_pad_nd",
+        "roll",
+        "flip",
+        "contiguous",
+        "tril",
+    }
+    | {"triu", "index_put", "index_put_", "split_with_sizes_copy", "new_zeros", "masked_fill", "upsample_bicubic2d"}
+    | {
+        "upsample_bilinear2d",
+        "upsample_nearest2d",
+        "bernoulli",
+        "bernoulli_",
+        "native_dropout",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+    }
+)
+"""They move elements and calculate a few operations for each at most."""
+
+_REDUCTIONS = frozenset(
+    {"sum", "mean", "norm", "linalg_vector_norm", "amax", "amin", "max", "min", "var", "var_mean", "std", "prod"}
+    | {
+        "_weight_norm_interface",
+        "_weight_norm_interface_backward",
+        "_softmax",
+        "_log_softmax",
+        "native_layer_norm",
+        "native_group_norm",
+        "any",
+        "all",
+    }
+    | {"native_batch_norm", "_native_batch_norm_legit", "cumsum"}
+)
+"""A few operations for each element that they read."""
+
+
+def flops_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int | None:
+    """By formula; None where there is none."""
+    name = getattr(getattr(function, "_schema", None), "name", "")
+    if name in _OURS:
+        return _OURS[name](*args, **kwargs)
+    packet = getattr(function, "_overloadpacket", None)
+    if packet in flop_registry:
+        return int(flop_registry[packet](*args, **kwargs, out_val=out))
+    return None
+
+
+def short_name(function: Any) -> str:
+    """The kernel's name without its library: embedding."""
+    schema = getattr(function, "_schema", None)
+    return str(schema.name.split("::")[-1] if schema is not None else function)
+
+
+def is_look_up(function: Any) -> bool:
+    """Does it read of its tables no more than it returns?"""
+    return short_name(function) in _LOOK_UPS
+
+
+def is_light(function: Any) -> bool:
+    """May its operations go uncounted: a few for each element, which its bytes outweigh?"""
+    name = short_name(function)
+    from_torch = getattr(getattr(function, "_schema", None), "name", "").startswith(("aten::", "prims::"))
+    known = name in _LOOK_UPS | _COPIES | _REDUCTIONS
+    return from_torch and (known or torch.Tag.pointwise in getattr(function, "tags", ()))

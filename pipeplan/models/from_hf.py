@@ -1,0 +1,120 @@
+"""Hugging Face models as profiles, from a local configuration: the door; the extra is needed only behind it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..instances.checks import check_whole
+from ..instances.errors import InputError, UsageError, show, unknown_choice, wrong_argument
+from ..instances.json_file import read_json
+from ..instances.profile.profile import MAX_SAMPLES, Profile
+from ..instances.workloads.hardware import Hardware
+from .extras import require
+from .from_torch import device_of
+
+DTYPES = ("bfloat16", "float16", "float32")
+MAX_SEQUENCE = 10_000_000
+
+
+def import_hf(
+    config: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    batch: int = 1,
+    sequence: int | None = None,
+    dtype: str = "bfloat16",
+    hardware: Hardware | str | None = None,
+    training: bool = True,
+    granularity: str = "block",
+    efficiency: float | None = None,
+    kernel_start_s: float | None = None,
+    attention: str = "fused",
+    allow_uncounted: bool = False,
+    name: str | None = None,
+) -> Profile:
+    """A profile of a model of transformers, from its configuration alone: no weights, and nothing from a hub.
+
+    Parameters
+    ----------
+    config : str, PathLike or mapping
+        A local config.json, or what it holds; it names its model_type and its class, under architectures.
+    batch : int
+        Samples of a micro-batch.
+    sequence : int, optional
+        Tokens of a sample. None: the model reads no text.
+    dtype : str
+        Of the weights: bfloat16, float16 or float32.
+    hardware : Hardware or str, optional
+        The device whose times are calculated. None: an error lists those that there are.
+    training : bool
+        With backward passes and what they keep.
+    granularity : str
+        What a node is: block, module, op or share:0.1.
+    efficiency : float, optional
+        Share of its peak that the device reaches. None: its own figure.
+    kernel_start_s : float, optional
+        Seconds that the start of a kernel takes. None: the device's own figure.
+    attention : str
+        "fused", one kernel, or "math", step by step with its matrix of scores.
+    allow_uncounted : bool
+        Let operations that read weights count nothing where they have no formula.
+    name : str, optional
+        Of the profile. None: the file's folder or name, else the model's class.
+
+    Returns
+    -------
+    Profile
+        Of one micro-batch, with where it comes from in `source`.
+
+    Raises
+    ------
+    InputError
+        The configuration is of no model that transformers has, or its inputs are unknown.
+    UsageError
+        No hardware is named.
+    """
+    require("torch", "transformers")
+    check_whole("--batch", batch, MAX_SAMPLES)
+    if sequence is not None:
+        check_whole("--sequence", sequence, MAX_SEQUENCE)
+    if dtype not in DTYPES:
+        raise unknown_choice("--dtype", dtype, DTYPES)
+    device = device_of(hardware, efficiency, kernel_start_s)
+    content, file = _content(config)
+    from .hf_model import HfModel
+    from .torch_profile import Costing, torch_profile
+
+    try:
+        model = HfModel(content, batch=batch, sequence=sequence, dtype=dtype, training=training)
+        how = Costing(device, 1, training, granularity, attention, None, allow_uncounted)
+        return torch_profile(lambda _: model.build, (batch,), how, name=name or _name(file), source=model.source)
+    except InputError as error:
+        raise error.in_file(file) if file and not error.file else error from None
+
+
+def _content(config: object) -> tuple[dict[str, Any], str | None]:
+    if isinstance(config, Mapping):
+        return dict(config), None
+    if not isinstance(config, (str, os.PathLike)):
+        raise wrong_argument("config", config, "a file", "name a local config.json, or give its content as a dict")
+    file = os.fspath(config)
+    if not os.path.exists(file) and not file.endswith(".json") and file.count("/") <= 1:
+        raise UsageError(
+            f"{show(file)} is no file, and nothing is fetched from a hub; give a config.json that is on this machine."
+        )
+    if os.path.isdir(file):
+        file = os.path.join(file, "config.json")
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise InputError("the file", "holds no object", "give a model's config.json", file)
+    return content, file
+
+
+def _name(file: str | None) -> str | None:
+    """config.json lies in a folder that is called like the model."""
+    if file is None:
+        return None
+    path = Path(file).absolute()
+    return path.parent.name if path.name == "config.json" and path.parent.name else path.stem

@@ -1,0 +1,69 @@
+"""FILE:FUNCTION, the only input that is ever executed: a function that makes a model and its inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..instances.errors import InputError, did_you_mean, show
+
+
+def function_of(text: str, argument: str = "FILE:FUNCTION") -> Callable[..., Any]:
+    """The function that the text names; its file is run for that, and its folder can be imported from."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not file or not name.isidentifier():
+        raise InputError(argument, f"is {show(text)}", "give a file and a function in it, such as my.py:build")
+    path = os.path.abspath(file)
+    if not os.path.isfile(path):
+        raise InputError("file", "does not exist", "check the path", file)
+    known = vars(_run(path, file))
+    if name not in known:
+        guess = did_you_mean(name, [key for key, value in known.items() if inspect.isfunction(value)])
+        raise InputError("file", f"has no function {show(name)}{guess}", "name one that it defines", file)
+    if not callable(known[name]):
+        raise InputError("file", f"has {show(name)}, but that is no function", "name a function", file)
+    function: Callable[..., Any] = known[name]
+    return function
+
+
+def _run(path: str, file: str) -> Any:
+    folder = str(Path(path).parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise InputError("file", "is no Python file", "name one that ends in .py", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        raise InputError("file", f"cannot be run ({type(error).__name__}: {text})", "correct it", file) from error
+    return module
+
+
+def for_samples(function: Callable[..., Any], samples: int | None) -> Callable[[], Any]:
+    """The function for micro-batches of that size, which it must take; None: of its own."""
+    if samples is None:
+        return function
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        parameters = {}  # type: ignore[assignment]
+    if "micro_batch" not in parameters:
+        raise InputError(
+            "--micro-batch",
+            "is given, but the function takes no argument micro_batch",
+            "let it be def build(micro_batch=4) and make inputs of so many samples",
+        )
+
+    def build() -> Any:
+        return function(micro_batch=samples)
+
+    return build

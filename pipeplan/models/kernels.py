@@ -1,0 +1,249 @@
+"""Every kernel of one training step, seen on tensors without memory: its operations, its bytes, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from ..instances.errors import InputError, show
+from .capture import Captured, Fakes, attribute, module_path, tensors_in
+from .flops import flops_of, is_light, is_look_up
+
+ATTENTIONS = ("fused", "math")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One call of one kernel."""
+
+    operation: str | None
+    """The operation of the graph that it belongs to; None: of none."""
+    backward: bool
+    name: str
+    flops: float
+    moved_bytes: float
+    """Read and written."""
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One step: forward and, in training, backward."""
+
+    kernels: tuple[Kernel, ...]
+    saved: Mapping[str, Mapping[int, float]]
+    """By operation what it keeps for its backward pass: bytes by memory, parameters and buffers left out."""
+    gradients: frozenset[str]
+    """The values of the graph that a gradient comes back to."""
+
+    def flops(self) -> dict[str, float]:
+        """Of both passes, by operation."""
+        found: dict[str, float] = {}
+        for kernel in self.kernels:
+            if kernel.operation is not None:
+                found[kernel.operation] = found.get(kernel.operation, 0.0) + kernel.flops
+        return found
+
+
+def trace(captured: Captured, *, attention: str | None = "fused", allow_uncounted: bool = False) -> Trace:
+    """One step of the captured graph.
+
+    `attention` fused takes attention as one kernel without dropout, which keeps no matrix of scores; math takes it step
+    by step; None takes what this machine's CPU would do.
+    """
+    if attention not in (None, *ATTENTIONS):
+        raise InputError("--attention", f"is {show(attention)}", f"give {' or '.join(ATTENTIONS)}")
+    mode = captured.mode or FakeTensorMode(allow_non_fake_inputs=True)
+    chosen = sdpa_kernel(SDPBackend.MATH) if attention == "math" else nullcontext()
+    with mode, chosen, torch.set_grad_enabled(captured.training):
+        step = _Step(captured, Fakes(mode), fused=attention == "fused", allow_uncounted=allow_uncounted)
+        step.run_all()
+    return Trace(tuple(step.watch.kernels), step.saved, frozenset(step.gradients))
+
+
+class _Watch(TorchDispatchMode):
+    """Notes every kernel for the operation that is running."""
+
+    def __init__(self, guard: _Guard) -> None:
+        super().__init__()
+        self.guard = guard
+        self.operation: fx.Node | None = None
+        self.backward = False
+        self.kernels: list[Kernel] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = function(*args, **kwargs)
+        read, made = tensors_in((args, kwargs)), tensors_in(out)
+        if not made or _is_view(function, read, made):
+            return out
+        flops = flops_of(function, args, kwargs, out)
+        self.guard.check(self.operation, function, read, made, flops)
+        read = [] if is_look_up(function) else list({id(tensor): tensor for tensor in read}.values())
+        moved = sum(tensor.numel() * tensor.element_size() for tensor in (*read, *made))
+        name = self.operation.name if self.operation is not None else None
+        self.kernels.append(
+            Kernel(name, self.backward, str(function), flops or 0.0, moved, _element_bytes((*read, *made)))
+        )
+        return out
+
+
+def _is_view(function: Any, read: list[torch.Tensor], made: list[torch.Tensor]) -> bool:
+    """Does it return the memory that it was given, without a write?"""
+    schema = getattr(function, "_schema", None)
+    if schema is not None and schema.is_mutable:
+        return False
+    given = {tensor.untyped_storage()._cdata for tensor in read}
+    return all(tensor.untyped_storage()._cdata in given for tensor in made)
+
+
+def _element_bytes(tensors: tuple[torch.Tensor, ...]) -> int:
+    """Of the first numbers that are calculated with."""
+    return next((tensor.element_size() for tensor in tensors if tensor.is_floating_point()), 4)
+
+
+class _Guard:
+    """Refuses kernels that read weights and have no formula: a layer must not seem to cost nothing."""
+
+    def __init__(self, captured: Captured, fakes: Fakes, allow: bool) -> None:
+        self.allow = allow
+        # With the tensors that own the memory, which must not be freed and used again.
+        self.weights: dict[int, tuple[str, torch.Tensor]] = {}
+        for name, parameter in captured.model.named_parameters():
+            if parameter.dim() >= 2:
+                self._know(name, fakes(parameter))
+
+    def _know(self, name: str, tensor: torch.Tensor) -> None:
+        self.weights[tensor.untyped_storage()._cdata] = (name, tensor)
+
+    def check(
+        self,
+        operation: fx.Node | None,
+        function: Any,
+        read: list[torch.Tensor],
+        made: list[torch.Tensor],
+        flops: int | None,
+    ) -> None:
+        if flops is not None or self.allow:
+            return
+        names = [known[0] for t in read if (known := self.weights.get(t.untyped_storage()._cdata)) is not None]
+        if not names:
+            return
+        if not is_light(function):
+            path = module_path(operation) if operation is not None else ""
+            raise InputError(
+                f"module {path}" if path else "the model",
+                f"has the operation {function}, which reads the parameter {names[0]} and whose floating-point "
+                "operations are unknown",
+                "register them with torch.utils.flop_counter.register_flop_formula, or give --allow-uncounted",
+            )
+        if len(names) == len(read) and not is_look_up(function):
+            for tensor in made:  # a weight in another type or place is still one
+                self._know(names[0], tensor)
+
+
+class _Step(fx.Interpreter):
+    """Runs the graph operation by operation."""
+
+    def __init__(self, captured: Captured, fakes: Fakes, *, fused: bool, allow_uncounted: bool) -> None:
+        super().__init__(captured.graph)
+        self.captured, self.fakes, self.fused = captured, fakes, fused
+        self.watch = _Watch(_Guard(captured, fakes, allow_uncounted))
+        self.saved: dict[str, dict[int, float]] = {}
+        self.gradients: set[str] = set()
+        self._loss: torch.Tensor | None = None
+        self._kept: list[Any] = []
+        self._seen: set[Any] = set()
+        held = [*captured.model.parameters(), *captured.model.buffers()]
+        self._fixed = {fakes(tensor).untyped_storage()._cdata for tensor in held}
+
+    def run_all(self) -> None:
+        with _gradients_held(self.captured, self.fakes):
+            self.run(*(self.fakes(value) for value in self.captured.inputs.values()))
+            if self._loss is not None:
+                self.watch.operation, self.watch.backward = None, True
+                with self.watch:
+                    self._loss.backward()
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return self.fakes(attribute(self.captured.graph, target))
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        args, kwargs = tree_map(_on_cpu, (args, kwargs))
+        if self.fused and target is torch.ops.aten.scaled_dot_product_attention.default:
+            args, kwargs = _without_dropout(args, kwargs)
+        return super().call_function(target, args, kwargs)
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n.op != "call_function":
+            return super().run_node(n)
+        self.watch.operation = n
+        with self._noting_saved(n), self.watch:
+            out = super().run_node(n)
+        for tensor in tensors_in(out):
+            if tensor.requires_grad:
+                self.gradients.add(n.name)
+            if tensor.grad_fn is not None:
+                self._mark(tensor.grad_fn, n)
+        if n.name == self.captured.loss:
+            self._loss = out
+        return out
+
+    @contextmanager
+    def _noting_saved(self, node: fx.Node) -> Iterator[None]:
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._fixed:
+                self.saved.setdefault(node.name, {})[storage._cdata] = float(storage.nbytes())
+                self._kept.append(storage)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            yield
+
+    def _mark(self, made: Any, node: fx.Node) -> None:
+        """The new parts of the backward graph belong to this operation."""
+        todo = [made]
+        while todo:
+            function = todo.pop()
+            if function is None or function in self._seen or "AccumulateGrad" in type(function).__name__:
+                continue
+            self._seen.add(function)
+            function.register_prehook(lambda _, node=node: setattr(self.watch, "operation", node))
+            todo += [further for further, _ in function.next_functions]
+
+
+def _on_cpu(value: Any) -> Any:
+    """Tensors without memory are on the CPU, whatever device the graph names."""
+    return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def _without_dropout(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Fused kernels draw their dropout again in the backward pass, and keep nothing of it."""
+    changed = dict(kwargs)
+    if "dropout_p" in changed:
+        changed["dropout_p"] = 0.0
+    return (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, changed
+
+
+@contextmanager
+def _gradients_held(captured: Captured, fakes: Fakes) -> Iterator[None]:
+    """Gradients are there already, as after the first micro-batch: adding to them is part of a backward pass."""
+    parameters = [fakes(parameter) for parameter in captured.model.parameters() if parameter.requires_grad]
+    before = [parameter.grad for parameter in parameters]
+    for parameter in parameters if captured.training else ():
+        parameter.grad = torch.empty_like(parameter)
+    try:
+        yield
+    finally:
+        for parameter, gradient in zip(parameters, before, strict=True):
+            parameter.grad = gradient

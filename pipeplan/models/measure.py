@@ -1,0 +1,200 @@
+"""What the nodes of a profile take on this machine: real passes, each node where it stands in a training step.
+
+Nodes run one after the other in one process, forward in order, backward in reverse, cut off from each other, so that
+caches and memory are as in a step; alone they would be several percent faster. Gradients accumulate, as they do over
+micro-batches. On CPUs one thread counts its own time; on CUDA devices events do, which was not tried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Protocol
+
+import torch
+
+from ..instances.checks import check_whole
+from ..instances.errors import InputError
+from .capture import Captured
+from .extraction import Foreign, Piece, extract
+from .grouping import Grouped
+
+MAX_REPEATS = 10_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds by node, the median over the repeats."""
+
+    forward: Mapping[str, float]
+    backward: Mapping[str, float]
+    how: str
+
+
+def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> Measured:
+    """Times of the nodes; the first of `repeats` + 1 rounds warms up and is dropped."""
+    check_whole("--repeats", repeats, MAX_REPEATS)
+    names = list(grouped.nodes)
+    places = {name: i for i, name in enumerate(names)}
+    pieces = [extract(captured, grouped, places, i) for i in range(len(names))]
+    clock = clock_for(captured)
+    with one_thread(), _fresh_gradients(captured.model), torch.set_grad_enabled(captured.training):
+        rounds = [_Round(captured, pieces, clock).run() for _ in range(repeats + 1)][1:]
+    forward, backward = (
+        {name: median(done[part][i] for done in rounds) for i, name in enumerate(names)} for part in (0, 1)
+    )
+    return Measured(forward, backward, f"measured: {clock.words}, median of {repeats}")
+
+
+# ---- clocks --------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    words: str
+
+    def now(self) -> Any: ...
+
+    def between(self, start: Any, end: Any) -> float:
+        """Seconds; only after the last call of `now` of a round."""
+        ...
+
+
+class ThreadClock:
+    """What this thread calculates; what others do on the machine does not count."""
+
+    words = "cpu, 1 thread, thread time"
+
+    def now(self) -> float:
+        return time.thread_time()
+
+    def between(self, start: float, end: float) -> float:
+        return end - start
+
+
+class CudaClock:
+    """Events of the device."""
+
+    words = "cuda, events"
+
+    def now(self) -> Any:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, start: Any, end: Any) -> float:
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+
+def clock_for(captured: Captured) -> Clock:
+    """By the device that the model is on."""
+    kinds = {parameter.device.type for parameter in captured.model.parameters()}
+    if kinds <= {"cpu"}:
+        return ThreadClock()
+    if kinds == {"cuda"}:
+        return CudaClock()
+    raise InputError(
+        "the model", f"lies on {' and '.join(sorted(kinds))}", "put it on one CPU or one CUDA device to measure it"
+    )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _fresh_gradients(model: torch.nn.Module) -> Iterator[None]:
+    """Those of before come back in the end."""
+    before = [(parameter, parameter.grad) for parameter in model.parameters()]
+    for parameter, _ in before:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in before:
+            parameter.grad = gradient
+
+
+# ---- one step ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pass:
+    """What a node's forward pass leaves for its backward pass."""
+
+    leaves: dict[str, torch.Tensor]
+    outputs: dict[str, Any]
+    loss: torch.Tensor | None
+
+
+@dataclass
+class _Round:
+    captured: Captured
+    pieces: list[Piece]
+    clock: Clock
+    values: dict[str, Any] = field(default_factory=dict)
+    gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def run(self) -> tuple[list[float], list[float]]:
+        forward, backward, passes = [], [], []
+        for piece in self.pieces:
+            done, start, end = self._forward(piece)
+            passes.append(done)
+            forward.append((start, end))
+        while passes:
+            backward.append(self._backward(passes.pop()))
+        backward.reverse()
+        ahead, back = ([self.clock.between(*pair) for pair in part] for part in (forward, backward))
+        return ahead, back
+
+    def _forward(self, piece: Piece) -> tuple[_Pass, Any, Any]:
+        leaves: dict[str, torch.Tensor] = {}
+        args = []
+        for given in piece.inputs:
+            if isinstance(given, Foreign):
+                args.append(self._cut_off(given.value, leaves))
+            else:
+                args.append(self.captured.inputs[given.name])
+        start = self.clock.now()
+        made, finals = piece.module(*args)
+        end = self.clock.now()
+        outputs = dict(zip(piece.outputs, made, strict=True))
+        self.values.update(outputs)
+        loss = dict(zip(piece.finals, finals, strict=True)).get(piece.loss) if piece.loss else None
+        return _Pass(leaves, outputs, loss), start, end
+
+    def _cut_off(self, name: str, leaves: dict[str, torch.Tensor]) -> Any:
+        value = self.values[name]
+        if not isinstance(value, torch.Tensor):
+            return value
+        leaf = value.detach()
+        if value.requires_grad:
+            leaves[name] = leaf.requires_grad_()
+        return leaf
+
+    def _backward(self, done: _Pass) -> tuple[Any, Any]:
+        ends = [
+            (value, self.gradients.pop(name))
+            for name, value in done.outputs.items()
+            if name in self.gradients and value.requires_grad
+        ]
+        if done.loss is not None:
+            ends.append((done.loss, torch.ones_like(done.loss)))
+        start = self.clock.now()
+        if ends:
+            torch.autograd.backward([value for value, _ in ends], [gradient for _, gradient in ends])
+        end = self.clock.now()
+        for name, leaf in done.leaves.items():
+            if leaf.grad is not None:
+                known = self.gradients.get(name)
+                self.gradients[name] = leaf.grad if known is None else known + leaf.grad
+        return start, end
