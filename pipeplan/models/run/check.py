@@ -111,8 +111,8 @@ def _loss(output: Any, summed: bool) -> torch.Tensor:
 
 def largest_difference(
     own: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
-) -> tuple[float, int]:
-    """Of the gradients held here from those of rank 0, divided by the largest gradient of all; and how many there are.
+) -> tuple[float, float, int]:
+    """Of the gradients held here from those of rank 0; the largest gradient of all; and how many are held here.
 
     `expected` is known on rank 0, which sends one after the other. Small gradients of their own, such as those of
     biases that a softmax cancels, are noise: only the largest of all is a measure.
@@ -132,4 +132,4 @@ def largest_difference(
             difference = gradient if found is None else found.cpu() - gradient
             worst = max(worst, float(difference.abs().max()))
             compared += 1
-    return (worst / largest if largest else worst), compared
+    return worst, largest, compared

@@ -183,9 +183,10 @@ class _Rank:
                 step = self._step(entry)
             held = {id(p) for piece in entry.own.values() for p in piece.module.parameters()}
             own = {name: parameter for name, parameter in names.items() if id(parameter) in held}
-            difference, compared = largest_difference(own, expected, self.talk)
+            difference, largest, compared = largest_difference(own, expected, self.talk)
             found[entry.case.name] = {
                 "difference": difference,
+                "largest": largest,
                 "compared": compared,
                 "loss": step.loss,
                 "expected": loss,

@@ -90,13 +90,15 @@ class Check:
     loss: float | None
     expected_loss: float
     difference: float
-    """The largest of any gradient, divided by the largest gradient."""
+    """The largest of any gradient, divided by the largest gradient of all."""
     compared: int
     """Gradients."""
+    empty: bool = False
+    """Are all gradients zero, so that nothing was checked?"""
 
     @property
     def agrees(self) -> bool:
-        if self.loss is None:
+        if self.loss is None or self.empty or not self.compared:
             return False
         off = abs(self.loss - self.expected_loss)
         return self.difference < AGREEMENT and off <= AGREEMENT * max(1.0, abs(self.expected_loss))
@@ -338,11 +340,13 @@ def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:
     if not found:
         return None
     losses = [entry["loss"] for entry in found if entry["loss"] is not None]
+    largest = max(entry["largest"] for entry in found)
     return Check(
         sum(losses) if losses else None,
         next(entry["expected"] for entry in found if entry["expected"] is not None),
-        max(entry["difference"] for entry in found),
+        max(entry["difference"] for entry in found) / (largest or 1.0),
         sum(entry["compared"] for entry in found),
+        empty=largest == 0,
     )
 
 

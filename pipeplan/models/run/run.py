@@ -171,7 +171,7 @@ def _schedules(
 
 def even_split(profile: Profile, devices: int) -> Plan:
     """Equally many nodes on each device, in their order: what needs no planner."""
-    problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=math.inf).problem
+    problem = lower(profile, kind="placement", devices=devices, memory_bytes=math.inf, bandwidth=1.0).problem
     return next(placements(problem))
 
 

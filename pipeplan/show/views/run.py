@@ -68,6 +68,7 @@ def _checked(case: CaseReport) -> str:
     check = case.check
     assert check is not None, "asked for those that have one"
     words = "agree" if check.agrees else "DO NOT AGREE"
+    words = "are all zero, so nothing was checked" if check.empty else words
     loss = "none" if check.loss is None else f"{check.loss:.7g}"
     return (
         f"check of the {'even split' if case.name == 'even' else 'plan'}: loss {loss} (one process: "
