@@ -101,11 +101,24 @@ def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path
     assert len(expand(load_suite(str(path))).runs) == 6
 
 
+def test_the_commands_of_the_page_on_exports_lead_to_a_text_and_back(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in commands("export.md"):
+        run(plan, line)
+    (program,) = blocks("export.md", "python")
+    result, profile = pipeplan.load_result("best.json"), pipeplan.load_profile("my.csv")
+    known: dict[str, Any] = {"pipeplan": pipeplan, "result": result, "profile": profile}
+    exec(program, known)
+    assert known["text"] == "VLLM_PP_LAYER_PARTITION=8,8,8,8\n"
+
+
 def test_every_command_of_the_pages_has_options_that_exist() -> None:
     from pipeplan.cli.app import GROUPS, app
 
     root: Any = typer.main.get_command(app)
-    for page in ("index.md", "tutorial.md", "howto.md", "tables.md"):
+    for page in ("index.md", "tutorial.md", "howto.md", "tables.md", "export.md"):
         for name, *words in commands(page):
             command = root.commands[name]
             command = command.commands[words[0]] if name in GROUPS else command

@@ -31,7 +31,9 @@ _To = Annotated[
     typer.Option(
         "--to",
         metavar="TARGET",
-        help=plain("; ".join(f"{name}: {target.about}" for name, target in TARGETS.items()) + "."),
+        help=plain(
+            "The framework: " + ", ".join(f"{name} ({target.about})" for name, target in TARGETS.items()) + "."
+        ),
         show_default=False,
     ),
 ]
@@ -44,7 +46,7 @@ _Rename = Annotated[
     typer.Option(
         "--rename",
         metavar="FILE|OLD=NEW",
-        help="torch, torchtitan and accelerate: names of modules in the framework's own model; may be repeated.",
+        help="Names of modules in the own model of torch, torchtitan or accelerate; may be repeated.",
         show_default=False,
     ),
 ]
@@ -53,7 +55,7 @@ _MicroBatches = Annotated[
     typer.Option(
         "--micro-batches",
         metavar="N",
-        help="torch and torchtitan: also write schedule.csv, the order of all passes of so many.",
+        help="For torch and torchtitan: also write schedule.csv, the order of all passes of so many.",
         show_default=False,
     ),
 ]
@@ -61,7 +63,14 @@ _MegatronLegacy = Annotated[
     bool, typer.Option("--megatron-legacy", help="The two options of versions without layouts.")
 ]
 _TorchtitanLegacy = Annotated[
-    bool, typer.Option("--torchtitan-legacy", help="pipeline_parallel_split_points, as in earlier versions.")
+    bool, typer.Option("--torchtitan-legacy", help="The split points of earlier versions.")
+]
+_Inference = Annotated[
+    bool, typer.Option("--inference", help="It was planned for inference: a table needs no backward passes.")
+]
+_BytesPerParameter = Annotated[
+    float | None,
+    typer.Option(help="Of a table with a column parameters_count: the size of one.", show_default=False),
 ]
 
 
@@ -75,6 +84,8 @@ def command(
     micro_batches: _MicroBatches = None,
     megatron_legacy: _MegatronLegacy = False,
     torchtitan_legacy: _TorchtitanLegacy = False,
+    inference: _Inference = False,
+    bytes_per_parameter: _BytesPerParameter = None,
     json: Json = False,
 ) -> None:
     """Write a plan for the framework that runs it: torch, Megatron, DeepSpeed, vLLM and others.
@@ -92,7 +103,7 @@ def command(
             raise UsageError(f"{flag} goes with --to {target}; drop it.")
     exported = export_files(
         _read_plan(result),
-        None if profile is None else _read_profile(profile),
+        _read_profile(profile, inference, bytes_per_parameter),
         to=to,
         rename=read_rules(rename or []),
         legacy=megatron_legacy or torchtitan_legacy,
@@ -123,10 +134,16 @@ def _read_plan(path: str) -> Plan | Result:
         raise error.in_file(path) from None
 
 
-def _read_profile(path: str) -> Profile:
+def _read_profile(path: str | None, inference: bool, bytes_per_parameter: float | None) -> Profile | None:
+    if path is None:
+        if inference or bytes_per_parameter is not None:
+            raise UsageError(
+                "--inference and --bytes-per-parameter say how PROFILE is read; name it, or drop them."
+            )
+        return None
     from ..instances.lowering import load_profile
 
-    return load_profile(path)
+    return load_profile(path, training=not inference, bytes_per_parameter=bytes_per_parameter)
 
 
 def _write(exported: Exported, path: str) -> None:

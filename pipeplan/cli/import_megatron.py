@@ -43,7 +43,8 @@ def command(
 
     if output is None and not json:
         raise UsageError("Say where the plan goes: give -o today.json, or --json.")
-    loaded = load_profile(profile, training=on.training is not False)
+    size = None if on.profile is None else on.profile.bytes_per_parameter
+    loaded = load_profile(profile, training=on.training is not False, bytes_per_parameter=size)
     layout = read_text(text) if os.path.isfile(text) else text
     lowered, plan = plan_of_layout(layout, loaded, on)
     for note in lowered.notes:

@@ -59,6 +59,12 @@ def _uneven_ends(job: ToExport, stages: list[StageOfLayers]) -> list[str]:
             "legacy has no words for them",
             "drop --megatron-legacy",
         )
+    if 0 in counts:
+        raise job.refusal(
+            f"stage {counts.index(0)}, with the node {show(job.stages[counts.index(0)].nodes[0])}, holds no layer, and "
+            "with --megatron-legacy every stage must hold one",
+            "drop --megatron-legacy",
+        )
     middle = counts[1:-1] or counts[-1:]
     for number, count in enumerate(counts[1:-1], start=1):
         if count != middle[0]:

@@ -71,15 +71,24 @@ def _check_rename(rules: Mapping[str, str], names: list[str]) -> None:
 
 def read_rules(texts: list[str]) -> dict[str, str]:
     """`old=new`, or the name of a JSON file {"old": "new"}."""
-    from ...instances.fields import as_object
-    from ...instances.json_file import read_json
-
     rules: dict[str, str] = {}
     for text in texts:
         old, equals, new = text.partition("=")
-        found: Mapping[str, object] = {old: new} if equals else as_object("", read_json(text), '{"old": "new"}')
+        if equals and not (old and new):
+            raise InputError("--rename", f"is {show(text)}", "give old=new, both modules")
+        rules |= {old: new} if equals else _rules_in(text)
+    return rules
+
+
+def _rules_in(path: str) -> dict[str, str]:
+    from ...instances.fields import as_object, shorten
+    from ...instances.json_file import read_json
+
+    try:
+        found = as_object("", read_json(path), '{"old": "new"}')
         for key, value in found.items():
             if not isinstance(value, str) or not key or not value:
-                raise InputError("--rename", f"has {show(key)} as {show(value)}", "give old=new, both modules")
-            rules[key] = value
-    return rules
+                raise InputError(shorten(key), f"is {show(value)}, not a module", 'give {"old": "new"}')
+    except InputError as error:
+        raise error if error.file else error.in_file(path) from None
+    return dict(found)

@@ -21,7 +21,7 @@ PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build)
 
 
 def export(
-    plan: Plan | Result,
+    planned: Plan | Result,
     profile: Profile | None = None,
     *,
     to: str,
@@ -33,7 +33,7 @@ def export(
 
     Parameters
     ----------
-    plan : Plan or Result
+    planned : Plan or Result
         A plan of any kind, or a result that holds one.
     profile : Profile, optional
         What the plan was made from; it says which modules nodes are, and what reads from what. None: the names of the
@@ -63,11 +63,11 @@ def export(
         There is no such target, it does not know an option, or it has no words for this plan: the message names the
         node and the rule.
     """
-    return export_files(plan, profile, to=to, rename=rename, legacy=legacy, micro_batches=micro_batches).text
+    return export_files(planned, profile, to=to, rename=rename, legacy=legacy, micro_batches=micro_batches).text
 
 
 def export_files(
-    plan: Plan | Result,
+    planned: Plan | Result,
     profile: Profile | None = None,
     *,
     to: str,
@@ -82,7 +82,7 @@ def export_files(
     _check_options(to, options)
     if profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
-    job = ToExport(to, stages_of(_plan_in(plan), profile), profile, options)
+    job = ToExport(to, stages_of(_plan_in(planned), profile), profile, options)
     exported: Exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
     return exported
 
@@ -96,7 +96,7 @@ def _plan_in(given: object) -> Plan:
             raise InputError("plan", f"was rejected by the referee{broken}", "give a result with a verified plan")
         return given.plan
     if not is_plan(given):
-        raise wrong_argument("plan", given, "a plan or a result", PLAN)
+        raise wrong_argument("planned", given, "a plan or a result", PLAN)
     return given
 
 
@@ -105,7 +105,7 @@ def _check_options(to: str, options: ExportOptions) -> None:
     given = {"rename": bool(options.rename), "micro_batches": options.micro_batches is not None}
     for name, said in given.items():
         if said and name not in TARGETS[to].options:
-            able = " and ".join(other for other, target in TARGETS.items() if name in target.options)
+            able = ", ".join(other for other, target in TARGETS.items() if name in target.options)
             raise UsageError(f"{_FLAGS[name]} says nothing to {to}; it is for {able}.")
     if options.legacy and "legacy" not in TARGETS[to].options:
         raise UsageError(f"{to} has no earlier way to say it; drop legacy.")

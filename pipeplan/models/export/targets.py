@@ -34,6 +34,6 @@ TARGETS: Mapping[str, Target] = {
     "vllm": Target("serving:vllm", "VLLM_PP_LAYER_PARTITION"),
     "sglang": Target("serving:sglang", "SGLANG_PP_LAYER_PARTITION"),
     "trtllm": Target("serving:trtllm", "pp_partition"),
-    "accelerate": Target("accelerate:export", "a device_map; one device runs at a time", ("rename",)),
+    "accelerate": Target("accelerate:export", "a device_map, one device at a time", ("rename",)),
     "llamacpp": Target("serving:llamacpp", "--tensor-split, in proportions"),
 }

@@ -1,0 +1,185 @@
+"""`plan export` and `plan import megatron-layout`: from a table to the text, and back to the referee."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from export_samples import llama
+
+import pipeplan
+from pipeplan.instances.json_file import write_json
+from pipeplan.instances.profile.files import profile_to_json
+from pipeplan.models.export.targets import TARGETS
+
+Plan = Callable[..., Any]
+TWO = ("--devices", 2, "--memory", "none", "--bandwidth", "1GB/s")
+
+
+@pytest.fixture
+def folder(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A profile of a Llama with seven layers, and its best plan on two devices."""
+    monkeypatch.chdir(tmp_path)
+    write_json("my.json", profile_to_json(llama(7)))
+    assert plan("solve", "my.json", *TWO, "-o", "best.json").code == 0
+    return tmp_path
+
+
+def test_the_text_goes_to_stdout_and_the_rest_to_stderr(plan: Plan, folder: Path) -> None:
+    said = plan("export", "best.json", "my.json", "--to", "vllm")
+    assert (said.code, said.out) == (0, "VLLM_PP_LAYER_PARTITION=4,3\n")
+    assert "Note: no plan counts the memory of KV caches" in said.err
+    assert said.out == pipeplan.export(
+        pipeplan.load_result("best.json"), pipeplan.load_profile("my.json"), to="vllm"
+    )
+
+
+def test_files_are_written(plan: Plan, folder: Path) -> None:
+    said = plan("export", "best.json", "my.json", "--to", "megatron", "-o", "args.txt")
+    assert (said.code, said.out) == (0, "")
+    assert "wrote args.txt" in said.err
+    assert (folder / "args.txt").read_text() == (
+        '--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "Et*4|t*3,L"\n'
+    )
+    said = plan("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 4, "-o", "out/")
+    assert "wrote out/stages.json" in said.err
+    assert "wrote out/schedule.csv" in said.err
+    assert (folder / "out" / "schedule.csv").read_text().startswith("0F0,0F1,0B0,0F2,0B1")
+
+
+def test_json_holds_every_file_and_note(plan: Plan, folder: Path) -> None:
+    told = plan("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 4, "--json").json
+    assert (told["to"], sorted(told["files"]), told["output"]) == ("torch", ["schedule.csv", "stages.json"], None)
+    assert len(json.loads(told["files"]["stages.json"])["stages"]) == 2
+
+
+def test_names_of_the_frameworks_own_model(plan: Plan, folder: Path) -> None:
+    (folder / "names.json").write_text('{"model.layers": "layers", "model.norm": "norm"}', "utf-8")
+    options = (
+        "--rename",
+        "names.json",
+        "--rename",
+        "lm_head=output",
+        "--rename",
+        "model.embed_tokens=tok_embeddings",
+    )
+    said = plan("export", "best.json", "my.json", "--to", "torchtitan", *options)
+    assert '"layers.3"],["layers.4","layers.5","layers.6","norm","output"]]' in said.out
+
+
+def test_help_explains_every_target(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    said = "".join(char for char in plan("export", "--help").out if char not in " \n│")
+    for name, target in TARGETS.items():
+        assert f"{name} ({target.about})".replace(" ", "") in said
+
+
+def test_what_is_run_today_stands_beside_the_optimum(plan: Plan, folder: Path) -> None:
+    said = plan("import", "megatron-layout", "Et*2|t*5,L", "my.json", *TWO, "-o", "today.json")
+    assert said.code == 0
+    assert "wrote today.json" in said.err
+    assert plan("verify", "my.json", "today.json", *TWO).code == 0
+    assert plan("simulate", "my.json", "today.json", *TWO).code == 0
+    assert plan("show", "my.json", "today.json", *TWO).code == 0
+    today, best = pipeplan.load_result("today.json"), pipeplan.load_result("best.json")
+    assert today.objective is not None
+    assert best.objective is not None
+    assert today.objective > best.objective
+    assert today.messages == ("read from the layout Et*2|t*5,L",)
+
+
+def test_a_layout_in_a_file_on_too_little_memory_is_rejected(plan: Plan, folder: Path) -> None:
+    """The referee says which stage holds too much: exit code 3, as of any plan that it rejects."""
+    assert plan("export", "best.json", "my.json", "--to", "megatron", "-o", "args.txt").code == 0
+    little = ("--devices", 2, "--memory", "100B", "--bandwidth", "1GB/s")
+    said = plan("import", "megatron-layout", "args.txt", "my.json", *little, "-o", "today.json")
+    assert said.code == 3
+    assert "stage 0 holds" in said.out
+    refused = plan("export", "today.json", "my.json", "--to", "vllm")
+    assert refused.code == 2
+    assert "rejected by the referee" in refused.err
+
+
+def test_interleaved_layouts_become_placements(plan: Plan, folder: Path) -> None:
+    said = plan("import", "megatron-layout", "Et*2|t*2|t*2|t,L", "my.json", *TWO, "-o", "today.json")
+    assert said.code == 0
+    assert pipeplan.load_result("today.json").problem["kind"] == "placement"
+    assert '"Et*2|t*2|t*2|t,L"' in plan("export", "today.json", "my.json", "--to", "megatron").out
+
+
+def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
+    table = "layer,forward [ms],parameters_count,output [MB]\nlayer 0,1,1,0\nlayer 1,1,1,0\n"
+    (folder / "t.csv").write_text(table, "utf-8")
+    reading = ("--inference", "--bytes-per-parameter", 2)
+    assert plan("solve", "t.csv", *TWO, *reading, "-o", "t.json").code == 0
+    assert plan("export", "t.json", "t.csv", "--to", "vllm", *reading).out == "VLLM_PP_LAYER_PARTITION=1,1\n"
+    assert plan("import", "megatron-layout", "1,1", "t.csv", *TWO, *reading, "-o", "today.json").code == 0
+    said = plan("export", "t.json", "--to", "vllm", "--inference")
+    assert (said.code, "say how PROFILE is read" in said.err) == (2, True)
+
+
+BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
+    "unknown target": (("export", "best.json", "my.json", "--to", "megatronn"), "did you mean 'megatron'?"),
+    "no such result": (("export", "gone.json", "my.json", "--to", "vllm"), "gone.json: file does not exist"),
+    "no such profile": (("export", "best.json", "gone.json", "--to", "vllm"), "gone.json: file does not exist"),
+    "a problem for a profile": (
+        ("export", "best.json", "best.json", "--to", "vllm"),
+        "schema is 'pipeplan.result/1'",
+    ),
+    "a profile for a result": (("export", "my.json", "my.json", "--to", "vllm"), "schema is 'pipeplan.profile/1'"),
+    "another model's profile": (
+        ("export", "best.json", "other.json", "--to", "vllm"),
+        "plan lacks the node 'model.layers.7', so it is no plan of the profile 'llama'; give the profile that",
+    ),
+    "a result without a plan": (("export", "none.json", "my.json", "--to", "vllm"), "plan is null"),
+    "no folder to write to": (
+        ("export", "best.json", "my.json", "--to", "vllm", "-o", "no/where.env"),
+        "no/where.env: file cannot be written",
+    ),
+    "two files in one": (
+        ("export", "best.json", "my.json", "--to", "torch", "--micro-batches", 2, "-o", "out.json"),
+        "-o out.json is one file and there are stages.json and schedule.csv; name a folder.",
+    ),
+    "a layout of another size": (
+        ("import", "megatron-layout", "Et*3|t*3,L", "my.json", *TWO, "--json"),
+        "layout holds 6 times t (a transformer layer), and the profile has 7",
+    ),
+    "a letter that is none": (
+        ("import", "megatron-layout", "Et*4|d*4,L", "my.json", *TWO, "--json"),
+        "layout holds 'd'; give E (the embedding)",
+    ),
+    "no devices": (("import", "megatron-layout", "Et*4|t*3,L", "my.json", "--json"), "give --devices"),
+    "no target file": (
+        ("import", "megatron-layout", "Et*4|t*3,L", "my.json", *TWO),
+        "give -o today.json, or --json",
+    ),
+    "options of another target": (
+        ("export", "best.json", "my.json", "--to", "vllm", "--megatron-legacy"),
+        "--megatron-legacy goes with --to megatron; drop it.",
+    ),
+    "renames that are none": (
+        ("export", "best.json", "my.json", "--to", "torch", "--rename", "my.json"),
+        "my.json: training is true, not a module; give",
+    ),
+    "an empty name": (
+        ("export", "best.json", "my.json", "--to", "torch", "--rename", "lm_head="),
+        "give old=new, both modules",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_bad_input_is_one_sentence(plan: Plan, folder: Path, name: str) -> None:
+    write_json("other.json", profile_to_json(llama(9)))
+    nothing = json.loads((folder / "best.json").read_text()) | {"plan": None, "found": "nothing"}
+    (folder / "none.json").write_text(json.dumps(nothing), "utf-8")
+    arguments, sentence = BROKEN[name]
+    said = plan(*arguments)
+    assert said.code == 2
+    errors = [line for line in said.err.splitlines() if not line.startswith("Note: ")]
+    assert len(errors) == 1
+    assert sentence in errors[0]
+    assert said.out == ""
