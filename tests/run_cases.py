@@ -46,6 +46,7 @@ def run_cases(
     engine: str = "own",
     steps: int = 1,
     micro_batches: int = MICRO_BATCHES,
+    ordered: bool = False,
 ) -> dict[str, CaseReport]:
     """Each plan checked against one process."""
     schedules = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()}
@@ -65,6 +66,7 @@ def run_cases(
         device="cpu",
         deadline_s=300.0,
         cases=tuple(Case.of(name, schedule) for name, schedule in schedules.items()),
+        ordered=ordered,
     )
     answers = launch(job)
     return {name: case_report(name, schedule, answers) for name, schedule in schedules.items()}

@@ -32,7 +32,8 @@ _Steps = Annotated[
     int, typer.Option("--steps", metavar="N", help="Iterations that are measured; two more go before them.")
 ]
 _Check = Annotated[
-    bool, typer.Option("--check", help="Compare loss and every gradient with one process; exit code 3 if they differ.")
+    bool,
+    typer.Option("--check", help="Compare loss and every gradient with one process; exit code 3 if they differ."),
 ]
 _Compare = Annotated[
     str | None,

@@ -83,9 +83,7 @@ class _NoDropout(TorchFunctionMode):
 # ---- one process ---------------------------------------------------------------------------------------
 
 
-def reference(
-    build: Build, seed: int, micro_batches: int, summed: bool
-) -> tuple[float, dict[str, torch.Tensor]]:
+def reference(build: Build, seed: int, micro_batches: int, summed: bool) -> tuple[float, dict[str, torch.Tensor]]:
     """Loss and gradients, by every name of a parameter; `summed`: the loss is the sum of the first output."""
     torch.manual_seed(seed)
     model, args, kwargs = build()

@@ -54,6 +54,8 @@ class Job:
     deadline_s: float
     cases: tuple[Case, ...]
     """Run in turn, step by step, so that load on the machine is shared by all."""
+    ordered: bool = False
+    """Are messages told apart by their order alone, as NCCL asks for?"""
     seed: int = 0
 
     def write(self, folder: Path) -> None:

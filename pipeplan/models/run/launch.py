@@ -21,7 +21,12 @@ from .job import Job, answer_file, error_file
 POLL_S = 0.05
 GRACE_S = 5.0
 """After one rank failed, for the others to say why they did: the first cause may be theirs."""
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
 
 
 class RunError(PipeplanError):
@@ -111,7 +116,9 @@ def _failure(codes: Sequence[int | None], folder: Path) -> PipeplanError:
     if codes[rank] == 2:
         return RunError(text)
     code = codes[rank] or 0
-    how = f"was ended by signal {-code}" if code < 0 else f"failed with {text}" if text else f"ended with code {code}"
+    how = (
+        f"was ended by signal {-code}" if code < 0 else f"failed with {text}" if text else f"ended with code {code}"
+    )
     return RunError(f"Rank {rank} {how.rstrip('.')}; PIPEPLAN_DEBUG=1 shows where.{_log(folder, rank)}")
 
 

@@ -15,7 +15,9 @@ def address_of(build: Callable[..., Any] | str) -> str:
     if isinstance(build, str):
         file, colon, name = build.rpartition(":")
         if not colon or not file or not name.isidentifier():
-            raise InputError("--model", f"is {show(build)}", "give a file and a function in it, such as my.py:build")
+            raise InputError(
+                "--model", f"is {show(build)}", "give a file and a function in it, such as my.py:build"
+            )
         if not os.path.isfile(file):
             raise InputError("file", "does not exist", "check the path", file)
         return f"{os.path.abspath(file)}:{name}"

@@ -139,7 +139,7 @@ class _Rank:
         else:
             links: Links = (
                 OrderedLinks(layout, self.device, case.orders, self.rank)
-                if self.job.device == "cuda"
+                if self.job.ordered
                 else TaggedLinks(layout, self.device)
             )
             runner = Engine(self.rank, own, layout, order, links, clock, self.job.training, shared)

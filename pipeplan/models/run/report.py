@@ -294,9 +294,7 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
 
 
 def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
-    times: dict[Pass, float] = {
-        (p.stage, p.micro_batch): p.since for p in step.passes if p.since is not None
-    }
+    times: dict[Pass, float] = {(p.stage, p.micro_batch): p.since for p in step.passes if p.since is not None}
     return schedule.replayed(times).iteration if len(times) == len(step.passes) else None
 
 

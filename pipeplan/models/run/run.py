@@ -128,6 +128,7 @@ def run(
         device=device,
         deadline_s=time_limit_s,
         cases=tuple(Case.of(name, schedule) for name, schedule in schedules.items()),
+        ordered=device == "cuda",
     )
     _check_job(job)
     return _report(job, profile, schedules, bandwidth, launch(job))
@@ -146,7 +147,9 @@ def _check(engine: str, device: str, compare: str | None, steps: int, time_limit
 
 def _check_job(job: Job) -> None:
     if job.ranks > MAX_RANKS:
-        raise UsageError(f"The plan has {job.ranks} devices, and one machine runs at most {MAX_RANKS} processes of it.")
+        raise UsageError(
+            f"The plan has {job.ranks} devices, and one machine runs at most {MAX_RANKS} processes of it."
+        )
     if job.check and not job.training:
         raise UsageError("There are no gradients to check where nothing is trained; drop --check.")
     if job.engine == "torch" and not job.training:

@@ -95,7 +95,11 @@ def test_a_run_in_words(plan: Plan, files: dict[str, str]) -> None:
     ("function", "options", "sentence"),
     [
         ("wider_gpt", (), "is another model than the profile's (graph "),
-        ("raising", (), "raising raised ValueError: there is no such file of weights; let it return (model, args, kwargs)"),
+        (
+            "raising",
+            (),
+            "raising raised ValueError: there is no such file of weights; let it return (model, args, kwargs)",
+        ),
         ("missing", (), "has no function 'missing'"),
         ("gpt", ("--device", "cuda"), "The plan needs 2 GPUs and there are "),
         ("gpt", ("--engine", "tensorflow"), "--engine is 'tensorflow'; give one of own, torch"),

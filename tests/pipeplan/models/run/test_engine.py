@@ -53,6 +53,12 @@ def test_what_skips_stages(engine: str) -> None:
     agree(run_cases("skips", profile, plans_of_a_row(profile), engine=engine))
 
 
+def test_messages_that_their_order_alone_tells_apart() -> None:
+    """What NCCL needs, on gloo."""
+    profile = profile_of("skips")
+    agree(run_cases("skips", profile, plans_of_a_row(profile), ordered=True, steps=2))
+
+
 def test_replicas_of_a_stage_take_turns_and_add_up_their_gradients() -> None:
     profile = profile_of("gpt")
     both = PlacementPlan((Device("acc0", "accelerator", profile.ids, replicas=2),))

@@ -42,7 +42,11 @@ def test_a_row_runs_and_takes_what_plan_simulate_says(kind: str) -> None:
 
 def test_a_stage_graph_runs_its_own_kfkb() -> None:
     plan = StageGraphPlan(
-        (GraphStage(("left",), 1, 2, 1, 4), GraphStage(("stem",), 1, 2, 2, 8), GraphStage(("right", "head"), 1, 2, 1, 2)),
+        (
+            GraphStage(("left",), 1, 2, 1, 4),
+            GraphStage(("stem",), 1, 2, 2, 8),
+            GraphStage(("right", "head"), 1, 2, 1, 2),
+        ),
         ((1, 0), (1, 2), (0, 2)),
     )
     schedule = schedule_of(plan, DIAMOND, 4, BANDWIDTH)
