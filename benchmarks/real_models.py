@@ -1,6 +1,6 @@
 """What the import, the costs and the runs of real models must keep, measured on this machine, in one table.
 
-    python benchmarks/real_models.py [--only parameters loss saved times import gradients runs] [--steps 10] [--csv FILE]
+    python benchmarks/real_models.py [--only parameters loss saved times import gradients runs] [--steps 10] [--csv F]
 
 Nine families of transformers models, from configurations alone. `runs` takes the longest: five models, the even split
 and the plan, each on two processes; predictions rest on profiles that are measured in one go with the runs. A run on a
@@ -185,8 +185,8 @@ def large_import() -> Iterator[Row]:
         config.write_text(json.dumps(LLAMA_3_70B))
         command = (
             "import resource, sys; from pipeplan.cli import main; "
-            f"code = main(['import', 'hf', {str(config)!r}, '--batch', '1', '--sequence', '4096', '--dtype', 'bfloat16', "
-            f"'--hardware', 'h100-80gb', '-o', {str(Path(folder) / 'p.json')!r}]); "
+            f"code = main(['import', 'hf', {str(config)!r}, '--batch', '1', '--sequence', '4096', "
+            f"'--dtype', 'bfloat16', '--hardware', 'h100-80gb', '-o', {str(Path(folder) / 'p.json')!r}]); "
             "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
         )
         start = time.monotonic()

@@ -1,12 +1,12 @@
-"""Models of a few thousand parameters that ranks run in tests: a row, skips, branches, tied weights, writes in place."""
+"""Models of a few thousand parameters that ranks run in tests: rows, skips, branches, tied weights, writes in place."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 WIDTH, WORDS, LENGTH, SAMPLES = 16, 40, 8, 3
 Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
@@ -24,7 +24,9 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self.project(self.norm(x)).chunk(3, dim=-1)
-        x = x + F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=0.2 if self.training else 0.0)
+        x = x + functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=0.2 if self.training else 0.0
+        )
         out: torch.Tensor = x + self.inner(x)
         return out
 
@@ -45,7 +47,7 @@ class Gpt(nn.Module):
         x = self.embed(words)
         for block in self.blocks:
             x = block(x)
-        return F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+        return functional.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
 
 
 def gpt() -> Made:
@@ -103,7 +105,7 @@ class Residual(nn.Module):
         self.convolution, self.norm = nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.relu(x + self.norm(self.convolution(x)), inplace=True)
+        return functional.relu(x + self.norm(self.convolution(x)), inplace=True)
 
 
 class Cnn(nn.Module):
@@ -117,7 +119,7 @@ class Cnn(nn.Module):
 
     def forward(self, pixels: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         x = self.layers(self.stem(pixels)).mean(dim=(2, 3))
-        return F.cross_entropy(self.head(x), labels)
+        return functional.cross_entropy(self.head(x), labels)
 
 
 def cnn() -> Made:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..show.console import print_json, say_note
+from . import quantities
 from .arguments import Json, input_file, output_file
 from .exits import OK, REJECTED
 from .interrupt import graceful
-from . import quantities
 from .signatures import one_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Sending and receiving between ranks: by tag where the backend has tags (gloo), else in one order for each pair (NCCL).
+"""Sending and receiving between ranks: by tag where there are tags (gloo), else in one order for each pair (NCCL).
 
 Without tags the messages from one rank to another are received in the order in which they are sent, which both know
 from the layout; each direction of each pair has a channel of its own, so that no direction waits for the other.

@@ -1,4 +1,4 @@
-"""What a run tells: how long an iteration was predicted to take and took, by rank and by stage, and whether to trust it.
+"""What a run tells: how long an iteration was predicted to take and took, by rank and by stage, and if to trust it.
 
 A run is clean where the ranks' passes took hardly more wall time than CPU time. Where they did not, others used the
 machine, and the virtual clock is judged in place of the wall clock: the simulator once more, with the CPU time of every

@@ -6,11 +6,10 @@ import inspect
 import math
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from ...instances.checks import check_amount, check_positive, check_whole
-from ...instances.errors import InputError, UsageError, show, unknown_choice, wrong_argument
+from ...instances.checks import check_positive, check_whole
+from ...instances.errors import UsageError, show, unknown_choice, wrong_argument
 from ...instances.given import plan_of
 from ...instances.kinds import Plan
 from ...instances.lowering import load_profile, lower

@@ -180,7 +180,8 @@ def _check(pieces: Sequence[Piece], borders: Sequence[Sequence[Value]], layout: 
     empty = next((border for border, values in enumerate(borders) if not values), None)
     if empty is not None:
         raise UsageError(
-            f"Nothing passes from stage {empty} to stage {empty + 1}, and torch's pipelines are rows; give --engine own."
+            f"Nothing passes from stage {empty} to stage {empty + 1}, and torch's pipelines are rows; "
+            "give --engine own."
         )
 
 

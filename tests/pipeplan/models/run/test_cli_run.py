@@ -1,4 +1,4 @@
-"""`plan run` from a profile to the report, and every way in which it can go wrong: a sentence, and no process is left."""
+"""`plan run` from a profile to the report, and every way in which it can go wrong: one sentence, no process left."""
 
 from __future__ import annotations
 
