@@ -24,7 +24,7 @@ _Function = Annotated[
     str,
     typer.Argument(
         metavar="FILE:FUNCTION",
-        help="A function in a Python file, which is run: my.py:build. It returns (model, args, kwargs) of a micro-batch.",
+        help="A function in a Python file, which is run: my.py:build; it returns (model, args, kwargs).",
         show_default=False,
     ),
 ]

@@ -107,18 +107,22 @@ def _name_of(build: Build) -> str:
     return str(getattr(build, "__name__", "build"))
 
 
+def _type(value: object) -> str:
+    return "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__
+
+
 def _checked(made: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     if not isinstance(made, (tuple, list)) or len(made) != 3:
-        what = f"{len(made)} values" if isinstance(made, (tuple, list)) else f"a {type(made).__name__}"
+        what = f"{len(made)} values" if isinstance(made, (tuple, list)) else f"a {_type(made)}"
         raise InputError("the function", f"returns {what}", "let it return (model, args, kwargs)")
     model, args, kwargs = made
     for value, kind, name in ((model, torch.nn.Module, "a torch.nn.Module"), (kwargs, Mapping, "a dict")):
         if not isinstance(value, kind):
             raise InputError(
-                "the function", f"returns a {type(value).__name__}, not {name}", "return (model, args, kwargs)"
+                "the function", f"returns a {_type(value)}, not {name}", "return (model, args, kwargs)"
             )
     if not isinstance(args, (tuple, list)):
-        raise InputError("the function", f"returns args of type {type(args).__name__}", "return a tuple of them")
+        raise InputError("the function", f"returns args of type {_type(args)}", "return a tuple of them")
     return model, tuple(args), dict(kwargs)
 
 
@@ -194,7 +198,7 @@ def outputs_of(graph: fx.GraphModule) -> list[fx.Node]:
 
 
 def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
-    trained = depends_on_parameters(graph)
+    trained = _trained(graph)
     floats = [
         value
         for value in outputs_of(graph)
@@ -212,14 +216,25 @@ def _loss_of(graph: fx.GraphModule, loss: str | None) -> str:
     return str(scalar.name)
 
 
-def depends_on_parameters(graph: fx.GraphModule) -> set[fx.Node]:
-    """The values that read a parameter, directly or by others, along the graph's own edges."""
+def _trained(graph: fx.GraphModule) -> set[fx.Node]:
+    """The values that a gradient of some parameter can come from."""
     found: set[fx.Node] = set()
     for node in graph.graph.nodes:
-        own = node.op == "get_attr" and isinstance(attribute(graph, node.target), torch.nn.Parameter)
-        if own or any(source in found for source in node.all_input_nodes):
+        if node.op == "get_attr":
+            value = attribute(graph, node.target)
+            follows = isinstance(value, torch.nn.Parameter) and value.requires_grad
+        else:
+            follows = any(source in found for source in node.all_input_nodes) and not _cuts_off(node)
+        if follows:
             found.add(node)
     return found
+
+
+def _cuts_off(node: fx.Node) -> bool:
+    """Does no gradient pass?"""
+    return node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default) or (
+        "wrap_with_set_grad_enabled" in str(node.target) and node.args[0] is False
+    )
 
 
 def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
@@ -241,9 +256,15 @@ def attribute(module: torch.nn.Module, target: str) -> Any:
 
 
 def module_path(node: fx.Node) -> str:
-    """The module whose code the operation is: `transformer.h.0.attn`; the second call of one ends in `@1`."""
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return str(stack[-1][0]) if stack else ""
+    """The module whose code the operation is: `transformer.h.0.attn`; in the second call of `h` it is `h@1.0.attn`."""
+    path, plain, call = "", "", ""
+    for key, (name, _) in (node.meta.get("nn_module_stack") or {}).items():
+        number = str(key).partition("@")[2]
+        if plain and not name.startswith(plain + "."):  # a module of somewhere else
+            path, plain, call = "", "", ""
+        path += name[len(plain) :] + (f"@{number}" if number and number != call else "")
+        plain, call = name, number or call
+    return path
 
 
 def _digest(graph: fx.GraphModule) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -187,12 +187,15 @@ class _Keys:
                 self._place(node)
 
     def _place(self, node: fx.Node) -> None:
-        before = list(dict.fromkeys(self.of[source] for source in self.known.inputs_of(node) if source in self.of))
+        before = self._keys_of(self.known.inputs_of(node))
         key = self._key(node, before)
         self.of[node] = key
         for source in before:
             if source != key:
                 self._follows.setdefault(source, set()).add(key)
+
+    def _keys_of(self, sources: Iterable[fx.Node]) -> list[str]:
+        return list(dict.fromkeys(self.of[source] for source in sources if source in self.of))
 
     def _key(self, node: fx.Node, before: list[str]) -> str:
         first = node.args[0] if node.args else None
@@ -204,22 +207,23 @@ class _Keys:
         name = self.rule.node_of(path)
         if not self._is_free(node, path, name):
             return self._segment(name, before) if self.rule.divided(name) else name or ROOT
-        if len(before) == 1:
-            return before[0]
-        return f"{name or ROOT}/{node.name}" if before else name or ROOT
+        read = self._keys_of(node.all_input_nodes) or before
+        if len(read) == 1:
+            return read[0]
+        return f"{name or ROOT}/{node.name}" if read else name or ROOT
 
     def _is_free(self, node: fx.Node, path: str, name: str) -> bool:
         """Code between modules, which reads no parameter and so may go where its input is made."""
-        if name != path or node in self.known.buffer_updates:
+        if node in self.known.buffer_updates or any(source in self._weights for source in node.all_input_nodes):
             return False
-        if any(source in self._weights for source in node.all_input_nodes):
-            return False
-        if _is_number(name.split(".")[-1]):
-            return bool(self.rule and self.rule.divided(name))
-        module = _module(self.captured.model, path)
-        if module is None or (self.rule and self.rule.divided(name)):
+        if self.rule is not None and self.rule.divided(name):
+            return name == path
+        module = _module(self.captured.model, name)
+        if module is None:
             return True
-        return not any(True for _ in (*module.parameters(recurse=False), *module.buffers(recurse=False)))
+        # All of a block is in one place; so is a module with parameters or buffers of its own.
+        within = bool(name != path or _is_number(name.split(".")[-1]))
+        return not any(True for _ in (*module.parameters(within), *module.buffers(within)))
 
     def _segment(self, name: str, before: list[str]) -> str:
         """A container's own code, cut where modules in between lead back to it: one node would close a circle."""

@@ -66,7 +66,12 @@ def trace(captured: Captured, *, attention: str | None = "fused", allow_uncounte
     chosen = sdpa_kernel(SDPBackend.MATH) if attention == "math" else nullcontext()
     with mode, chosen, torch.set_grad_enabled(captured.training):
         step = _Step(captured, Fakes(mode), fused=attention == "fused", allow_uncounted=allow_uncounted)
-        step.run_all()
+        try:
+            step.run_all()
+        except InputError:
+            raise
+        except Exception as error:
+            raise step.explained(error) from error
     return Trace(tuple(step.watch.kernels), step.saved, frozenset(step.gradients))
 
 
@@ -173,6 +178,19 @@ class _Step(fx.Interpreter):
                 self.watch.operation, self.watch.backward = None, True
                 with self.watch:
                     self._loss.backward()
+
+    def explained(self, error: Exception) -> InputError:
+        """What torch says of the operation that was running."""
+        node = self.watch.operation
+        path = module_path(node) if node is not None else ""
+        text = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:200]
+        what = f"the operation {node.target}" if node is not None else "the loss"
+        return InputError(
+            f"module {path}" if path else "the model",
+            f"has {what}, whose {'backward' if self.watch.backward else 'forward'} pass fails on tensors without "
+            f"values ({type(error).__name__}: {text.rstrip('.')})",
+            "register what it returns with torch.library.register_fake, or replace it",
+        )
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         return self.fakes(attribute(self.captured.graph, target))

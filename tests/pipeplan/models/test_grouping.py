@@ -1,0 +1,336 @@
+"""Operations become nodes: every parameter in one, ties listed, hidden dependences kept, no circle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import networkx as nx  # noqa: E402
+from model_samples import FAMILIES, cut_evenly, seeded, step_in_pieces  # noqa: E402
+from torch import nn  # noqa: E402
+
+from pipeplan import InputError  # noqa: E402
+from pipeplan.models.analytic import costs  # noqa: E402
+from pipeplan.models.capture import Captured, capture  # noqa: E402
+from pipeplan.models.extraction import extract  # noqa: E402
+from pipeplan.models.grouping import Grouped, group  # noqa: E402
+from pipeplan.models.kernels import trace  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@cache
+def captured(family: str) -> Captured:
+    pytest.importorskip("transformers")
+    return capture(seeded(FAMILIES[family]))
+
+
+def of(model: nn.Module, *args: Any, loss: str | None = None) -> Captured:
+    return capture(lambda: (model, args, {}), loss=loss)
+
+
+def held_once(grouped: Grouped) -> float:
+    second = {name for _, name in grouped.tied}
+    return sum(size for held in grouped.parameters.values() for name, size in held.items() if name not in second)
+
+
+# ---- nine families -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("granularity", ["block", "module", "op", "share:0.1"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_parameters_are_exact(family: str, granularity: str) -> None:
+    """The nodes' parameters without second copies are the model's, to the byte."""
+    grouped = group(captured(family), granularity)
+    expected = sum(p.numel() * p.element_size() for p in captured(family).model.parameters())
+    assert held_once(grouped) == expected
+    names = [name for held in grouped.parameters.values() for name in held]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_step_in_pieces_gives_the_models_loss_and_gradients(family: str) -> None:
+    """T5 and Whisper write shifted labels through views; without these writes the loss is another."""
+    whole = captured(family)
+    grouped = group(whole)
+    model, args, kwargs = seeded(FAMILIES[family])()
+    expected = model.train()(*args, **kwargs).loss
+    expected.backward()
+    whole.model.zero_grad()
+    loss = step_in_pieces(whole, grouped, cut_evenly(list(grouped.nodes), 3))
+    assert loss == pytest.approx(expected.item(), rel=1e-6)
+    pairs = [
+        (p.grad, q.grad)
+        for p, q in zip(whole.model.parameters(), model.parameters(), strict=True)
+        if q.grad is not None
+    ]
+    largest = max(float(q.abs().max()) for _, q in pairs)
+    assert len(pairs) > 10
+    assert max(float((p - q).abs().max()) for p, q in pairs) / largest < 1e-5
+
+
+def test_the_blocks_of_a_transformer() -> None:
+    grouped = group(captured("gpt2"))
+    assert list(grouped.nodes) == [
+        "transformer.wte",
+        "transformer.wpe",
+        "transformer/add_1",
+        "transformer.h.0",
+        "transformer.h.1",
+        "transformer.ln_f",
+        "lm_head",
+    ]
+    assert grouped.tied == (("transformer.wte.weight", "lm_head.weight"),)
+
+
+def test_a_table_that_three_modules_share() -> None:
+    assert group(captured("t5")).tied == (
+        ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+        ("encoder.embed_tokens.weight", "lm_head.weight"),
+    )
+
+
+def test_the_towers_of_clip_stand_side_by_side() -> None:
+    grouped = group(captured("clip"))
+    graph: Any = nx.DiGraph(
+        (grouped.owner[value], reader) for value, readers in grouped.readers().items() for reader in readers
+    )
+    text, image = "text_model.encoder.layers.0", "vision_model.encoder.layers.0"
+    assert not nx.has_path(graph, text, image)
+    assert not nx.has_path(graph, image, text)
+    assert nx.descendants(graph, text) & nx.descendants(graph, image)
+
+
+def test_masks_and_positions_belong_to_nobody() -> None:
+    grouped = group(captured("gpt2"))
+    assert {"arange", "cumsum"} <= {str(node.name) for node in grouped.auxiliary}
+    assert not grouped.auxiliary & set(grouped.owner)
+
+
+# ---- granularities -------------------------------------------------------------------------------------
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict({"a": nn.Linear(8, width), "b": nn.Linear(width, 8)}) for width in (8, 8, 512)
+        )
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x: Any) -> Any:
+        for block in self.blocks:
+            x = x + block["b"](torch.relu(block["a"](x)))
+        return self.head(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("granularity", "expected"),
+    [
+        ("block", ["blocks.0", "blocks.1", "blocks.2", "head"]),
+        ("share:0.99", ["blocks.0", "blocks.1", "blocks.2", "head"]),
+        ("share:0.5", ["blocks.0", "blocks.1", "blocks.2.a", "blocks.2.b", "head"]),
+    ],
+)
+def test_modules_are_divided_while_they_hold_much_of_the_work(granularity: str, expected: list[str]) -> None:
+    nodes = [name for name in group(of(Small(), torch.randn(4, 8)), granularity).nodes if "/" not in name]
+    assert [name for name in nodes if name in expected] == expected
+
+
+@pytest.mark.parametrize("text", ["blocks", "share", "share:", "share:0", "share:2", "share:x", ""])
+def test_a_granularity_that_is_none(text: str) -> None:
+    with pytest.raises(InputError, match=r"--granularity is .*; give .*share:0\.1"):
+        group(of(Small(), torch.randn(4, 8)), text)
+
+
+def test_every_operation_may_be_a_node() -> None:
+    whole = of(Small(), torch.randn(4, 8))
+    grouped = group(whole, "op")
+    assert len(grouped.nodes) == len(whole.operations)
+
+
+# ---- structure -----------------------------------------------------------------------------------------
+
+
+class Twice(nn.Module):
+    """One module that is called two times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.layer = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.unused = nn.Linear(3, 5)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(self.inner(self.layer(x))).sum()
+
+
+def test_a_second_call_is_a_second_node_and_its_parameters_are_tied() -> None:
+    model = Twice()
+    grouped = group(of(model, torch.randn(2, 4)))
+    assert list(grouped.nodes) == ["layer", "inner", "layer@1"]
+    assert grouped.tied == (("layer.weight", "layer.weight@1"), ("layer.bias", "layer.bias@1"))
+    assert held_once(grouped) == sum(4 * p.numel() for p in model.parameters())
+
+
+class Circle(nn.Module):
+    """Two blocks, each of which reads from the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        for layer in range(2):
+            for block in self.blocks:
+                x = block[layer](x)  # type: ignore[index]
+        return x.sum()
+
+
+def test_blocks_that_read_from_each_other_become_one() -> None:
+    grouped = group(of(Circle(), torch.randn(2, 4)))
+    assert list(grouped.nodes) == ["blocks.0"]
+    assert len(grouped.parameters["blocks.0"]) == 8
+
+
+class OwnCode(nn.Module):
+    """A container with parameters of its own before and behind its children."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start, self.end = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(4, 4))
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        x = x @ self.start
+        for block in self.blocks:
+            x = block(x)
+        return (x @ self.end.t()).sum()
+
+
+def test_the_code_of_a_container_closes_no_circle() -> None:
+    assert list(group(of(OwnCode(), torch.randn(2, 4))).nodes) == ["(root)", "blocks.0", "blocks.1", "(root)/1"]
+
+
+class Writes(nn.Module):
+    """The second block writes into what the first one made, through a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Any) -> Any:
+        made = self.blocks[0](x) * 1
+        made[0].mul_(self.blocks[1](made)[0].detach())
+        return self.blocks[2](made).sum()
+
+
+def test_a_write_into_anothers_memory_merges_the_two() -> None:
+    model = Writes()
+    grouped = group(of(model, torch.randn(2, 4)))
+    assert list(grouped.nodes) == ["blocks.0", "blocks.2"]
+    assert "blocks.1.weight" in grouped.parameters["blocks.0"]
+    assert "(root)/mul_" not in group(of(model, torch.randn(2, 4)), "module").nodes
+
+
+class Filled(nn.Module):
+    """A tensor of zeros that one block fills and the next one reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+
+    def forward(self, x: Any) -> Any:
+        kept = torch.zeros_like(x)
+        kept[:, :] = self.blocks[0](x)
+        return self.blocks[1](kept).sum()
+
+
+@pytest.mark.parametrize("model", [Twice, OwnCode, Writes, Filled, Small])
+def test_pieces_of_odd_models_calculate_the_same(model: Callable[[], nn.Module]) -> None:
+    torch.manual_seed(0)
+    made, x = model(), torch.randn(2, 8 if model is Small else 4)
+    expected = made(x)
+    expected.backward()
+    gradients = [p.grad.clone() for p in made.parameters() if p.grad is not None]
+    made.zero_grad()
+    whole = of(made, x)
+    grouped = group(whole)
+    assert len(grouped.nodes) > 1
+    loss = step_in_pieces(whole, grouped, cut_evenly(list(grouped.nodes), len(grouped.nodes)))
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    found = [p.grad for p in made.parameters() if p.grad is not None]
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, gradients, strict=True))
+
+
+class Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten())
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x).sum()
+
+
+def test_updates_of_buffers_stay_with_their_module() -> None:
+    grouped = group(of(Normed(), torch.randn(2, 3, 8, 8)))
+    assert list(grouped.nodes) == ["layers.0", "layers.1"]
+    assert grouped.buffer_bytes["layers.1"] == 4 * 4 * 2 + 8
+
+
+def test_a_stage_copies_the_auxiliary_operations_that_it_needs() -> None:
+    whole = captured("gpt2")
+    grouped = group(whole)
+    stages = cut_evenly(list(grouped.nodes), 3)
+    pieces = [extract(whole, grouped, stages, stage) for stage in range(3)]
+    names = {str(node.name) for node in grouped.auxiliary}
+    inside = [names & {node.name for node in piece.module.graph.nodes} for piece in pieces]
+    assert all(inside)
+    assert inside[0] & inside[1]
+    assert not names & {value for piece in pieces for value in piece.outputs}
+
+
+class Heavy(nn.Module):
+    """Most of the work depends on the input alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 1)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x @ x @ x).sum()
+
+
+def test_heavy_auxiliary_operations_are_refused() -> None:
+    whole = of(Heavy(), torch.randn(64, 64))
+    with pytest.raises(
+        InputError, match=r"the model calculates \d\d% .*from the inputs alone.*; give their results"
+    ):
+        costs(trace(whole), whole, group(whole), None)
+
+
+class Casts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 64)
+
+    def forward(self, x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.layer(x).sum()
+
+
+def test_work_inside_autocast_is_refused() -> None:
+    whole = of(Casts(), torch.randn(4, 64))
+    with pytest.raises(InputError, match=r"inside torch\.autocast.*; give the model in bfloat16"):
+        costs(trace(whole), whole, group(whole), None)
+
+
+def test_a_model_without_parameters_is_refused() -> None:
+    with pytest.raises(InputError, match="differentiated"):
+        of(nn.ReLU(), torch.randn(2, 4))
+    with pytest.raises(InputError, match=r"no operation that reads a parameter; give a model with parameters"):
+        group(capture(lambda: (nn.ReLU(), (torch.randn(2, 4),), {}), training=False))
