@@ -54,6 +54,7 @@ from .instances.violation import Violation as Violation
 from .models.export.registry import export as export
 from .models.from_hf import import_hf as import_hf
 from .models.from_torch import import_torch as import_torch
+from .models.run.launch import RunError as RunError
 from .models.run.report import RunReport as RunReport
 from .models.run.run import run as run
 from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory

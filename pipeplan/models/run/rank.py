@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import fx
 
 from ...instances.errors import InputError, PipeplanError
 from ...instances.json_file import write_json
@@ -84,7 +85,8 @@ class _Rank:
                 "give the function that was imported, or import it again",
             )
         self.grouped = group(self.captured, job.granularity)
-        self.captured.graph.to(self.device)
+        if job.device == "cuda":
+            _move(self.captured.graph, self.device)
         self.inputs = [
             {name: self._moved(value) for name, value in varied(dict(self.captured.inputs), number).items()}
             for number in range(job.micro_batches)
@@ -221,6 +223,15 @@ def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
         )
         for name, producer in made.items()
     ]
+
+
+def _move(graph: fx.GraphModule, device: torch.device) -> None:
+    """Its parameters and buffers, and the tensors that it makes itself."""
+    graph.to(device)
+    for node in graph.graph.nodes:
+        if isinstance(node.kwargs.get("device"), torch.device):
+            node.kwargs = {**node.kwargs, "device": device}
+    graph.recompile()
 
 
 def _pin(rank: int, ranks: int) -> None:
