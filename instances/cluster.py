@@ -69,12 +69,6 @@ def refuse_profile_options(kind: Kind, cluster: Cluster) -> None:
         )
 
 
-def refuse_staging_options(cluster: Cluster) -> None:
-    for name in STAGING_OPTIONS:
-        if getattr(cluster, name) is not None:
-            raise UsageError(_refusal(name, ""))
-
-
 def _refusal(name: str, runs_on: str) -> str:
     if name in STAGING_OPTIONS:
         option = "--" + name.replace("_", "-")

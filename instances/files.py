@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from .cluster import Cluster, refuse_profile_options, refuse_staging_options
+from .cluster import Cluster
 from .errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .fields import as_object
 from .json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .kind import Kind
 from .kinds import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
-from .placement.pipedream import ProfileCluster, looks_like_profile, lower_profile, parse_profile, profile_name
-from .placement.problem import PlacementProblem
 from .profile.files import is_profile
 from .profile.options import Lowered, ProfileOptions
+from .profile.pipedream import looks_like_graph_txt
 from .profile.sheet import looks_like_table
 from .result import SCHEMA as RESULT_SCHEMA
 from .result import Result
@@ -124,11 +122,17 @@ def load_on(
     if looks_like_table(path):
         return _profiled(path, cluster, asked, name)
     text = read_text(path, max_bytes=max_bytes)
+    if name == "pipedream" or (not _starts_as_json(text, name) and looks_like_graph_txt(text)):
+        from .lowering import lower_graph_txt
+
+        return lower_graph_txt(text, path, _asking(cluster, asked))
     try:
-        data = parse_json(text, str(path)) if name != "pipedream" and _starts_as_json(text, name) else None
+        if not _starts_as_json(text, name):
+            raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
+        data = parse_json(text, str(path))
         if is_profile(data):
             return _profiled(path, cluster, asked, name)
-        problem = _parse(text, data, path, name, cluster)
+        problem = _parse(data, path, name, cluster)
         if asked not in (None, problem.kind):
             raise InputError(
                 "content", f"is a problem of the kind {problem.kind}", f"give a problem of the kind {asked}"
@@ -144,8 +148,11 @@ def _profiled(path: str | os.PathLike[str], cluster: Cluster, kind: str | None, 
 
     if format not in (None, "own"):
         raise UsageError(f"The format {show(format)} is none of profiles and tables; leave it out.")
-    options = replace(cluster.profile or ProfileOptions(), kind=kind)
-    return lower_file(path, replace(cluster, profile=options))
+    return lower_file(path, _asking(cluster, kind))
+
+
+def _asking(cluster: Cluster, kind: str | None) -> Cluster:
+    return replace(cluster, profile=replace(cluster.profile or ProfileOptions(), kind=kind))
 
 
 def _starts_as_json(text: str, format: str | None) -> bool:
@@ -159,15 +166,7 @@ def _known_format(name: str | None) -> str | None:
     return name
 
 
-def _parse(text: str, data: object, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
-    if name is None and not _starts_as_json(text, name):
-        if not looks_like_profile(text):
-            raise InputError("content", "is in no known format", f"give {KNOWN_FORMATS}")
-        name = "pipedream"
-    if name == "pipedream":
-        refuse_staging_options(cluster)
-        refuse_profile_options(DEFAULT_KIND, cluster)
-        return _lower(text, path, cluster)
+def _parse(data: object, path: str | os.PathLike[str], name: str | None, cluster: Cluster) -> Problem:
     name = name or _json_format(data)
     kind = _kind_in(as_object("", data, KNOWN_FORMATS))
     read = kind.get("read_published" if name == "published" else "read")
@@ -201,22 +200,6 @@ def _kind_in(data: Mapping[str, Any]) -> Kind:
         if schema is None and any(mark in data for mark in kind.published):
             return kind
     return DEFAULT_KIND
-
-
-def _finite(value: float) -> float | None:
-    return None if value == math.inf else value
-
-
-def _lower(text: str, path: str | os.PathLike[str], cluster: Cluster) -> PlacementProblem:
-    options = {"--devices": cluster.devices, "--memory": cluster.memory_bytes, "--bandwidth": cluster.bandwidth}
-    missing = [option for option, value in options.items() if value is None]
-    if cluster.devices is None or cluster.memory_bytes is None or cluster.bandwidth is None:
-        raise InputError("cluster", "is missing: a PipeDream profile names none", "give " + " and ".join(missing))
-    profile_cluster = ProfileCluster(
-        cluster.devices, _finite(cluster.memory_bytes), cluster.bandwidth, cluster.cpus or 0, cluster.cpu_slowdown
-    )
-    training = cluster.training is not False
-    return lower_profile(parse_profile(text), profile_cluster, training=training, name=profile_name(path))
 
 
 # ---- writing -------------------------------------------------------------------------------------------
@@ -258,7 +241,7 @@ def problem_to_text(problem: Problem) -> str:
 
 def problem_from_text(text: str) -> Problem:
     """The problem that `problem_to_text` wrote."""
-    return _parse(text, parse_json(text, "the message"), "the message", "own", Cluster())
+    return _parse(parse_json(text, "the message"), "the message", "own", Cluster())
 
 
 def _to_json(value: Problem | Plan | Result, format: str) -> Any:

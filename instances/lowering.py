@@ -14,6 +14,7 @@ from .kind import Kind
 from .kinds import KINDS
 from .profile.files import profile_from_json
 from .profile.options import Lowered, ProfileOptions, option_of
+from .profile.pipedream import PUBLISHED_IN_FLIGHT, looks_like_graph_txt, profile_name, read_graph_txt
 from .profile.profile import Profile
 from .profile.sheet import looks_like_table
 from .profile.table import read_table
@@ -27,7 +28,7 @@ CLUSTER_FOR_STAGING = ("levels", "exact_batches")
 def load_profile(
     path: str | os.PathLike[str], *, training: bool = True, bytes_per_parameter: float | None = None
 ) -> Profile:
-    """Read a profile from a file of ours or a table of layers (.csv, .tsv, .xlsx, .parquet).
+    """Read a profile: a file of ours, a table of layers (.csv, .tsv, .xlsx, .parquet) or one of PipeDream's graph.txt.
 
     Parameters
     ----------
@@ -57,8 +58,11 @@ def load_profile(
         raise UsageError(
             "--bytes-per-parameter is for tables, and a profile holds bytes; drop --bytes-per-parameter."
         )
+    text = read_text(path, max_bytes=MAX_FILE_BYTES)
     try:
-        profile = profile_from_json(parse_json(read_text(path, max_bytes=MAX_FILE_BYTES), str(path)))
+        if looks_like_graph_txt(text):
+            return read_graph_txt(text, name=profile_name(path), training=training)
+        profile = profile_from_json(parse_json(text, str(path)))
     except InputError as error:
         raise error.in_file(str(path)) from None
     return profile if training else without_backward_passes(profile)
@@ -66,7 +70,16 @@ def load_profile(
 
 def without_backward_passes(profile: Profile) -> Profile:
     """The same model where nothing is trained."""
-    nodes = tuple(replace(node, backward=0.0, saved_bytes=0.0, flops_backward=None) for node in profile.nodes)
+    nodes = tuple(
+        replace(
+            node,
+            backward=0.0,
+            saved_bytes=0.0,
+            flops_backward=None,
+            work=None if node.work is None else replace(node.work, backward=()),
+        )
+        for node in profile.nodes
+    )
     return profile.replace(nodes=nodes, training=False)
 
 
@@ -77,6 +90,29 @@ def lower_file(path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
     profile = load_profile(path, training=training, bytes_per_parameter=options.bytes_per_parameter)
     try:
         return on_cluster(profile, cluster)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+
+
+def load_graph_txt(path: str | os.PathLike[str], *, training: bool = True) -> Profile:
+    """The profile in a file of PipeDream's."""
+    try:
+        return read_graph_txt(read_text(path), name=profile_name(path), training=training)
+    except InputError as error:
+        raise error if error.file else error.in_file(str(path)) from None
+
+
+def lower_graph_txt(text: str, path: str | os.PathLike[str], cluster: Cluster) -> Lowered:
+    """The problem in a file of PipeDream's: a placement as it was published, where no other kind is asked for."""
+    options = cluster.profile or ProfileOptions()
+    if options.kind is None and not _asked_for_staging(cluster, options):
+        options = replace(options, kind="placement")
+    training = cluster.training is not False
+    if options.kind == "placement" and options.in_flight is None and training:
+        options = replace(options, in_flight=PUBLISHED_IN_FLIGHT)
+    try:
+        profile = read_graph_txt(text, name=profile_name(path), training=training)
+        return on_cluster(profile, replace(cluster, profile=options))
     except InputError as error:
         raise error.in_file(str(path)) from None
 
@@ -206,9 +242,14 @@ def choose_kind(profile: Profile, cluster: Cluster, options: ProfileOptions) -> 
     return name, (f"planned as a {name} problem, because {why}; --kind names another ({others})",)
 
 
-def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tuple[str, str]:
+def _asked_for_staging(cluster: Cluster, options: ProfileOptions) -> list[str]:
+    """What is given that no other kind knows."""
     asked = [name for name in CLUSTER_FOR_STAGING if getattr(cluster, name) is not None]
-    asked += [name for name in FOR_STAGING if name in options.given()]
+    return asked + [name for name in FOR_STAGING if name in options.given()]
+
+
+def _fitting(profile: Profile, cluster: Cluster, options: ProfileOptions) -> tuple[str, str]:
+    asked = _asked_for_staging(cluster, options)
     if asked:
         return "staging", f"{' and '.join(map(option_of, asked))} {'is' if len(asked) == 1 else 'are'} given"
     if cluster.cpus:

@@ -53,6 +53,7 @@ from .instances.staging.problem import StagingProblem as StagingProblem
 from .instances.violation import Violation as Violation
 from .models.export.registry import export as export
 from .models.from_hf import import_hf as import_hf
+from .models.from_onnx import import_onnx as import_onnx
 from .models.from_torch import import_torch as import_torch
 from .models.run.launch import RunError as RunError
 from .models.run.report import RunReport as RunReport

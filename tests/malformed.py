@@ -559,7 +559,7 @@ PROFILES = [
         "profile node too large",
         PROFILE_SUFFIX,
         profile("size=16.0", "size=16e9"),
-        "line 2, size_bytes",
+        "layer 'n2', size_bytes",
         "more memory",
     ),
     Malformed("profile without nodes", PROFILE_SUFFIX, b"\tn1 -- n2\n", "line 1", "add a line"),

@@ -2,10 +2,12 @@
 
 Cost model: times by the number of samples as the profile has them; a time that was measured for one number of samples
 is in proportion to it. For each sample a node keeps what it saves for its backward pass and sends on one tensor, the
-sum of those that others read. Memory holds `COPIES` (of the optimizer) of the parameters.
+sum of those that others read, or of what the model puts out where nobody reads any. Memory holds `COPIES` (of the
+optimizer) of the parameters.
 
-A table's micro-batch counts as one sample unless the profile says of how many it is. The mini-batch (`--batch`, in
-samples) has one micro-batch of the profile for each device unless given.
+A node without time and parameters that is read and reads nothing is the model's input: it comes from the host and is
+left out. A table's micro-batch counts as one sample unless the profile says of how many it is. The mini-batch
+(`--batch`, in samples) has one micro-batch of the profile for each device unless given.
 
 Lost: one tensor per operator, sent to every stage that reads any of them; how a device loses efficiency with fewer
 samples than were measured; buffers count as parameters, copies and all.
@@ -13,7 +15,7 @@ samples than were measured; buffers count as parameters, copies and all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ..amounts import as_written, exact_sum
 from ..cluster import Cluster, per_unit
@@ -31,9 +33,10 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
         raise UsageError("A graph pipeline is a training step and nothing is trained here; give --kind placement.")
     assert cluster.devices is not None, "checked above"
     assert cluster.bandwidth is not None, "checked above"
+    inputs = {i for i in range(len(profile.nodes)) if _is_input(profile, i)}
     problem = GraphPipelineProblem(
-        operators=tuple(_operators(profile)),
-        edges=tuple((profile.nodes[u].id, profile.nodes[v].id) for u, v in profile.arcs),
+        operators=tuple(_operators(profile, inputs)),
+        edges=tuple((profile.nodes[u].id, profile.nodes[v].id) for u, v in profile.arcs if u not in inputs),
         mini_batch=cluster.batch or cluster.devices * profile.micro_batch,
         devices=cluster.devices,
         memory_bytes=without_limit(cluster.memory_bytes),
@@ -45,9 +48,18 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     return Lowered(problem, tuple(_notes(profile, cluster, options, problem.mini_batch)))
 
 
-def _operators(profile: Profile) -> Iterator[Operator]:
+def _is_input(profile: Profile, i: int) -> bool:
+    node = profile.nodes[i]
+    work = (node.forward, node.backward, node.buffer_bytes, *node.parameters.values())
+    return not profile.predecessors[i] and bool(profile.successors[i]) and not any(work)
+
+
+def _operators(profile: Profile, inputs: Container[int]) -> Iterator[Operator]:
     for i, node in enumerate(profile.nodes):
-        sent = exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)
+        if i in inputs:
+            continue
+        made = profile.made[i]
+        sent = exact_sum(tensor.bytes for tensor in [t for t in made if t.readers] or made)
         yield Operator(
             node.id,
             _curve(profile, node.forward),
@@ -55,6 +67,7 @@ def _operators(profile: Profile) -> Iterator[Operator]:
             weight_bytes=float(exact_sum((node.buffer_bytes, *node.parameters.values()))),
             stash_bytes=float(as_written(node.saved_bytes) / profile.micro_batch),
             output_bytes=float(sent / profile.micro_batch),
+            name=node.label,
         )
 
 

@@ -5,7 +5,7 @@ Cost model, for one micro-batch:
 - times are those of the profile, on a CPU `--cpu-slowdown` times as long;
 - memory of a node: copies of its parameters (`COPIES` of the optimizer), its buffers, and what it saves for its
   backward pass `--in-flight` times; unless given, as many times as there are devices, which is what the first stage
-  of 1F1B holds. All of it is on the forward node: both share a device;
+  of 1F1B holds. The forward and the backward node have half of it each: both share a device;
 - transfer time: the bytes that others read, divided by the bandwidth; of a backward node the gradients of the tensors
   that its forward node makes. An edge between backward nodes points the way of its forward edge, because it stands
   for the gradient of that edge's tensor.
@@ -17,9 +17,12 @@ its way.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from ..amounts import as_written, exact_sum
+from ..checks import check_limit, check_positive
 from ..cluster import SECONDS, Cluster
+from ..errors import InputError
 from ..profile.options import (
     Lowered,
     ProfileOptions,
@@ -30,8 +33,9 @@ from ..profile.options import (
     without_limit,
 )
 from ..profile.profile import Profile
-from .pipedream import BACKWARD_SUFFIX, ProfileCluster
 from .problem import Node, NodeId, PlacementProblem
+
+BACKWARD_SUFFIX = "/backward"
 
 
 def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowered:
@@ -40,41 +44,64 @@ def lower(profile: Profile, cluster: Cluster, options: ProfileOptions) -> Lowere
     assert cluster.devices is not None, "checked above"
     assert cluster.memory_bytes is not None, "checked above"
     assert cluster.bandwidth is not None, "checked above"
-    checked = ProfileCluster(
-        cluster.devices,
-        without_limit(cluster.memory_bytes),
-        cluster.bandwidth,
-        cluster.cpus or 0,
-        cluster.cpu_slowdown,
-    )
+    _check_cluster(cluster)
     in_flight = options.in_flight or cluster.devices
     problem = PlacementProblem(
-        nodes=tuple(_nodes(profile, checked, in_flight, copies_of(profile, options))),
+        nodes=tuple(_nodes(profile, cluster, in_flight, copies_of(profile, options))),
         edges=tuple(_edges(profile)),
-        accelerators=checked.accelerators,
-        cpus=checked.cpus,
-        memory_bytes=checked.memory_bytes,
+        accelerators=cluster.devices,
+        cpus=cluster.cpus or 0,
+        memory_bytes=without_limit(cluster.memory_bytes),
         name=profile.name,
         time_unit=profile.time_unit,
     )
     return Lowered(problem, tuple(_notes(profile, options, in_flight)))
 
 
-def _nodes(profile: Profile, cluster: ProfileCluster, in_flight: int, copies: int) -> Iterator[Node]:
+def _check_cluster(cluster: Cluster) -> None:
+    check_limit("memory_bytes", without_limit(cluster.memory_bytes))
+    if cluster.bandwidth != float("inf"):
+        check_positive("bandwidth", cluster.bandwidth, "give bytes per second, such as --bandwidth 25GiB/s")
+    if cluster.cpu_slowdown is not None:
+        check_positive("cpu_slowdown", cluster.cpu_slowdown, "give a factor, such as --cpu-slowdown 10")
+    elif cluster.cpus:
+        raise InputError(
+            "cpu_slowdown",
+            "is missing although there are CPUs: a profile holds no CPU times",
+            "give --cpu-slowdown, a factor on the accelerator times, or no CPU",
+        )
+
+
+def _nodes(profile: Profile, cluster: Cluster, in_flight: int, copies: int) -> Iterator[Node]:
+    assert cluster.bandwidth is not None, "checked above"
+    parts = 2 if profile.training else 1
     for backward in (False, True) if profile.training else (False,):
         for i, node in enumerate(profile.nodes):
             time = profile.time(node.backward if backward else node.forward)
             held = held_bytes(node, copies) + as_written(node.saved_bytes) * in_flight
+            _check_memory(i, held, cluster)
             yield Node(
                 id=node.id + BACKWARD_SUFFIX if backward else node.id,
                 accelerator_time=time,
                 # Without a CPU the factor is of no consequence, and none has to be given.
                 cpu_time=time * (cluster.cpu_slowdown or 1.0),
-                size_bytes=0.0 if backward else float(held),
+                size_bytes=float(held / parts),
                 transfer_time=_transfer_time(profile, i, cluster.bandwidth, backward),
                 backward=backward,
                 color=node.id if profile.training else None,
+                name=node.label,
             )
+
+
+def _check_memory(i: int, held: Fraction, cluster: Cluster) -> None:
+    """Both nodes of a layer together; the problem sees each alone."""
+    limit = without_limit(cluster.memory_bytes)
+    if limit is not None and held > as_written(limit) and not cluster.cpus:
+        raise InputError(
+            f"nodes[{i}].size_bytes",
+            f"is {float(held):.15g} bytes, more than an accelerator's {limit:.15g}, and there is no CPU",
+            "give more memory, a smaller node or a CPU",
+        )
 
 
 def _transfer_time(profile: Profile, i: int, bandwidth: float, backward: bool) -> float:

@@ -8,6 +8,7 @@ from ..curve import TimeCurve, curve_from_json, curve_to_json
 from ..errors import InputError, show
 from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list
 from .profile import Profile, ProfileNode, ProfileTensor, Time
+from .work import work_from_json, work_to_json
 
 PROFILE_SCHEMA = "pipeplan.profile/1"
 _DEFAULTS: dict[str, Any] = {"name": "profile", "training": True, "micro_batch": 1, "time_unit": "s"}
@@ -15,7 +16,7 @@ _TOP = ("schema", *_DEFAULTS, "source", "nodes", "tensors", "tied")
 _SIZES = ("saved_bytes", "buffer_bytes")
 _FLOPS = ("flops_forward", "flops_backward")
 _NUMBERS: dict[tuple[str, ...], Any] = {_SIZES: 0.0, _FLOPS: None}
-_NODE = ("id", "forward", "backward", *_SIZES, "parameters", *_FLOPS, "modules")
+_NODE = ("id", "forward", "backward", *_SIZES, "parameters", *_FLOPS, "modules", "work")
 _TENSOR = ("id", "producer", "readers", "bytes", "gradient", "shape", "dtype")
 
 
@@ -45,7 +46,9 @@ def _node_to_json(node: ProfileNode) -> dict[str, Any]:
     data |= {key: getattr(node, key) for key in _FLOPS if getattr(node, key) is not None}
     if node.parameters:
         data["parameters"] = dict(node.parameters)
-    return data | ({"modules": list(node.modules)} if node.modules else {})
+    if node.modules:
+        data["modules"] = list(node.modules)
+    return data | ({} if node.work is None else {"work": work_to_json(node.work)})
 
 
 def _time_to_json(time: Time) -> Any:
@@ -93,6 +96,7 @@ def _node_from_json(where: str, value: object) -> ProfileNode:
         backward=_time(f"{where}.backward", data.get("backward", 0.0)),
         parameters=as_object(f"{where}.parameters", data.get("parameters", {})),
         modules=tuple(as_list(f"{where}.modules", data.get("modules", []))),
+        work=work_from_json(f"{where}.work", data["work"]) if data.get("work") is not None else None,
         **{key: data.get(key, default) for keys, default in _NUMBERS.items() for key in keys},
     )
 

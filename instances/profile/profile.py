@@ -19,6 +19,7 @@ from ..curve import TimeCurve, check_curve
 from ..errors import InputError, show
 from ..graph import Graph, check_acyclic
 from ..identity import digest
+from .work import Work, check_work
 
 if TYPE_CHECKING:
     from ..chain.problem import ChainProblem
@@ -51,11 +52,18 @@ class ProfileNode:
     flops_backward: float | None = None
     modules: tuple[str, ...] = ()
     """The modules of the source that the node stands for."""
+    work: Work | None = None
+    """The kernels of one micro-batch, for times on other devices; None: they are not known."""
 
     @property
     def parameter_bytes(self) -> float:
         """One copy of all of them."""
         return float(exact_sum(self.parameters.values()))
+
+    @property
+    def label(self) -> str | None:
+        """The modules, where they say more than the id."""
+        return None if self.modules in ((), (self.id,)) else ", ".join(self.modules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +249,8 @@ def _check_node(where: str, node: ProfileNode) -> None:
     for name, size in node.parameters.items():
         _check_name(f"{where}.parameters", name)
         check_amount(f"{where}.parameters[{show(name)}]", size)
+    if node.work is not None:
+        check_work(f"{where}.work", node.work)
     for j, module in enumerate(node.modules):
         check_text(f"{where}.modules[{j}]", module)
 

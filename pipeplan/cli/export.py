@@ -27,7 +27,7 @@ _Profile = Annotated[
     input_file("PROFILE", "The profile or table that it was planned from; without it, nodes are modules."),
 ]
 _To = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--to",
         metavar="TARGET",
@@ -70,7 +70,7 @@ _Inference = Annotated[
 ]
 _BytesPerParameter = Annotated[
     float | None,
-    typer.Option(help="Of a table with a column parameters_count: the size of one.", show_default=False),
+    typer.Option(help="Tables with a column parameters_count: the size of one.", show_default=False),
 ]
 
 
@@ -78,7 +78,7 @@ def command(
     result: _Result,
     profile: _Profile = None,
     *,
-    to: _To,
+    to: _To = None,
     output: _Output = None,
     rename: _Rename = None,
     micro_batches: _MicroBatches = None,
@@ -92,6 +92,8 @@ def command(
 
     What the framework cannot be told is said on stderr; a plan that it has no words for is refused in one sentence.
     """
+    if to is None:
+        raise UsageError(f"Say for which framework: --to is one of {', '.join(TARGETS)}.")
     from ..models.export.names import read_rules
     from ..models.export.registry import export_files
 

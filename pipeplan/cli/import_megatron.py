@@ -45,7 +45,7 @@ def command(
         raise UsageError("Say where the plan goes: give -o today.json, or --json.")
     size = None if on.profile is None else on.profile.bytes_per_parameter
     loaded = load_profile(profile, training=on.training is not False, bytes_per_parameter=size)
-    layout = read_text(text) if os.path.isfile(text) else text
+    layout = read_text(text) if _is_path(text) else text
     lowered, plan = plan_of_layout(layout, loaded, on)
     for note in lowered.notes:
         say_note(note)
@@ -67,3 +67,9 @@ def command(
             view = view_of(lowered.problem, plan, rules_of(lowered.problem, result.options))
         draw_result(lowered.problem, result, view, False)
     raise typer.Exit(exit_code(result))
+
+
+def _is_path(text: str) -> bool:
+    """A file, or what looks like one: no layout has a slash or an ending."""
+    looks_like_one = "--" not in text and (os.sep in text or os.path.splitext(text)[1][1:].isalpha())
+    return looks_like_one or os.path.isfile(text)

@@ -7,11 +7,12 @@ that are fused are faster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import fx
 
 from ..instances.errors import InputError
+from ..instances.profile.work import Kernels
 from ..instances.workloads.hardware import Hardware
 from .capture import Captured, module_path
 from .grouping import Grouped
@@ -31,6 +32,8 @@ class NodeCost:
     saved_bytes: float = 0.0
     forward_s: float = 0.0
     backward_s: float = 0.0
+    kernels_forward: list[Kernels] = field(default_factory=list)
+    kernels_backward: list[Kernels] = field(default_factory=list)
 
 
 def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware | None) -> dict[str, NodeCost]:
@@ -48,6 +51,8 @@ def costs(seen: Trace, captured: Captured, grouped: Grouped, hardware: Hardware 
             else 0.0
         )
         cost = found[node]
+        seen_here = cost.kernels_backward if kernel.backward else cost.kernels_forward
+        seen_here.append(Kernels(kernel.flops, kernel.moved_bytes, 1, kernel.element_bytes))
         if kernel.backward:
             cost.flops_backward += kernel.flops
             cost.backward_s += seconds

@@ -118,10 +118,15 @@ def device_of(
         )
     if measure:
         return None
+    return calculated_on(hardware, efficiency, kernel_start_s, ", or --measure for this machine's")
+
+
+def calculated_on(
+    hardware: Hardware | str | None, efficiency: float | None, kernel_start_s: float | None, other: str = ""
+) -> Hardware:
+    """The device that times are calculated for; `other` says what else there is."""
     if hardware is None:
-        raise UsageError(
-            f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times, or --measure for this machine's."
-        )
+        raise UsageError(f"Give --hardware, one of {', '.join(DEVICES)}, for calculated times{other}.")
     found = hardware if isinstance(hardware, Hardware) else named(hardware, DEVICES, "hardware")
     return with_figures(found, efficiency, kernel_start_s)
 

@@ -104,7 +104,7 @@ Held = Sequence[tuple[int, tuple[str, ...]]]
 
 
 def _placement(profile: Profile, problem: PlacementProblem, held: Held) -> PlacementPlan:
-    from ..instances.placement.pipedream import BACKWARD_SUFFIX
+    from ..instances.placement.from_profile import BACKWARD_SUFFIX
     from ..instances.placement.plan import PlacementPlan
 
     rank_of = {node: rank for rank, nodes in held for node in nodes}

@@ -10,11 +10,12 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..instances.errors import InputError, UsageError, show
 from ..instances.graph import topological_order
-from ..instances.placement.pipedream import BACKWARD_SUFFIX
+from ..instances.placement.from_profile import BACKWARD_SUFFIX
 from .module_names import runs_backward
 
 if TYPE_CHECKING:
@@ -241,6 +242,10 @@ def _of_stage_graph(plan: StageGraphPlan, profile: Profile | None) -> PlanStages
     if topological_order(successors) is None:
         raise InputError("plan.edges", "lead around in a circle", "give a plan that the referee accepts")
     order = _earliest_first(successors, list(range(len(plan.stages))))
+    if profile is None and {*pairwise(order)} != {*plan.edges}:
+        raise UsageError(
+            "The stages of the plan form a graph; give the profile after the plan, which says what they read."
+        )
     stages = []
     for rank, number in enumerate(order):
         stage = plan.stages[number]

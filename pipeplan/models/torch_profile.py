@@ -11,6 +11,7 @@ import torch
 from ..instances.curve import TimeCurve
 from ..instances.errors import InputError
 from ..instances.profile.profile import Profile, ProfileNode, ProfileTensor, Time
+from ..instances.profile.work import Work, calculated, merged
 from ..instances.workloads.hardware import Hardware
 from .analytic import NodeCost, costs
 from .capture import Build, Captured, capture, outputs_of
@@ -53,15 +54,11 @@ def costed(build: Build, how: Costing) -> Costed:
     grouped = group(captured, how.granularity, flops=seen.flops())
     found = costs(seen, captured, grouped, how.hardware)
     if how.hardware is not None:
-        return Costed(captured, grouped, seen, found, _calculated(how.hardware))
+        return Costed(captured, grouped, seen, found, calculated(how.hardware))
     measured = measure(captured, grouped, how.repeats)
     for name, cost in found.items():
         cost.forward_s, cost.backward_s = measured.forward[name], measured.backward[name]
     return Costed(captured, grouped, seen, found, measured.how)
-
-
-def _calculated(hardware: Hardware) -> str:
-    return f"analytic: {hardware.name}, efficiency {hardware.efficiency:g}, {hardware.launch_s * 1e6:g} us a kernel"
 
 
 def torch_profile(
@@ -127,6 +124,7 @@ def _node(first: Costed, node: str, curves: Mapping[int, _Times]) -> ProfileNode
         flops_forward=cost.flops_forward,
         flops_backward=cost.flops_backward if training else None,
         modules=first.grouped.modules[node],
+        work=None if curves else Work(merged(cost.kernels_forward), merged(cost.kernels_backward)),
     )
 
 

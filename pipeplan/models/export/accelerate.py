@@ -23,6 +23,8 @@ def export(job: ToExport) -> Exported:
     found: dict[str, int | str] = {}
     for number, node in ((number, node) for number, stage in enumerate(job.stages) for node in stage.nodes):
         for module in names.paths(node):
+            if not names.holds_parameters(node, module):
+                continue
             if found.setdefault(module, devices[number]) != devices[number]:
                 raise job.refusal(
                     f"the node {show(node)} is the module {show(module)} on device {devices[number]} and on "
@@ -31,7 +33,17 @@ def export(job: ToExport) -> Exported:
                 )
     whole = _without_repetition(_without_divided(found))
     whole |= _parameters(job, whole, devices)
-    return Exported({FILE: json.dumps(whole) + "\n"}, (*usual_notes(job), NAIVE))
+    return Exported({FILE: json.dumps(whole) + "\n"}, (*usual_notes(job), *_about_ties(job), NAIVE))
+
+
+def _about_ties(job: ToExport) -> list[str]:
+    """Of a module in which nothing runs no profile knows; T5 keeps its embedding in one."""
+    if job.profile is None or not job.profile.tied:
+        return []
+    one, other = job.profile.tied[0]
+    return [
+        f"{one} and {other} are one parameter: if it is also that of a module in which nothing runs, add that one"
+    ]
 
 
 def _device_of_stages(job: ToExport) -> list[int | str]:

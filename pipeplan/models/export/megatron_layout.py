@@ -25,7 +25,9 @@ SIZE, LAYOUT = "--pipeline-model-parallel-size", "--pipeline-model-parallel-layo
 FIRST, LAST = "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"
 REMEDY = 'give a text like "Et*8|t*9|t*9|t*6,L", or 8,9,9,6'
 
-_LIST = re.compile(r"(?:(?:VLLM|SGLANG)_PP_LAYER_PARTITION=|pp_partition:)?\s*\[?\s*\d+(?:\s*,\s*\d+)*\s*\]?")
+_LIST = re.compile(
+    r"(?:(?:export )?(?:VLLM|SGLANG)_PP_LAYER_PARTITION=|pp_partition:)?\s*\[?\s*\d+(?:\s*,\s*\d+)*\s*\]?"
+)
 _REPEATED_GROUP = re.compile(r"\(([^()]+)\)\*(\d+)")
 _REPEATED_LETTER = re.compile(r"([^\d*()])\*(\d+)")
 
@@ -45,7 +47,7 @@ def read_layout(text: str, layers: int, predictors: int = 0) -> Layout:
     if _LIST.fullmatch(text):
         counts = [int(digits) for digits in re.findall(r"\d+", text)]
         return _checked(_of_counts(counts, predictors), layers, predictors, len(counts))
-    if not text.startswith("--"):
+    if "--" not in text:
         return _checked(expanded(text), layers, predictors, None)
     options = _options(text)
     ranks = _whole(SIZE, options[SIZE]) if SIZE in options else None

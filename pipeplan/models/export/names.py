@@ -6,23 +6,41 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ...instances.errors import InputError, UsageError, did_you_mean, show
+from ...instances.profile.profile import Profile
 from .contract import ToExport
 
+_CALL = re.compile(r"@\d+$")
+"""Behind the name of a module that is called several times."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 
 
 class NodeNames:
-    """The profile's names of modules; where it has none, or there is no profile, those of the nodes themselves."""
+    """By node the modules that it stands for; where no node of the profile names any, or there is no profile, its id.
+
+    A profile lists every module in which an operation of the node runs. A node that has the name of one, or of what
+    several of them lie in, is that module; of the others only those count that hold no other node's modules: what a
+    model computes in a container, between two parts of it, has no name.
+    """
 
     def __init__(self, job: ToExport) -> None:
         self.job = job
         profile = job.profile
-        named = profile is not None and any(node.modules for node in profile.nodes)
-        self.by_node: dict[str, tuple[str, ...]] | None = (
-            {node.id: node.modules for node in profile.nodes} if profile is not None and named else None
-        )
+        self.by_node = None if profile is None or not any(n.modules for n in profile.nodes) else _by_node(profile)
+        self.with_parameters = {
+            around
+            for n in ([] if profile is None else profile.nodes)
+            for p in n.parameters
+            for around in around_of(p)
+        }
         _check_rename(
             job.options.rename, [name for stage in job.stages for n in stage.nodes for name in self._own(n)]
+        )
+
+    def holds_parameters(self, node: str, module: str) -> bool:
+        """May the module be on one stage alone? True where the profile does not tell."""
+        return not self.with_parameters or any(
+            renamed(own, self.job.options.rename) == module and own in self.with_parameters
+            for own in self._own(node)
         )
 
     def modules(self, node: str) -> tuple[str, ...]:
@@ -41,6 +59,27 @@ class NodeNames:
 
     def _own(self, node: str) -> tuple[str, ...]:
         return (node,) if self.by_node is None else self.by_node[node]
+
+
+def _by_node(profile: Profile) -> dict[str, tuple[str, ...]]:
+    users: dict[str, set[str]] = {}
+    for node in profile.nodes:
+        for module in node.modules:
+            for name in (module, *around_of(module)):
+                users.setdefault(name, set()).add(node.id)
+    found = {}
+    for node in profile.nodes:
+        own, listed = _CALL.sub("", node.id), set(node.modules)
+        names = [own] if own in listed or any(own in around_of(module) for module in listed) else []
+        names += [module for module in node.modules if module not in names and users[module] == {node.id}]
+        names += [module for module in node.modules if module not in names and _is_shared_leaf(module, users)]
+        found[node.id] = tuple(name for name in names if not any(around in names for around in around_of(name)))
+    return found
+
+
+def _is_shared_leaf(module: str, users: Mapping[str, set[str]]) -> bool:
+    """Several nodes run in it, and in no part of it: a module that is called several times."""
+    return len(users[module]) > 1 and not any(module in around_of(other) for other in users)
 
 
 def renamed(name: str, rules: Mapping[str, str]) -> str:

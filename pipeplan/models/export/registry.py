@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ...instances.checks import check_whole
-from ...instances.errors import InputError, UsageError, unknown_choice, wrong_argument
+from ...instances.errors import InputError, UsageError, show, unknown_choice, wrong_argument
 from ...instances.given import PLAN
 from ...instances.kind import load_address
 from ...instances.kinds import Plan, is_plan
@@ -84,7 +85,15 @@ def export_files(
         raise wrong_argument("profile", profile, "a profile", PROFILE)
     job = ToExport(to, stages_of(_plan_in(planned), profile), profile, options)
     exported: Exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
-    return exported
+    return replace(exported, notes=(*_about_names(planned, profile), *exported.notes))
+
+
+def _about_names(planned: Plan | Result, profile: Profile | None) -> tuple[str, ...]:
+    """A result names its problem, which has the name of its profile; nodes of two models can have the same names."""
+    name = planned.problem.get("name") if isinstance(planned, Result) else None
+    if profile is None or name in (None, profile.name):
+        return ()
+    return (f"the result is about {show(name)} and the profile is called {show(profile.name)}",)
 
 
 def _plan_in(given: object) -> Plan:

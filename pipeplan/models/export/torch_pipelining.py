@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from ...instances.errors import show
 from .contract import (
@@ -35,7 +36,7 @@ def export(job: ToExport) -> Exported:
     degrees_of(job, replicas=False, tensor=False)
     check_one_micro_batch(job)
     stages = modules_by_stage(job)
-    split = {names[0]: "BEGINNING" for names in stages[1:]}
+    split = dict.fromkeys(split_points(stages), "BEGINNING")
     files = {STAGES: json.dumps({"stages": stages, "split_spec": split}) + "\n"}
     notes = usual_notes(job, ties=TIES)
     files |= schedule_of(job, notes)
@@ -51,21 +52,34 @@ def modules_by_stage(job: ToExport) -> list[list[str]]:
         for node in stage.nodes:
             held |= {module: held.get(module, node) for module in names.paths(node)}
         for module, node in held.items():
-            if homes.setdefault(module, number) != number:
+            if homes.setdefault(module, number) != number and names.holds_parameters(node, module):
                 raise job.refusal(
                     f"the node {show(node)} on stage {number} is the module {show(module)}, which stage "
                     f"{homes[module]} holds too, and a module is on one stage",
                     "keep its calls together, or `plan run`",
                 )
-        if not held:
+        if all(homes[module] != number for module in held):
             raise job.refusal(
                 f"stage {number}, with the node {show(stage.nodes[0])}, holds no module by name, and stages begin at "
                 "one",
                 "import the model with another --granularity",
             )
-        stages.append(list(held))
+        stages.append(_outermost(held))
     _check_nesting(job, stages)
     return stages
+
+
+def _outermost(names: Collection[str]) -> list[str]:
+    return [name for name in names if not any(around in names for around in around_of(name))]
+
+
+def split_points(stages: list[list[str]]) -> list[str]:
+    """The first module of each stage but the first that no earlier stage has (a dropout may be on several)."""
+    found, seen = [], set(stages[0])
+    for names in stages[1:]:
+        found.append(next(name for name in names if name not in seen))
+        seen |= set(names)
+    return found
 
 
 def _check_nesting(job: ToExport, stages: list[list[str]]) -> None:

@@ -19,7 +19,7 @@ from .contract import (
     usual_notes,
 )
 from .passes import check_one_micro_batch
-from .torch_pipelining import SCHEDULE, TIES, modules_by_stage, schedule_of
+from .torch_pipelining import SCHEDULE, TIES, modules_by_stage, schedule_of, split_points
 
 FILE = "parallelism.toml"
 
@@ -40,7 +40,7 @@ def export(job: ToExport) -> Exported:
     lines += [f"tensor_parallel_degree = {tensor}"] * (tensor > 1)
     lines += [f"data_parallel_replicate_degree = {replicas}"] * (replicas > 1)
     if job.options.legacy:
-        lines.append(f"pipeline_parallel_split_points = {_value([names[0] for names in stages[1:]])}")
+        lines.append(f"pipeline_parallel_split_points = {_value(split_points(stages))}")
     else:
         lines.append(f"module_fqns_per_model_part = {_value(stages)}")
     interleaved = len(stages) > job.plan.ranks

@@ -74,14 +74,14 @@ def test_a_placement_by_hand() -> None:
         *("stem/backward", "left/backward", "right/backward", "head/backward"),
     ]
     stem, back = problem.nodes[0], problem.nodes[4]
-    # 2 copies of 5 bytes, a buffer of 1, 3 x 30 saved; 16 bytes out, 12 back, 2 bytes per ms
-    assert (stem.accelerator_time, stem.cpu_time, stem.size_bytes, stem.transfer_time) == (1, 10, 101, 8)
-    assert (back.accelerator_time, back.size_bytes, back.transfer_time) == (2, 0, 6)
+    # 2 copies of 5 bytes, a buffer of 1, 3 x 30 saved, half of it in either node; 16 bytes out, 12 back, 2 bytes per ms
+    assert (stem.accelerator_time, stem.cpu_time, stem.size_bytes, stem.transfer_time) == (1, 10, 101 / 2, 8)
+    assert (back.accelerator_time, back.size_bytes, back.transfer_time) == (2, 101 / 2, 6)
     assert (back.color, back.backward, problem.nodes[3].transfer_time) == ("stem", True, 0)
     assert ("left/backward", "head/backward") in problem.edges
     assert len(problem.edges) == 8
     assert (problem.accelerators, problem.cpus, problem.memory_bytes) == (2, 1, 1000)
-    assert DIAMOND.to_placement(**ON).nodes[0].size_bytes == 11 + 2 * 30
+    assert DIAMOND.to_placement(**ON).nodes[0].size_bytes == (11 + 2 * 30) / 2
 
 
 def test_a_graph_pipeline_by_hand() -> None:
@@ -90,7 +90,7 @@ def test_a_graph_pipeline_by_hand() -> None:
     # of 2 samples: one sample keeps 15 bytes and sends 8
     assert (stem.weight_bytes, stem.stash_bytes, stem.output_bytes) == (6, 15, 8)
     assert (stem.forward(2), stem.forward(4), stem.backward(1)) == (1, 2, 1)
-    assert (right.forward(4), right.backward(2), head.output_bytes) == (2.5, 4, 0)
+    assert (right.forward(4), right.backward(2), head.output_bytes) == (2.5, 4, 0.5)
     assert (problem.mini_batch, problem.weight_copies, problem.link.bandwidth) == (8, 8, 2)
     assert problem.edges == (("stem", "left"), ("stem", "right"), ("left", "head"), ("right", "head"))
     assert DIAMOND.to_graph_pipeline(**ON).mini_batch == 4
@@ -246,7 +246,10 @@ def test_no_time_and_no_byte_is_lost(profile: Profile, optimizer: str) -> None:
     graph: GraphPipelineProblem = profile.to_graph_pipeline(**given)
     assert sum(x.forward(1) + x.backward(1) for x in graph.operators) == pytest.approx(time)
     assert graph.weight_copies * sum(x.weight_bytes for x in graph.operators) == pytest.approx(copies * parameters)
-    assert sum(x.stash_bytes for x in graph.operators) == pytest.approx(saved)
+    lost = {node.id: node.saved_bytes for node in profile.nodes} | {x.id: 0 for x in graph.operators}
+    assert sum(x.stash_bytes for x in graph.operators) + sum(lost.values()) == pytest.approx(saved)
+    inputs = [profile.nodes[profile.index[name]] for name in lost if name not in {x.id for x in graph.operators}]
+    assert all(not (node.forward or node.backward or node.parameters) for node in inputs)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -37,6 +37,15 @@ def test_the_text_goes_to_stdout_and_the_rest_to_stderr(plan: Plan, folder: Path
     )
 
 
+def test_a_result_of_a_model_with_another_name_is_told(plan: Plan, folder: Path) -> None:
+    """All nodes have the same names, and yet it may be another model: only the reader knows."""
+    write_json("namesake.json", profile_to_json(llama(7).replace(name="other")))
+    said = plan("export", "best.json", "namesake.json", "--to", "megatron")
+    assert said.code == 0
+    assert "Note: the result is about 'llama' and the profile is called 'other'" in said.err
+    assert "is about" not in plan("export", "best.json", "my.json", "--to", "megatron").err
+
+
 def test_files_are_written(plan: Plan, folder: Path) -> None:
     said = plan("export", "best.json", "my.json", "--to", "megatron", "-o", "args.txt")
     assert (said.code, said.out) == (0, "")
@@ -123,6 +132,11 @@ def test_a_table_without_backward_passes(plan: Plan, folder: Path) -> None:
 
 BROKEN: dict[str, tuple[tuple[object, ...], str]] = {
     "unknown target": (("export", "best.json", "my.json", "--to", "megatronn"), "did you mean 'megatron'?"),
+    "no target": (("export", "best.json", "my.json"), "Say for which framework: --to is one of torch, torchtitan,"),
+    "no such layout": (
+        ("import", "megatron-layout", "gone.txt", "my.json", *TWO, "--json"),
+        "gone.txt: file does not exist",
+    ),
     "no such result": (("export", "gone.json", "my.json", "--to", "vllm"), "gone.json: file does not exist"),
     "no such profile": (("export", "best.json", "gone.json", "--to", "vllm"), "gone.json: file does not exist"),
     "a problem for a profile": (

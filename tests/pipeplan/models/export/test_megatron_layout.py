@@ -56,6 +56,8 @@ def test_deepseek_v3_has_61_layers_and_one_that_predicts() -> None:
         "Et*8|t*9|t*9|t*6,L",
         '--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout "Et*8|t*9|t*9|t*6,L"',
         "--seq-length 4096 --pipeline-model-parallel-size=4 --pipeline-model-parallel-layout='Et*8|t*9|t*9|t*6L'",
+        "torchrun pretrain_gpt.py --save /a/b \\\n --pipeline-model-parallel-layout Et*8|t*9|t*9|t*6L --bf16",
+        "export VLLM_PP_LAYER_PARTITION=8,9,9,6",
         "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 6",
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,37 +12,13 @@ from typing import Any
 import pytest
 from export_samples import cut, llama, on_stages, placed, row, staged
 
+import pipeplan
 from pipeplan.models.export.registry import export, export_files
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
-
-
-class Block(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.mlp = torch.nn.Linear(4, 4)
-
-    def forward(self, x: Any) -> Any:
-        return x + self.mlp(x)
-
-
-class Model(torch.nn.Module):
-    """With the names of a Llama of Hugging Face."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.model = torch.nn.Module()
-        self.model.embed_tokens = torch.nn.Embedding(7, 4)
-        self.model.layers = torch.nn.ModuleList([Block() for _ in range(layers)])
-        self.model.norm = torch.nn.LayerNorm(4)
-        self.lm_head = torch.nn.Linear(4, 7)
-
-    def forward(self, tokens: Any) -> Any:
-        x = self.model.embed_tokens(tokens)
-        for layer in self.model.layers:
-            x = layer(x)
-        return self.lm_head(self.model.norm(x))
+import exported_stages  # noqa: E402
+from exported_stages import MICRO_BATCHES, RANKS, Model  # noqa: E402
 
 
 def loaded(path: Path, stages: int, ranks: int, micro_batches: int) -> Any:
@@ -73,6 +51,25 @@ def test_torch_runs_the_order_of_the_plan(
     assert len(computed) == 2 * len(layers) * micro_batches
 
 
+def test_torch_trains_by_the_texts_alone(tmp_path: Path) -> None:
+    """Two processes with two stages each and no other word of the plan: the gradients are those of one process."""
+    profile = llama(4)
+    held = on_stages(profile, (1, 1, 1, 1))
+    plan = placed([[node for part in held[rank::RANKS] for node in part] for rank in range(RANKS)])
+    for name, text in export_files(plan, profile, to="torch", micro_batches=MICRO_BATCHES).files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    command = [sys.executable, exported_stages.__file__]
+    running = [
+        subprocess.Popen([*command, str(rank), str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for rank in range(RANKS)
+    ]
+    said = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], said
+    found = [json.loads(out) for out, _ in said]
+    assert sum(rank["parameters"] for rank in found) == len(list(Model(4).parameters()))
+    assert max(rank["worst"] for rank in found) < 1e-6
+
+
 def test_torch_splits_where_the_plan_does() -> None:
     """Stage by stage the parameters of the modules that the text lists, and the same output."""
     from torch.distributed.pipelining import SplitPoint, pipeline
@@ -99,6 +96,34 @@ def test_accelerate_finds_every_module_and_parameter() -> None:
     del told["model.norm"]
     with pytest.raises(ValueError, match="norm"):
         modeling.check_device_map(model, told)
+
+
+@pytest.mark.parametrize("cut_at", [3, 5])
+def test_a_model_of_hugging_face_is_split_by_its_own_names(tmp_path: Path, cut_at: int) -> None:
+    """From its configuration to accelerate's check and to torch's splitter."""
+    transformers = pytest.importorskip("transformers")
+    modeling = pytest.importorskip("accelerate.utils.modeling")
+    from torch.distributed.pipelining import SplitPoint, pipeline
+
+    config = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2,
+        vocab_size=50, use_cache=False, architectures=["LlamaForCausalLM"],
+    )  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config.to_dict()), "utf-8")
+    profile = pipeplan.import_hf(path, batch=1, sequence=8, dtype="float32", hardware="h100-80gb")
+    plan = staged([profile.ids[:cut_at], profile.ids[cut_at:]])
+    model = transformers.LlamaForCausalLM(config).eval()
+    modeling.check_device_map(model, json.loads(export(plan, profile, to="accelerate")))
+    told = json.loads(export(plan, profile, to="torch"))
+    assert set(told["split_spec"]) == {profile.ids[cut_at]}
+    tokens = torch.arange(8).reshape(1, 8)
+    split = {name: SplitPoint[where] for name, where in told["split_spec"].items()}
+    pipe = pipeline(model, mb_args=(), mb_kwargs={"input_ids": tokens, "use_cache": False}, split_spec=split)
+    held = {name for name, _ in pipe.get_stage_module(1).named_parameters()}
+    assert held == {
+        n for n, _ in model.named_parameters() if n.startswith(tuple(m + "." for m in told["stages"][1]))
+    }
 
 
 def test_deepspeed_builds_the_layers_of_each_stage() -> None:

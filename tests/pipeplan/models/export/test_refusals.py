@@ -165,6 +165,10 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: pipeplan.export(stage_graph(ROW, [(0, 2)]), EIGHT, to="torch"),
         "name the stage 2",
     ),
+    "a graph without its profile": (
+        lambda: pipeplan.export(stage_graph([("a",), ("b",), ("c",)], [(0, 2), (1, 2)]), to="torch"),
+        "The stages of the plan form a graph; give the profile",
+    ),
     "a chain without its profile": (
         lambda: pipeplan.export(pipeplan.PatternPlan(1.0, (0, 1), ((0.0,) * 4,), ({},)), to="vllm"),
         "names no node; give the profile",

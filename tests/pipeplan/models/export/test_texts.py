@@ -149,6 +149,31 @@ def test_a_module_that_is_divided_is_named_by_its_parts_and_parameters() -> None
     assert json.loads(together) == {"emb": 0}
 
 
+def test_nodes_are_the_modules_that_they_are_and_not_all_that_runs_in_them() -> None:
+    """As profiles of PyTorch models list them: parts of a block, containers in between, a dropout that runs twice."""
+    h0 = ("net.h.0.ln", "net.h.0.mlp", "net.h.0")
+    nodes = (
+        ProfileNode("net.wte", 1.0, 2.0, parameters={"net.wte.weight": 1.0}, modules=("net.wte", "net.drop")),
+        ProfileNode("net/add", 1.0, 2.0, modules=("net", "net.first")),
+        ProfileNode("net.h.0", 1.0, 2.0, parameters={"net.h.0.mlp.weight": 1.0}, modules=h0),
+        ProfileNode(
+            "net.h.1", 1.0, 2.0, parameters={"net.h.1.mlp.weight": 1.0}, modules=("net.h.1.ln", "net.h.1.mlp")
+        ),
+        ProfileNode("net.ln", 1.0, 2.0, parameters={"net.ln.weight": 1.0}, modules=("net.ln", "net", "net.drop")),
+    )
+    tensors = tuple(
+        ProfileTensor(n.id, n.id, (nodes[i + 1].id,) if i < 4 else (), 1.0) for i, n in enumerate(nodes)
+    )
+    profile = Profile(nodes, tensors)
+    plan = staged([profile.ids[:3], profile.ids[3:]])
+    told = json.loads(pipeplan.export(plan, profile, to="torch"))
+    assert told["stages"] == [["net.wte", "net.drop", "net.first", "net.h.0"], ["net.h.1", "net.ln", "net.drop"]]
+    assert told["split_spec"] == {"net.h.1": "BEGINNING"}
+    told = json.loads(pipeplan.export(plan, profile, to="accelerate"))
+    assert told == {"net.wte": 0, "net.h.0": 0, "net.h.1": 1, "net.ln": 1}
+    assert pipeplan.export(plan, profile, to="vllm") == "VLLM_PP_LAYER_PARTITION=1,1\n"
+
+
 def test_ranks_with_several_stages() -> None:
     """Stage i on rank i mod 2, as Megatron, torchtitan and torch interleave them."""
     profile = llama(6)

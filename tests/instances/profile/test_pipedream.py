@@ -1,4 +1,4 @@
-"""PipeDream profiles: parsing, and the lowering that the published layer graphs agree with."""
+"""PipeDream's files as profiles, and as problems of every kind: placements are those that were published."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from malformed import PROFILE
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.files import load
-from pipeplan.instances.placement.pipedream import ProfileCluster, lower_profile, parse_profile
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import Link
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from pipeplan.instances.lowering import load_profile
 from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.profile.options import ProfileOptions
+from pipeplan.instances.profile.pipedream import read_graph_txt
 
 CLUSTER: dict[str, Any] = {
     "devices": 2,
@@ -70,19 +75,68 @@ def test_several_outputs_are_summed_and_unread_ones_not_transferred(profile_file
 
 def test_a_stage_of_somebody_s_plan_is_ignored() -> None:
     with_stages = PROFILE.replace("parameter_size=16.0", "parameter_size=16.0 -- stage_id=3")
-    assert parse_profile(with_stages) == parse_profile(PROFILE)
+    assert read_graph_txt(with_stages) == read_graph_txt(PROFILE)
 
 
 def test_a_description_may_hold_dashes_and_edges_may_come_first() -> None:
     lines = PROFILE.replace("Linear(2, 2)", "a -- b").splitlines()
-    assert parse_profile("\n".join(lines[3:] + lines[:3])).nodes[1].description == "a -- b"
+    assert read_graph_txt("\n".join(lines[3:] + lines[:3])).nodes[1].modules == ("a -- b",)
 
 
-def test_memory_errors_name_the_line_of_the_layer() -> None:
-    cluster = ProfileCluster(accelerators=1, memory_bytes=30.0, bandwidth=1.0)
+def test_memory_errors_name_the_layer(profile_file: Path) -> None:
     with pytest.raises(InputError) as caught:
-        lower_profile(parse_profile(PROFILE), cluster, training=True)
-    assert caught.value.field == "line 2, color"
+        load(profile_file, devices=1, memory_bytes=30.0, bandwidth=1.0)
+    assert caught.value.field == "layer 'n2', size_bytes"
+
+
+def test_circles_and_long_names_are_refused(profile_file: Path) -> None:
+    with pytest.raises(InputError, match=r"edges contain the cycle 'n2' -> 'n3' -> 'n2'"):
+        read_graph_txt(PROFILE + "\n\tn3 -- n2\n")
+    with pytest.raises(InputError, match=r"line 2, id is a text of 10001 characters"):
+        read_graph_txt(PROFILE.replace("n2", "n" * 10_001))
+
+
+# ---- every kind ----------------------------------------------------------------------------------------
+
+
+def test_the_file_is_a_profile(profile_file: Path) -> None:
+    profile = load_profile(profile_file)
+    assert (profile.name, profile.time_unit, profile.training) == ("small", "ms", True)
+    node = profile.nodes[1]
+    assert (node.forward, node.backward, node.saved_bytes, node.parameter_bytes) == (1.0, 2.0, 8.0, 16.0)
+    assert [(t.producer, t.readers, t.bytes) for t in profile.tensors][1:] == [
+        ("n2", ("n3",), 8.0),
+        ("n3", (), 12.0),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["placement", "staging", "chain", "graph-pipeline"])
+def test_every_kind_is_reached_from_the_command_line(plan: Any, profile_file: Path, kind: str) -> None:
+    on = ("--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s")
+    said = plan("show", profile_file, "--kind", kind, *on, "--json")
+    assert said.code == 0, said
+    assert said.json["problem"]["kind"] == kind
+
+
+def test_options_of_profiles_count_other_memory(profile_file: Path) -> None:
+    """Adam holds four copies, three micro-batches are in flight; either node of a layer has half of it."""
+    problem = load(profile_file, **CLUSTER, profile=ProfileOptions(optimizer="adam", in_flight=3))
+    assert nodes_of(problem)["n2"].size_bytes == (4 * 16 + 3 * 8) / 2
+
+
+def test_a_graph_pipeline_leaves_the_input_out(profile_file: Path) -> None:
+    """n2 takes 1 + 2 ms for 4 samples and puts out 8 bytes of them; n3 keeps two outputs, 8 and 4 bytes."""
+    profile = load_profile(profile_file).replace(micro_batch=4)
+    problem = profile.to_graph_pipeline(devices=2, memory_bytes=math.inf, bandwidth=1000.0, batch=16)
+    assert [operator.id for operator in problem.operators] == ["n2", "n3"]
+    assert problem.edges == (("n2", "n3"),)
+    second, third = problem.operators
+    assert (second.forward(4), second.backward(8), second.weight_bytes) == (1, 4, 16)
+    assert (second.output_bytes, third.stash_bytes, second.name) == (2, 3, "Linear(2, 2)")
+    assert (problem.link, problem.time_unit) == (Link(1.0), "ms")
+    # A micro-batch of 4 takes 3 ms in either stage, and 8 bytes at 1 byte/ms each way between them.
+    plan = StageGraphPlan((GraphStage(("n2",), 1, 4, 1, 8), GraphStage(("n3",), 1, 4, 1, 4)), ((0, 1),))
+    assert evaluate_stage_graph(problem, plan).time_per_sample == pytest.approx((3 + 2 * 8) / 4)
 
 
 # ---- nothing about the cluster is guessed --------------------------------------------------------------
@@ -106,7 +160,9 @@ def test_infinite_memory_means_no_limit(profile_file: Path) -> None:
 
 
 def test_cpus_need_a_slowdown(profile_file: Path) -> None:
-    with pytest.raises(InputError, match=r"cpu_slowdown is missing although there are CPUs.*; give --cpu-slowdown"):
+    with pytest.raises(
+        InputError, match=r"--cpu-slowdown is missing although there are CPUs.*; give --cpu-slowdown"
+    ):
         load(profile_file, devices=1, cpus=1, memory_bytes=1e9, bandwidth=1.0)
 
 
@@ -116,7 +172,7 @@ def test_cpus_need_a_slowdown(profile_file: Path) -> None:
         ("bandwidth", 0, "bandwidth is 0; give bytes per second"),
         ("bandwidth", float("nan"), "bandwidth is NaN"),
         ("bandwidth", -1.0, "bandwidth is negative"),
-        ("cpu_slowdown", 0.0, "cpu_slowdown is 0; give a factor"),
+        ("cpu_slowdown", 0.0, "--cpu-slowdown is 0; give a factor"),
         ("devices", 1.5, "--devices is 1.5, not a whole number"),
         ("cpus", -1, "--cpus is negative"),
         ("memory_bytes", -1.0, "--memory is negative"),
@@ -169,3 +225,12 @@ def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     path.write_text(PROFILE + "\n\n\tn9 -- n1\n")
     with pytest.raises(InputError, match=r"a\.graph\.txt: line 8 names the unknown node 'n9'"):
         load(path, **CLUSTER)
+
+
+def test_a_profile_says_how_many_samples_were_measured(plan: Any, profile_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "my.json"
+    said = plan("import", "pipedream", profile_file, "--micro-batch", 4, "-o", out)
+    assert (said.code, said.out.partition(",")[0]) == (0, "a profile of 3 nodes with 32 B of parameters")
+    assert load_profile(out) == load_profile(profile_file).replace(micro_batch=4)
+    said = plan("import", "pipedream", profile_file, "--micro-batch", 0, "-o", out)
+    assert (said.code, said.err) == (2, "Error: micro_batch is 0; give a whole number from 1 to 10000000.\n")

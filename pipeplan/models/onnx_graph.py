@@ -1,0 +1,440 @@
+"""An ONNX file as operations on tensors of known shapes: what is read of it before anything is grouped.
+
+What follows from weights and shapes alone is no operation here: runtimes compute it once, when they load the model.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..instances.errors import InputError, show
+from ..instances.json_file import read_bytes
+from .extras import require
+from .onnx_flops import FORMULAS, MOVERS, Shape
+
+MAX_MODEL_BYTES = 2**31 - 1
+"""What one protocol buffer holds at most; larger models keep their weights in files beside it, which are not read."""
+
+KEPT_NUMBERS = 1024
+"""Of longer tensors the numbers are forgotten: shapes, axes and the like are short."""
+
+VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout"})
+"""They make no new numbers (dropout in inference)."""
+LOOK_UPS = frozenset({"Gather", "GatherElements", "GatherND"})
+"""They read as much as they write, however long the table is."""
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+BRANCHES = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+SHAPES = frozenset({"Shape", "Size"})
+SCOPES = "pkg.torch.onnx.name_scopes"
+OWN_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What is known of a tensor without its numbers."""
+
+    shape: Shape
+    dtype: str
+    bits: int
+
+    @property
+    def count(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.count * self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return "float" in self.dtype or self.dtype == "double"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operator on what flows through the model."""
+
+    name: str
+    kind: str
+    scopes: tuple[str, ...] | None
+    """The modules around it, the outermost first; None: the file names none."""
+    reads: tuple[str, ...]
+    """Tensors that other operations make."""
+    writes: tuple[str, ...]
+    parameters: tuple[str, ...]
+    """Those that it reads, as they are or in another form."""
+    flops: float
+    moved_bytes: float
+    element_bytes: int
+    """Of the numbers that it computes with."""
+
+    @property
+    def is_free(self) -> bool:
+        return self.kind in VIEWS
+
+
+@dataclass(frozen=True)
+class OnnxGraph:
+    """The operations in topological order, and the tensors by name."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    tensors: Mapping[str, Tensor]
+    parameters: Mapping[str, Tensor]
+    buffers: frozenset[str]
+    """Parameters that no training updates."""
+    outputs: tuple[str, ...]
+    samples: int
+    """The first dimension of the first input."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The version of the format, who made the file, and its digest."""
+
+
+def read_onnx(
+    path: str | os.PathLike[str], shapes: Mapping[str, Shape], *, allow_uncounted: bool = False
+) -> OnnxGraph:
+    """The operations in a file; inputs have the shapes that are given for them, else those of the file."""
+    require("onnx")
+    onnx: Any = importlib.import_module("onnx")
+    raw = read_bytes(path, MAX_MODEL_BYTES)
+    model = _parsed(onnx, raw)
+    _forget_long_tensors(model.graph)
+    _fix_inputs(model.graph, shapes)
+    model = _inferred(onnx, model)
+    facts = {
+        "onnx": onnx.__version__,
+        "opset": max((entry.version for entry in model.opset_import if entry.domain in OWN_DOMAINS), default=None),
+        "producer": " ".join(filter(None, (model.producer_name, model.producer_version))),
+        "file_sha256": hashlib.sha256(raw).hexdigest(),
+    }
+    return _Reader(onnx, model, allow_uncounted).graph({key: value for key, value in facts.items() if value})
+
+
+def _parsed(onnx: Any, raw: bytes) -> Any:
+    try:
+        model = onnx.load_model_from_string(raw)
+    except Exception:  # of whatever parser protocol buffers have in this installation
+        model = None
+    if model is None or not model.graph.node:
+        raise InputError("content", "is no ONNX model with operators", "give a file that was exported as .onnx")
+    return model
+
+
+def _forget_long_tensors(graph: Any) -> None:
+    for tensor in graph.initializer:
+        count = 1
+        for size in tensor.dims:
+            count *= size
+        if count > KEPT_NUMBERS:
+            for numbers in ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data"):
+                tensor.ClearField(numbers)
+
+
+def _inferred(onnx: Any, model: Any) -> Any:
+    try:
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:
+        raise _disagreement(error) from None
+
+
+def _disagreement(error: Exception) -> InputError:
+    reason = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
+    return InputError("graph", f"has no shapes that agree ({reason[:300]})", "export the model again")
+
+
+# ---- inputs --------------------------------------------------------------------------------------------
+
+
+def _inputs(graph: Any) -> list[Any]:
+    """What the caller gives; old files list the weights as well."""
+    weights = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in weights]
+
+
+def _fix_inputs(graph: Any, shapes: Mapping[str, Shape]) -> None:
+    """Give inputs their sizes, and to every dimension of one name the same."""
+    inputs = {value.name: value for value in _inputs(graph)}
+    named: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            known = ", ".join(map(show, inputs)) or "none"
+            raise InputError("--shape", f"names {show(name)}, which is no input", f"give one of {known}")
+        _fix(name, inputs[name].type.tensor_type, shape, named)
+    for value in inputs.values():
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param in named:
+                dimension.dim_value = named[dimension.dim_param]
+        _refuse_unknown(value)
+    for value in (*graph.output, *graph.value_info):
+        # What the file says of later shapes may name dimensions that are fixed now: they are inferred anew.
+        if shapes:
+            value.type.tensor_type.ClearField("shape")
+
+
+def _fix(name: str, kind: Any, shape: Shape, named: dict[str, int]) -> None:
+    dimensions = kind.shape.dim
+    if kind.HasField("shape") and len(dimensions) != len(shape):
+        raise InputError(
+            "--shape", f"gives {show(name)} {len(shape)} dimensions", f"give {len(dimensions)}, as the file says"
+        )
+    if not kind.HasField("shape"):
+        kind.shape.SetInParent()
+        for _ in shape:
+            dimensions.add()
+    for i, (dimension, size) in enumerate(zip(dimensions, shape, strict=True)):
+        if dimension.HasField("dim_value") and dimension.dim_value not in (size, 0, -1):
+            raise InputError(
+                "--shape",
+                f"gives {size} for dimension {i} of {show(name)}, which is {dimension.dim_value} in the file",
+                "give what the file says",
+            )
+        word = dimension.dim_param
+        if word and named.setdefault(word, size) != size:
+            raise InputError("--shape", f"gives two sizes for the dimension {show(word)}", "give one")
+        dimension.dim_value = size
+
+
+def _refuse_unknown(value: Any) -> None:
+    kind = value.type.tensor_type
+    if kind.HasField("shape") and all(dimension.dim_value > 0 for dimension in kind.shape.dim):
+        return
+    words = [
+        str(dimension.dim_value) if dimension.dim_value > 0 else dimension.dim_param or "?"
+        for dimension in kind.shape.dim
+    ]
+    unknown = [word for word in words if not word.isdecimal()]
+    what = f"has the unknown dimension {show(unknown[0])}" if unknown else "has an unknown shape"
+    example = ",".join(word if word.isdecimal() else "..." for word in words) or "1,3,224,224"
+    raise InputError(f"input {show(value.name)}", what, f"fix it with --shape {value.name}={example}")
+
+
+# ---- operations ----------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Goes through the operators in order, and keeps what is constant."""
+
+    def __init__(self, onnx: Any, model: Any, allow_uncounted: bool) -> None:
+        self.onnx, self.model, self.proto, self.allow_uncounted = onnx, model, model.graph, allow_uncounted
+        self.tensors: dict[str, Tensor] = {}
+        self.parameters: dict[str, Tensor] = {}
+        self.buffers: set[str] = set()
+        self.constant: dict[str, frozenset[str]] = {}
+        """Tensors that follow from weights and shapes, and the parameters among them."""
+        self.unknown: dict[str, str] = {}
+        """What is wrong with the shapes of others; they may be read by nobody."""
+
+    def graph(self, facts: Mapping[str, Any]) -> OnnxGraph:
+        for value in (*self.proto.input, *self.proto.value_info, *self.proto.output):
+            self._note(value)
+        for tensor in self.proto.initializer:
+            self._weights(tensor.name, tensor)
+        operations = tuple(filter(None, map(self._operation, range(len(self.proto.node)), self.proto.node)))
+        first = next(iter(_inputs(self.proto)), None)
+        shape = self.tensors[first.name].shape if first is not None else ()
+        return OnnxGraph(
+            self.proto.name,
+            operations,
+            self.tensors,
+            self.parameters,
+            frozenset(self.buffers),
+            tuple(value.name for value in self.proto.output),
+            shape[0] if shape else 1,
+            facts,
+        )
+
+    def _note(self, value: Any) -> None:
+        kind = value.type.tensor_type
+        shape = tuple(dimension.dim_value for dimension in kind.shape.dim)
+        known = [dimension.HasField("dim_value") and dimension.dim_value >= 0 for dimension in kind.shape.dim]
+        if not value.type.HasField("tensor_type"):
+            self.unknown[value.name] = "is no tensor"
+        elif not kind.HasField("shape"):
+            self.unknown[value.name] = "has an unknown shape"
+        elif not all(known):
+            word = kind.shape.dim[known.index(False)].dim_param or "?"
+            self.unknown[value.name] = f"has the unknown dimension {show(word)}"
+        else:
+            self._known(value.name, shape, kind.elem_type)
+
+    def _known(self, name: str, shape: Shape, kind: int) -> None:
+        dtype = self.onnx.TensorProto.DataType.Name(kind).lower()
+        # double, float, int64, bfloat16, float8e4m3fn, ...: the first number is that of the bits.
+        digits = re.search(r"\d+", dtype)
+        usual = {"float": 32, "double": 64, "bool": 8}
+        if dtype not in usual and digits is None:
+            self.unknown[name] = f"holds numbers of the type {dtype}"
+            return
+        self.tensors[name] = Tensor(shape, dtype, usual.get(dtype) or int(digits[0]) if digits else usual[dtype])
+
+    def _weights(self, name: str, tensor: Any) -> None:
+        """A tensor of numbers in the file: several floating-point (or packed) numbers are a parameter."""
+        self._known(name, tuple(tensor.dims), tensor.data_type)
+        known = self.tensors.get(name)
+        if known is None:
+            self.constant[name] = frozenset()
+            return
+        is_buffer = len(known.shape) > 1 and known.count > 1 and known.dtype in ("bool", "int32", "int64")
+        is_parameter = known.count > 1 and known.dtype not in (
+            "bool",
+            "int16",
+            "uint16",
+            "int32",
+            "int64",
+            "uint64",
+        )
+        if is_buffer or is_parameter:
+            self.parameters[name] = known
+        if is_buffer:
+            self.buffers.add(name)
+        self.constant[name] = frozenset({name} if is_parameter or is_buffer else ())
+
+    def _operation(self, number: int, node: Any) -> Operation | None:
+        """None: it is computed once, when the model is loaded."""
+        name = node.name or f"{node.op_type}_{number}"
+        if node.op_type in BRANCHES:
+            raise InputError(
+                f"operator {show(name)}",
+                f"is a branch or a loop ({node.op_type}), whose cost depends on data",
+                "export the model with that part made static",
+            )
+        inputs, outputs = [x for x in node.input if x], [x for x in node.output if x]
+        if node.op_type == "Constant":
+            self._constant(node)
+            return None
+        if node.op_type in SHAPES or (node.op_type not in RANDOM and all(x in self.constant for x in inputs)):
+            held = frozenset[str]() if node.op_type in SHAPES else self._held(inputs)
+            self.constant.update(dict.fromkeys(outputs, held))
+            return None
+        return self._flowing(name, node, inputs, outputs)
+
+    def _constant(self, node: Any) -> None:
+        output = node.output[0]
+        value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
+        if value is None:
+            self.constant[output] = frozenset()
+        else:
+            self._weights(output, value)
+
+    def _held(self, inputs: Iterable[str]) -> frozenset[str]:
+        return frozenset().union(*(self.constant.get(x, frozenset()) for x in inputs))
+
+    def _flowing(self, name: str, node: Any, inputs: list[str], outputs: list[str]) -> Operation:
+        # Outputs that nobody reads may have any shape: what a pooling layer says of indices.
+        self._require(name, node.op_type, [*inputs, *outputs[:1]])
+        held = tuple(sorted(self._held(inputs)))
+        if node.op_type == "BatchNormalization":
+            self.buffers.update(*(self.constant.get(x, ()) for x in node.input[3:5]))
+        flops = self._flops(name, node, held)
+        known = [self.tensors[x] for x in outputs if x in self.tensors]
+        read = [self.tensors[x] for x in dict.fromkeys(inputs) if x in self.tensors]
+        moved = [] if node.op_type in VIEWS else known if node.op_type in LOOK_UPS else [*read, *known]
+        return Operation(
+            name=name,
+            kind=node.op_type,
+            scopes=_scopes(node),
+            reads=tuple(x for x in dict.fromkeys(inputs) if x not in self.constant),
+            writes=tuple(outputs),
+            parameters=held,
+            flops=flops,
+            moved_bytes=float(sum(tensor.bytes for tensor in moved)),
+            element_bytes=max((-(-x.bits // 8) for x in (*read, *known) if x.is_float), default=4),
+        )
+
+    def _require(self, name: str, kind: str, tensors: Iterable[str]) -> None:
+        for tensor in tensors:
+            if tensor not in self.tensors and tensor not in self.constant:
+                self._refuse_disagreement()
+                raise InputError(
+                    f"operator {show(name)} ({kind})",
+                    f"has the tensor {show(tensor)}, which {self.unknown.get(tensor, 'has an unknown shape')}",
+                    "fix the inputs with --shape input=1,3,224,224, or export the model with fixed shapes",
+                )
+
+    def _refuse_disagreement(self) -> None:
+        """The usual inference is silent where shapes contradict each other."""
+        try:
+            self.onnx.shape_inference.infer_shapes(self.model, strict_mode=True, data_prop=True)
+        except self.onnx.shape_inference.InferenceError as error:
+            raise _disagreement(error) from None
+
+    def _flops(self, name: str, node: Any, held: Iterable[str]) -> float:
+        own = node.domain in OWN_DOMAINS
+        formula = FORMULAS.get(node.op_type) if own else None
+        if formula is None:
+            self._guard(name, node, own, held)
+            return 0.0
+        read, written = ([self._shape(x) for x in side] for side in (node.input, node.output))
+        attributes = {entry.name: self.onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        for key, value in attributes.items():
+            attributes[key] = value.decode() if isinstance(value, bytes) else value
+        try:
+            return formula(read, written, attributes)
+        except (ValueError, IndexError, KeyError) as error:
+            reason = str(error) if type(error) is ValueError else "has shapes that its formula does not know"
+            place = f"operator {show(name)} ({node.op_type})"
+            raise InputError(place, reason, "correct the model, or report the operator") from None
+
+    def _shape(self, name: str) -> Shape | None:
+        """Of a constant, too; of what follows from constants inference knows it."""
+        known = self.tensors.get(name)
+        return None if known is None else known.shape
+
+    def _guard(self, name: str, node: Any, own: bool, held: Iterable[str]) -> None:
+        """An operator that multiplies weights without a formula would count nothing."""
+        large = [x for x in held if len(self.parameters[x].shape) >= 2]
+        if self.allow_uncounted or (own and (node.op_type in MOVERS or node.op_type in RANDOM or not large)):
+            return
+        what = (
+            f"reads the parameter {show(large[0])} and has" if large else f"is of the domain {node.domain} and has"
+        )
+        raise InputError(
+            f"operator {show(name)} ({node.op_type})",
+            f"{what} no formula for its floating-point operations",
+            "export it as known operators, or give --allow-uncounted to count none",
+        )
+
+
+def _scopes(node: Any) -> tuple[str, ...] | None:
+    """From what torch's exporter wrote, else from the name up to its last slash."""
+    for entry in node.metadata_props:
+        if entry.key == SCOPES:
+            found = _listed(entry.value)
+            if found is not None:
+                return tuple(scope for scope in found[:-1] if scope)
+    if "/" not in node.name:
+        return None
+    return tuple(_dotted(part for part in node.name.split("/")[:-1] if part))
+
+
+def _listed(text: str) -> list[str] | None:
+    """A list of texts as Python writes it."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return found if isinstance(found, list) and found and all(isinstance(x, str) for x in found) else None
+
+
+def _dotted(parts: Iterable[str]) -> Iterator[str]:
+    """layer1, layer1.0.conv of layer1, layer1.0, conv: what repeats its parent's name is no deeper for it."""
+    path: list[str] = []
+    for part in parts:
+        if path and part.startswith(path[-1] + "."):
+            path.pop()
+        path.append(part)
+        yield ".".join(path)
