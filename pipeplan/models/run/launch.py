@@ -21,12 +21,9 @@ from .job import Job, answer_file, error_file
 POLL_S = 0.05
 GRACE_S = 5.0
 """After one rank failed, for the others to say why they did: the first cause may be theirs."""
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "GLOO_SOCKET_IFNAME": "lo",
-    "TORCH_CPP_LOG_LEVEL": "ERROR",
-}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+if sys.platform == "linux":
+    ENVIRONMENT["GLOO_SOCKET_IFNAME"] = "lo"
 
 
 class RunError(PipeplanError):

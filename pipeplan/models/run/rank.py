@@ -97,7 +97,6 @@ class _Rank:
         return value.to(self.device) if isinstance(value, torch.Tensor) else value
 
     def _join(self) -> None:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         dist.init_process_group(
             "nccl" if self.job.device == "cuda" else "gloo",
             init_method=f"file://{self.folder / STORE}",
