@@ -7,10 +7,12 @@ the leaves of the arguments, in order, and returns a flat tuple.
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -291,15 +293,17 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's own lines on what goes wrong, which our sentence says."""
+    """Without torch's own lines on what goes wrong, which our sentence says; others are kept if all goes well."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    said = io.StringIO()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(said):
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(disabled)
+    sys.stderr.write(said.getvalue())
 
 
 @contextmanager

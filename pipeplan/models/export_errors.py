@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 from types import FrameType
 from typing import Any
 
@@ -13,6 +15,8 @@ from torch.utils._pytree import tree_leaves
 from ..instances.errors import InputError
 
 _TORCH = torch.__path__[0]
+_OURS = os.path.dirname(__file__)
+_PYTHON = sysconfig.get_paths()["stdlib"]
 
 
 def explained(error: Exception, model: torch.nn.Module) -> InputError:
@@ -43,11 +47,19 @@ def _place(error: Exception, model: torch.nn.Module) -> str:
         frames.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     names = {id(module): name for name, module in model.named_modules()}
-    for frame, line in reversed(frames):
-        owner: Any = frame.f_locals.get("self")
-        if id(owner) in names and not frame.f_code.co_filename.startswith(_TORCH):
-            return f"{_module(names[id(owner)])}, {_short(frame.f_code.co_filename)} line {line},"
-    return "the model"
+    owners = (names.get(id(frame.f_locals.get("self"))) for frame, _ in reversed(frames))
+    owner = next((name for name in owners if name is not None), None)
+    lines = ((frame.f_code.co_filename, line) for frame, line in reversed(frames))
+    innermost = next(((path, line) for path, line in lines if _is_users(path)), None)
+    if owner is None or innermost is None:
+        return "the model"
+    return f"{_module(owner)}, {_short(innermost[0])} line {innermost[1]},"
+
+
+def _is_users(path: str) -> bool:
+    """Neither torch nor Python nor we wrote it."""
+    ours = path.startswith((_TORCH, _OURS))
+    return not ours and ("site-packages" in path or not path.startswith(_PYTHON)) and not path.startswith("<")
 
 
 def _module(name: str) -> str:

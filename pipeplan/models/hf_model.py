@@ -50,7 +50,10 @@ class HfModel:
 
     def build(self) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
         """The model and the arguments of one micro-batch."""
-        model = self.cls._from_config(self.config, dtype=getattr(torch, self.dtype))
+        try:
+            model = self.cls._from_config(self.config, dtype=self._number)
+        except Exception as error:
+            raise _refused(error) from error
         return model, (), self.inputs()
 
     # ---- one micro-batch -------------------------------------------------------------------------------

@@ -1,0 +1,260 @@
+"""Operations, bytes and times by calculation, against hand counts and against what autograd keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from model_samples import FAMILIES, cut_evenly, seeded  # noqa: E402
+from torch import nn  # noqa: E402
+
+from pipeplan import InputError  # noqa: E402
+from pipeplan.instances.workloads.hardware import DEVICES, Hardware  # noqa: E402
+from pipeplan.models.analytic import NodeCost, costs  # noqa: E402
+from pipeplan.models.capture import capture  # noqa: E402
+from pipeplan.models.extraction import ModelInput, extract  # noqa: E402
+from pipeplan.models.grouping import group  # noqa: E402
+from pipeplan.models.kernels import trace  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+DEVICE = Hardware("even", 1e12, 2e12, 1e9, 1e9, efficiency=1.0, launch_s=0.0)
+
+
+def costed(build: Any, hardware: Hardware | None = None, **options: Any) -> dict[str, NodeCost]:
+    captured = capture(build, fake=True)
+    return costs(trace(captured, **options), captured, group(captured), hardware)
+
+
+def of(model: nn.Module, *args: Any, **options: Any) -> dict[str, NodeCost]:
+    return costed(lambda: (model, args, {}), **options)
+
+
+class Layers(nn.Module):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x.sum()
+
+
+# ---- counts by hand ------------------------------------------------------------------------------------
+
+
+def test_a_row_of_linear_layers() -> None:
+    """2 m n k forward; twice that backward, but once where nobody needs the gradient of the input."""
+    found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8))
+    first, second = found["layers.0"], found["layers.1"]
+    assert (first.flops_forward, first.flops_backward) == (2 * 32 * 8 * 16, 2 * 32 * 8 * 16)
+    assert (second.flops_forward, second.flops_backward) == (2 * 32 * 16 * 4, 4 * 32 * 16 * 4)
+    assert first.saved_bytes == 32 * 8 * 4
+    assert second.saved_bytes == 32 * 16 * 4
+
+
+def test_a_convolution() -> None:
+    found = of(Layers(nn.Conv2d(3, 8, 3, padding=1, bias=False)), torch.randn(2, 3, 16, 16))
+    assert found["layers.0"].flops_forward == 2 * 2 * 16 * 16 * 8 * 3 * 9
+
+
+def test_times_follow_the_roofline() -> None:
+    """Forward: x, weight and bias are read, y is written; a billion bytes a second are the limit here."""
+    found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=DEVICE)
+    moved = 4 * (32 * 8 + 8 * 16 + 16 + 32 * 16)
+    assert found["layers.0"].forward_s == pytest.approx(moved / 1e9)
+    slow = Hardware("slow", 1e6, 1e6, 1e15, 1e9, efficiency=0.5, launch_s=3.0)
+    found = of(Layers(nn.Linear(8, 16), nn.Linear(16, 4)), torch.randn(32, 8), hardware=slow)
+    assert found["layers.0"].forward_s == pytest.approx(2 * 32 * 8 * 16 / 5e5 + 3.0)
+
+
+def test_gradients_are_added_to_those_of_earlier_micro_batches() -> None:
+    """The weight's gradient is written once, and then read with the sum, which is written: four more times its size."""
+    wide = of(Layers(nn.Linear(8, 4096, bias=False)), torch.randn(1, 8), hardware=DEVICE)["layers.0"]
+    weight = 4 * 8 * 4096
+    assert wide.backward_s * 1e9 >= 4 * weight
+
+
+def test_views_are_free_and_look_ups_move_what_they_return() -> None:
+    class Looks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(1000, 16)
+
+        def forward(self, x: Any) -> Any:
+            return self.table(x).view(-1).unsqueeze(0).sum()
+
+    found = of(Looks(), torch.zeros(10, dtype=torch.long), hardware=DEVICE)["table"]
+    assert found.forward_s * 1e9 == pytest.approx(10 * 16 * 4 + (10 * 16 * 4 + 4))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_layer_of_mixtral_by_hand(dtype: str) -> None:
+    """Its experts are grouped products, which torch's own table does not know."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MixtralConfig(
+        use_cache=False, num_hidden_layers=1, hidden_size=512, intermediate_size=1024, vocab_size=100,
+        num_attention_heads=8, num_key_value_heads=2,
+    )  # fmt: skip
+
+    def build() -> Any:
+        model = transformers.MixtralForCausalLM._from_config(config, dtype=getattr(torch, dtype))
+        ids = torch.zeros(1, 128, dtype=torch.long)
+        return model, (), {"input_ids": ids, "labels": ids}
+
+    tokens, width, inner, experts, chosen = 128, 512, 1024, 8, 2
+    attention = 2 * tokens * (2 * width * width + 2 * width * width // 4) + 4 * tokens * tokens * width
+    mixture = 2 * tokens * width * experts + 2 * chosen * tokens * 3 * width * inner
+    assert costed(build)["model.layers.0"].flops_forward == attention + mixture
+
+
+def test_attention_step_by_step_keeps_its_scores() -> None:
+    class Attends(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(16, 48)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = self.layer(x).view(2, 64, 3, 2, 8).permute(2, 0, 3, 1, 4)
+            return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.1).sum()
+
+    fused = of(Attends(), torch.randn(2, 64, 16), attention="fused")["layer"]
+    math = of(Attends(), torch.randn(2, 64, 16), attention="math")["layer"]
+    scores = 4 * 2 * 2 * 64 * 64
+    assert fused.saved_bytes < math.saved_bytes - scores
+    assert fused.flops_forward == math.flops_forward == 2 * 128 * 16 * 48 + 4 * 2 * 2 * 64 * 64 * 8
+    with pytest.raises(InputError, match=r"--attention is 'flash'; give fused or math"):
+        of(Attends(), torch.randn(2, 64, 16), attention="flash")
+
+
+# ---- operations without a formula ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def multiply() -> Any:
+    library = torch.library.Library("pipeplan_tests", "FRAGMENT")
+    library.define("multiply(Tensor x, Tensor weight) -> Tensor")
+    library.impl("multiply", lambda x, weight: x @ weight, "CompositeExplicitAutograd")
+    torch.library.register_fake("pipeplan_tests::multiply", lambda x, weight: x @ weight, lib=library)
+
+    def backward(context: Any, gradient: Any) -> Any:
+        x, weight = context.saved_tensors
+        return gradient @ weight.t(), x.t() @ gradient
+
+    torch.library.register_autograd(
+        "pipeplan_tests::multiply",
+        backward,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+        lib=library,
+    )
+    yield torch.ops.pipeplan_tests.multiply
+    library._destroy()
+
+
+class Unknown(nn.Module):
+    def __init__(self, multiply: Any) -> None:
+        super().__init__()
+        self.multiply = multiply
+        self.inner = nn.Linear(4, 4)
+        self.weight = nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: Any) -> Any:
+        return self.multiply(self.inner(x), self.weight.to(torch.float64).t().to(torch.float32)).sum()
+
+
+def test_an_operation_without_a_formula_is_named_and_not_a_zero(multiply: Any) -> None:
+    """Also where it reads a weight in another type and through a view."""
+    with pytest.raises(
+        InputError, match=r"^the model has the operation pipeplan_tests\.multiply\.default, which reads"
+    ):
+        of(Unknown(multiply), torch.randn(3, 4))
+    with pytest.raises(
+        InputError, match=r"the parameter weight .*register_flop_formula, or give --allow-uncounted"
+    ):
+        of(Unknown(multiply), torch.randn(3, 4))
+    assert of(Unknown(multiply), torch.randn(3, 4), allow_uncounted=True)
+
+
+def test_light_operations_on_weights_need_no_formula() -> None:
+    class Light(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.positions = nn.Parameter(torch.randn(1, 8, 4))
+            self.token = nn.Parameter(torch.randn(1, 1, 4))
+            self.layer = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+
+        def forward(self, x: Any) -> Any:
+            x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.positions[:, : x.shape[1] + 1]
+            return self.layer(nn.functional.dropout(x, 0.5)).sum()
+
+    assert of(Light(), torch.randn(2, 6, 4))
+
+
+# ---- what is kept --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "resnet", "whisper"])
+def test_a_stage_keeps_what_its_nodes_say(family: str, stages: int) -> None:
+    """1.00 to 1.08 of what autograd keeps of the stage: nodes that share a tensor both count it."""
+    pytest.importorskip("transformers")
+    captured = capture(seeded(FAMILIES[family]))
+    grouped = group(captured)
+    found = costs(trace(captured), captured, grouped, None)
+    stage_of = cut_evenly(list(grouped.nodes), stages)
+    values: dict[str, Any] = {}
+    for stage in range(stages):
+        piece = extract(captured, grouped, stage_of, stage)
+        args = [
+            captured.inputs[given.name]
+            if isinstance(given, ModelInput)
+            else values[given.value].detach().requires_grad_(values[given.value].requires_grad)
+            for given in piece.inputs
+        ]
+        kept = _kept_by(piece.module, args, captured.model)
+        values |= dict(zip(piece.outputs, kept.outputs, strict=True))
+        said = sum(found[name].saved_bytes for name in grouped.nodes if stage_of[name] == stage)
+        assert kept.bytes <= said <= 1.08 * kept.bytes + 64
+
+
+class _Kept:
+    def __init__(self, size: float, outputs: Any) -> None:
+        self.bytes, self.outputs = size, outputs
+
+
+def _kept_by(module: Any, args: list[Any], model: nn.Module) -> _Kept:
+    """Storages that autograd keeps in a real pass, parameters and buffers left out."""
+    fixed = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    held: dict[int, Any] = {}
+
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in fixed:
+            held[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        outputs, _ = module(*args)
+    return _Kept(sum(storage.nbytes() for storage in held.values()), outputs)
+
+
+def test_nothing_is_kept_for_inference() -> None:
+    captured = capture(lambda: (Layers(nn.Linear(8, 8)), (torch.randn(2, 8),), {}), training=False, fake=True)
+    seen = trace(captured)
+    assert seen.saved == {}
+    assert not any(kernel.backward for kernel in seen.kernels)
+    assert seen.gradients == frozenset()
+
+
+def test_every_floating_point_operation_belongs_to_a_node() -> None:
+    pytest.importorskip("transformers")
+    captured = capture(seeded(FAMILIES["clip"]), fake=True)
+    seen = trace(captured)
+    found = costs(seen, captured, group(captured), DEVICES["h100-80gb"])
+    total = sum(kernel.flops for kernel in seen.kernels)
+    assert total == sum(cost.flops_forward + cost.flops_backward for cost in found.values())
+    assert total > 0
