@@ -28,10 +28,16 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
         return load_on(text, on)
     from .catalogue import load_packaged, packaged_names
     from .kinds import kind_of
+    from .profile.packaged import load_packaged_profile, packaged_profile_names
 
-    if text not in packaged_names():
+    if text in packaged_profile_names():
+        from .lowering import on_cluster
+
+        return on_cluster(load_packaged_profile(text), on)
+    known = (*packaged_names(), *packaged_profile_names())
+    if text not in known:
         raise UsageError(
-            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, packaged_names())}; "
+            f"There is no file and no packaged instance {show(text)}{did_you_mean(text, known)}; "
             "`plan instances` lists those, in Python pipeplan.packaged_names()."
         )
     problem = load_packaged(text)
@@ -39,17 +45,26 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
 
 def holds_profile(text: str) -> bool:
-    """Is this a table of layers, or a file with a profile of ours?"""
-    from .json_file import read_json
-    from .profile.files import is_profile
+    """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
+    from .profile.files import is_profile_text
+    from .profile.packaged import packaged_profile_names
+    from .profile.pipedream import looks_like_graph_txt
     from .profile.sheet import looks_like_table
 
-    if looks_like_table(text):
+    if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True
+    content = _content(text)
+    return is_profile_text(content) or looks_like_graph_txt(content)
+
+
+def _content(text: str) -> str:
+    """Of a file that may be one; empty where whoever reads it will say what is wrong."""
+    from .json_file import STDIN, read_text
+
     try:
-        return text.endswith(".json") and is_profile(read_json(text))
-    except InputError:  # whoever reads it says what is wrong
-        return False
+        return read_text(text) if text == STDIN or text.endswith((".json", ".txt")) else ""
+    except InputError:
+        return ""
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -14,6 +14,7 @@ from .kind import Kind
 from .kinds import KINDS
 from .profile.files import profile_from_json
 from .profile.options import Lowered, ProfileOptions, option_of
+from .profile.packaged import load_packaged_profile, packaged_profile_names
 from .profile.pipedream import PUBLISHED_IN_FLIGHT, looks_like_graph_txt, profile_name, read_graph_txt
 from .profile.profile import Profile
 from .profile.sheet import looks_like_table
@@ -33,7 +34,7 @@ def load_profile(
     Parameters
     ----------
     path : str or PathLike
-        The file.
+        The file, or the name of a packaged profile, such as llama-3-8b.
     training : bool
         False: backward passes are not asked for, and left out where there are some.
     bytes_per_parameter : float, optional
@@ -58,6 +59,9 @@ def load_profile(
         raise UsageError(
             "--bytes-per-parameter is for tables, and a profile holds bytes; drop --bytes-per-parameter."
         )
+    if str(path) in packaged_profile_names() and not os.path.exists(path):
+        profile = load_packaged_profile(str(path))
+        return profile if training else without_backward_passes(profile)
     text = read_text(path, max_bytes=MAX_FILE_BYTES)
     try:
         if looks_like_graph_txt(text):

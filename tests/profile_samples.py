@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from pipeplan.instances.curve import TimeCurve
 from pipeplan.instances.profile.profile import Profile, ProfileNode, ProfileTensor
+from pipeplan.instances.profile.work import Kernels, Work
+
+WORK = Work((Kernels(10.0, 24.0, 2, 2), Kernels(0.0, 8.0)), (Kernels(20.5, 48.0),))
 
 DIAMOND = Profile(
     nodes=(
-        ProfileNode("stem", 1.0, 2.0, 30.0, 1.0, {"stem.weight": 4.0, "stem.bias": 1.0}, 10.0, 20.0, ("net.stem",)),
+        ProfileNode(
+            "stem", 1.0, 2.0, 30.0, 1.0, {"stem.weight": 4.0, "stem.bias": 1.0}, 10.0, 20.0, ("net.stem",), WORK
+        ),
         ProfileNode("left", 3.0, 6.0, 8.0, parameters={"left.weight": 10.0}),
         ProfileNode("right", TimeCurve((1, 2, 4), (1.0, 1.5, 2.5)), TimeCurve((2,), (4.0,)), 6.0),
         ProfileNode("head", 2.0, 4.0, 5.0, parameters={"head.weight": 4.0}),

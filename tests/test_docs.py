@@ -64,16 +64,38 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
     assert "*proven*" in (own_model.parent / "comparison" / "tables.md").read_text("utf-8")
 
 
-def test_the_commands_and_the_lines_of_python_of_the_page_on_tables_work(
+def test_the_commands_of_the_page_on_tables_work(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for line in commands("tables.md"):
         run(plan, line)
-    (program,) = blocks("tables.md", "python")
+
+
+def test_the_commands_and_the_lines_of_python_of_the_page_on_profiles_work(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in commands("profiles.md"):
+        run(plan, line)
+    (program,) = blocks("profiles.md", "python")
     known: dict[str, Any] = {}
     exec(program, known)
     assert (known["problem"].kind, known["lowered"].problem.kind) == ("placement", "staging")
+
+
+def test_the_page_on_profiles_lists_the_packaged_ones() -> None:
+    from pipeplan.instances.profile.packaged import load_packaged_profile, packaged_profile_names
+
+    rows = re.findall(
+        r"^\| `([\w.-]+)` \| (\S+/\S+) \| .* \| ([\d,]+) \|$", (DOCS / "profiles.md").read_text("utf-8"), re.M
+    )
+    assert sorted(name for name, *_ in rows) == list(packaged_profile_names())
+    for name, repository, parameters in rows:
+        profile = load_packaged_profile(name)
+        held = sum(node.parameter_bytes for node in profile.nodes) - profile.tied_bytes
+        assert held == 2 * int(parameters.replace(",", ""))
+        assert str(profile.source["config"]).startswith(repository + " ")
 
 
 def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
@@ -136,7 +158,8 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
     from pipeplan.cli.app import GROUPS, app
 
     root: Any = typer.main.get_command(app)
-    for page in ("index.md", "tutorial.md", "howto.md", "tables.md", "export.md", "from-your-model.md"):
+    pages = ("index.md", "tutorial.md", "howto.md", "tables.md", "export.md", "from-your-model.md", "profiles.md")
+    for page in pages:
         for name, *words in commands(page):
             command = root.commands[name]
             command = command.commands[words[0]] if name in GROUPS else command

@@ -62,8 +62,8 @@ class ProfileNode:
 
     @property
     def label(self) -> str | None:
-        """The modules, where they say more than the id."""
-        return None if self.modules in ((), (self.id,)) else ", ".join(self.modules)
+        """Its one module, where that says more than the id."""
+        return self.modules[0] if len(self.modules) == 1 and self.modules[0] != self.id else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,12 @@ class Profile(Graph):
     def has_curves(self) -> bool:
         """Were times measured for several numbers of samples?"""
         return any(isinstance(time, TimeCurve) for node in self.nodes for time in (node.forward, node.backward))
+
+    @cached_property
+    def tied_bytes(self) -> float:
+        """Of parameters that stand in a second node as well."""
+        sizes = {name: size for node in self.nodes for name, size in node.parameters.items()}
+        return float(exact_sum(sizes[second] for second in {second for _, second in self.tied}))
 
     def time(self, time: Time) -> float:
         """Of one micro-batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +15,9 @@ from ..instances.errors import UsageError, did_you_mean, unknown_name
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.kinds import DEFAULT_KIND, KINDS, kind_of
 from ..instances.placement.generators import GENERATORS, Parameter
-from ..show.console import out, print_json, styled, tell
+from ..instances.profile.packaged import packaged_profile_names
+from ..instances.profile.profile import Profile
+from ..show.console import out, print_json, say_note, styled, tell
 from . import quantities
 from .arguments import Json, output_file
 from .generate_chains import build_chain, known_facts, parameters_of, remarks
@@ -49,6 +51,19 @@ NETWORK_PARAMETERS = (
     Parameter("cpus", "int", 0, "number of CPUs"),
     Parameter("memory_bytes", "size", None, "memory of an accelerator; default: that of the hardware"),
     Parameter("training", "flag", False, "add the backward pass"),
+    Parameter("profile", "flag", False, "write the profile, a model without a cluster, not a problem"),
+)
+PROFILE = "PROFILE"
+PROFILE_PARAMETERS = (
+    Parameter("kind", "text", None, "kind of problem; default: one that fits"),
+    Parameter("hardware", "text", "h100-80gb", "the accelerator, whose times are calculated"),
+    Parameter("link", "text", "nvlink4", "what joins the accelerators"),
+    Parameter("accelerators", "int", 4, "number of devices"),
+    Parameter("memory_bytes", "size", None, "memory of a device; default: that of the hardware"),
+    Parameter("mini_batch", "int", None, "for graph pipelines: samples between two updates"),
+    Parameter("micro_batches", "int", None, "for stagings: micro-batches in a batch"),
+    Parameter("optimizer", "text", None, "for networks of published configurations: sgd, adam or adam-mixed"),
+    Parameter("profile", "flag", False, "write the profile, not a problem"),
 )
 GRAPH_PARAMETERS = (
     Parameter("accelerators", "int", 8, "number of devices"),
@@ -98,7 +113,10 @@ def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
     """Title and parameters of every generator, of the networks together, and of every model of a graph pipeline."""
     placements = {name: (generator.title, generator.parameters) for name, generator in GENERATORS.items()}
     chains = {name: (generator.title, parameters_of(name)) for name, generator in CHAIN_GENERATORS.items()}
-    networks = {NETWORK: ("one of those below, on hardware", NETWORK_PARAMETERS)}
+    networks = {
+        NETWORK: ("one of those below, on hardware", NETWORK_PARAMETERS),
+        PROFILE: ("a network of a published configuration, on hardware", PROFILE_PARAMETERS),
+    }
     models = {model.name: (model.title, graph_parameters(model)) for model in GRAPH_MODELS.values()}
     return {**placements, **chains, **networks, **models}
 
@@ -131,6 +149,9 @@ def command(
     from ..instances.files import problem_to_text, save
 
     problem, known = _made(name, given)
+    if isinstance(problem, Profile):
+        _write_profile(problem, output, json)
+        return
     if output is None:
         sys.stdout.write(problem_to_text(problem))
         return
@@ -141,15 +162,31 @@ def command(
     tell(json, {"file": output, "problem": facts}, f"{output}: {size}{gpus}", *said)
 
 
-def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem, KnownChain | None]:
+def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
+    from ..instances.json_file import dump_json
+    from ..instances.profile.files import profile_to_json
+    from .import_options import hand_over
+
+    if output is None:
+        sys.stdout.write(dump_json(profile_to_json(profile)))
+    else:
+        hand_over(profile, output, json)
+
+
+def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem | Profile, KnownChain | None]:
     """By whoever has the name; with a chain comes what is known of it."""
     from ..instances.workloads import WORKLOADS
 
-    families = _families()
-    if name not in (families.keys() - {NETWORK}) | WORKLOADS.keys():
-        choices = [*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *GRAPH_MODELS]
+    families, profiles = _families(), packaged_profile_names()
+    if name not in (families.keys() - {NETWORK, PROFILE}) | WORKLOADS.keys() | set(profiles):
+        choices = [*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *profiles, *GRAPH_MODELS]
         raise unknown_name("generator and no network named", name, choices)
-    _check_own(name, given, families[name if name in families else NETWORK][1])
+    family = PROFILE if name in profiles else name if name in families else NETWORK
+    _check_own(name, given, families[family][1])
+    if family == PROFILE:
+        return _profiled(name, given), None
+    if given.get("profile"):
+        return _profile_of_network(name, given), None
     if name in CHAIN_GENERATORS:
         known = build_chain(name, given)
         return known.problem, known
@@ -179,6 +216,55 @@ def _problem(name: str, given: Mapping[str, Any]) -> Problem:
         named = {"devices" if key == "accelerators" else key: value for key, value in given.items()}
         return GRAPH_MODELS[name].build(**named)
     return _network(name, given)
+
+
+def _profiled(name: str, given: Mapping[str, Any]) -> Problem | Profile:
+    """A packaged profile on the hardware that is named, put on a cluster of it."""
+    from ..instances.lowering import lower
+    from ..instances.profile.packaged import load_packaged_profile
+    from ..instances.profile.work import on_hardware
+    from ..instances.workloads import DEVICES, LINKS
+
+    values = {**{parameter.name: parameter.default for parameter in PROFILE_PARAMETERS}, **given}
+    device = DEVICES[one_of("--hardware", values["hardware"], DEVICES)]
+    profile = on_hardware(load_packaged_profile(name), device)
+    if values["profile"]:
+        _refuse_beside_profile(given, ("hardware",))
+        return profile
+    if None not in (values["mini_batch"], values["micro_batches"]):
+        raise UsageError("--mini-batch is for graph pipelines and --micro-batches for stagings; give one of them.")
+    memory = device.memory_bytes if values["memory_bytes"] is None else values["memory_bytes"]
+    lowered = lower(
+        profile,
+        kind=values["kind"],
+        devices=values["accelerators"],
+        memory_bytes=memory,
+        bandwidth=LINKS[one_of("--link", values["link"], LINKS)].bytes_per_s,
+        batch=values["micro_batches"] if values["mini_batch"] is None else values["mini_batch"],
+        optimizer=values["optimizer"],
+    )
+    for note in lowered.notes:
+        say_note(note)
+    problem: Problem = lowered.problem
+    return problem
+
+
+def _profile_of_network(name: str, given: Mapping[str, Any]) -> Profile:
+    from ..instances.workloads import DEVICES, build
+    from ..instances.workloads.profile import to_profile
+
+    _refuse_beside_profile(given, ("hardware", "batch", "merge"))
+    device = DEVICES[one_of("--hardware", given.get("hardware", "v100-16gb"), DEVICES)]
+    return to_profile(build(name, given.get("batch")), device, merge=given.get("merge", True))
+
+
+def _refuse_beside_profile(given: Mapping[str, Any], own: Collection[str]) -> None:
+    foreign = next((key for key in given if key not in (*own, "profile")), None)
+    if foreign is not None:
+        option = _option(foreign)
+        raise UsageError(
+            f"{option} says nothing about a profile, which has no cluster; drop {option} or --profile."
+        )
 
 
 def _network(name: str, given: Mapping[str, Any]) -> Problem:
@@ -231,9 +317,12 @@ def _list(given: Mapping[str, Any], output: str | None, json: bool) -> None:
         name: {"name": name, "title": title, "parameters": [_option(parameter.name) for parameter in parameters]}
         for name, (title, parameters) in _families().items()
     }
-    network = rows.pop(NETWORK)
+    network, profile = rows.pop(NETWORK), rows.pop(PROFILE)
+    profiles = packaged_profile_names()
     if json:
-        print_json([*rows.values(), *({**network, "name": name, "title": "a network"} for name in WORKLOADS)])
+        networks = ({**network, "name": name, "title": "a network"} for name in WORKLOADS)
+        print_json([*rows.values(), *networks, *({**profile, "name": name} for name in profiles)])
         return
-    print_table([*rows.values(), network])
+    print_table([*rows.values(), network, profile])
     out().print(styled("networks: " + ", ".join(WORKLOADS)))
+    out().print(styled("profiles: " + ", ".join(profiles)))

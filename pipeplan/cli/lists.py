@@ -13,10 +13,12 @@ from ..formulations.contract import OptionSpec
 from ..formulations.plugins import PluginError, installed
 from ..formulations.registry import FORMULATIONS, Entry
 from ..instances.errors import unknown_name
+from ..instances.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
 from ..instances.recipe import Packaged
 from ..planners import registry as ways
 from ..planners.registry import PLANNERS
 from ..show.console import out, print_json, say_note, styled, styled_lines
+from ..show.words import size
 from .arguments import Json
 from .signatures import flag_of
 
@@ -59,16 +61,33 @@ def planners(name: _Name = None, json: Json = False) -> None:
 
 
 def instances(json: Json = False) -> None:
-    """List the packaged instances."""
+    """List the packaged instances, and the packaged profiles, which become instances on a cluster."""
     from ..instances.catalogue import packaged_info, packaged_kinds
 
     rows = {kind: packaged_info(kind) for kind in packaged_kinds()}
+    profiles = [_profile_row(name) for name in packaged_profile_names()]
     if json:
-        print_json([row for of_kind in rows.values() for row in of_kind])
+        print_json([*(row for of_kind in rows.values() for row in of_kind), *profiles])
         return
     for kind, packaged in packaged_kinds().items():
         _print_instances([_instance_row(row, packaged) for row in rows[kind]])
         out().print(packaged.note)
+    _print_instances([{key: value for key, value in row.items() if key != "kind"} for row in profiles])
+    out().print(
+        "profiles: models without a cluster; commands take their names with --devices, --memory, --bandwidth"
+    )
+
+
+def _profile_row(name: str) -> dict[str, Any]:
+    profile = load_packaged_profile(name)
+    held = sum(node.parameter_bytes for node in profile.nodes) - profile.tied_bytes
+    return {
+        "kind": "profile",
+        "name": name,
+        "nodes": len(profile.nodes),
+        "parameters": size(held),
+        "made of": setting_of(profile),
+    }
 
 
 WIDE = 120

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..instances.errors import PipeplanError, UsageError
 from ..instances.kinds import kind_of
+from ..instances.lookup import holds_profile
+from ..instances.profile.options import ProfileOptions
 from ..show.console import out, print_json, say_note, styled
 from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_instance, with_cluster
 from .exits import OK, REJECTED
@@ -43,8 +46,12 @@ def command(
     """Draw a plan: load, work, transfers and memory of each device or stage, the slowest marked; what runs when.
 
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
-    pipeline its series-parallel decomposition.
+    pipeline its series-parallel decomposition; of a profile, where no cluster is given, its nodes and their costs.
     """
+    bare = plan is None and picture is None and not unrolled and _names_no_cluster(on)
+    if bare and holds_profile(instance):
+        _show_profile(instance, on, json)
+        return
     problem = load_instance(instance, on)
     if unrolled and not kind_of(problem).periodic:
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
@@ -65,6 +72,24 @@ def command(
     if picture is not None:
         _draw_picture(seen, picture)
     raise typer.Exit(REJECTED if violations else OK)
+
+
+def _names_no_cluster(on: Cluster) -> bool:
+    """--inference says something of a model alone, and so does the size of a parameter in a table."""
+    sizes = ProfileOptions(bytes_per_parameter=on.profile.bytes_per_parameter) if on.profile else None
+    return replace(on, training=None) == Cluster(profile=sizes)
+
+
+def _show_profile(instance: str, on: Cluster, json: bool) -> None:
+    from ..instances.lowering import load_profile
+    from ..show.terminal.profile import draw_profile, profile_report
+
+    sizes = on.profile.bytes_per_parameter if on.profile else None
+    profile = load_profile(instance, training=on.training is not False, bytes_per_parameter=sizes)
+    if json:
+        print_json(profile_report(profile))
+    else:
+        draw_profile(profile)
 
 
 def _show_instance(problem: Problem, json: bool) -> None:

@@ -336,6 +336,8 @@ class _Reader:
     def _flowing(self, name: str, node: Any, inputs: list[str], outputs: list[str]) -> Operation:
         # Outputs that nobody reads may have any shape: what a pooling layer says of indices.
         self._require(name, node.op_type, [*inputs, *outputs[:1]])
+        if node.op_type in FORMULAS:
+            self._take_weights(inputs)
         held = tuple(sorted(self._held(inputs)))
         if node.op_type == "BatchNormalization":
             self.buffers.update(*(self.constant.get(x, ()) for x in node.input[3:5]))
@@ -354,6 +356,14 @@ class _Reader:
             moved_bytes=float(sum(tensor.bytes for tensor in moved)),
             element_bytes=max((-(-x.bits // 8) for x in (*read, *known) if x.is_float), default=4),
         )
+
+    def _take_weights(self, inputs: Iterable[str]) -> None:
+        """What a product reads is a weight, also where the file fills it with one number."""
+        for x in inputs:
+            known = self.tensors.get(x)
+            if x in self.constant and not self.constant[x] and known and known.is_float and len(known.shape) > 1:
+                self.parameters[x] = known
+                self.constant[x] = frozenset({x})
 
     def _require(self, name: str, kind: str, tensors: Iterable[str]) -> None:
         for tensor in tensors:

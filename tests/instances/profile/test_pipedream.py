@@ -234,3 +234,15 @@ def test_a_profile_says_how_many_samples_were_measured(plan: Any, profile_file: 
     assert load_profile(out) == load_profile(profile_file).replace(micro_batch=4)
     said = plan("import", "pipedream", profile_file, "--micro-batch", 0, "-o", out)
     assert (said.code, said.err) == (2, "Error: micro_batch is 0; give a whole number from 1 to 10000000.\n")
+
+
+def test_it_is_shown_with_a_cluster_and_without(plan: Any, profile_file: Path) -> None:
+    assert plan("show", profile_file, "--json").json["profile"]["nodes"] == 3
+    on = ("--devices", 2, "--memory", "1GB", "--bandwidth", "1GB/s")
+    assert plan("show", profile_file, *on, "--json").json["problem"]["kind"] == "placement"
+
+
+def test_period_against_memory_takes_the_file_as_a_chain(plan: Any, profile_file: Path) -> None:
+    words = ("--devices", 2, "--bandwidth", "1GB/s", "--method", "contiguous", "--levels", 2)
+    said = plan("pareto", profile_file, *words, "--json")
+    assert said.code == 0, said

@@ -179,6 +179,14 @@ def test_numbers_that_no_training_updates_are_buffers(tmp_path: Path) -> None:
     assert [(dict(n.parameters), n.buffer_bytes) for n in profile.nodes] == [({"b": 12.0, "s": 12.0}, 24), ({}, 12)]
 
 
+def test_a_weight_that_the_file_fills_with_one_number_is_a_parameter(tmp_path: Path) -> None:
+    nodes = [node("ConstantOfShape", "size", "w", "fill"), node("MatMul", "x w", "y", "fc")]
+    size = h.make_tensor("size", INT64, (2,), [8, 4])
+    path = model(tmp_path / "m.onnx", nodes, {"x": (2, 8)}, ["y"], [size])
+    (only,) = pipeplan.import_onnx(path, hardware="a100-80gb").nodes
+    assert (dict(only.parameters), only.flops_forward) == ({"w": 128.0}, 2 * 2 * 8 * 4)
+
+
 FLOPS = {
     "Gemm": (("Gemm", "x w", {"transB": 1}), (4, 8), {"w": (5, 8)}, 2 * 4 * 5 * 8),
     "Conv": (("Conv", "x w", {"group": 2}), (2, 4, 9, 9), {"w": (6, 2, 3, 3)}, 2 * (2 * 6 * 7 * 7) * 2 * 9),

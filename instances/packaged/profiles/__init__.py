@@ -1,0 +1,1 @@
+"""Profiles of published networks, made by `benchmarks/packaged_profiles.py`."""

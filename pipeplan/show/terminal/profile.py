@@ -1,0 +1,108 @@
+"""A profile for eyes and as data: what its nodes cost, and what passes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...instances.amounts import exact_sum
+from ...instances.cluster import SECONDS
+from ...instances.profile.profile import Profile
+from ..console import out, styled
+from ..words import amount, percent, several, size
+
+SHOWN_NODES = 200
+
+
+def profile_report(profile: Profile) -> dict[str, Any]:
+    """Sums, and one row for each node; times of one micro-batch in the profile's unit."""
+    rows = [_row(profile, i) for i in range(len(profile.nodes))]
+    total = sum(row["forward"] + row["backward"] for row in rows)
+    for row in rows:
+        row["share"] = (row["forward"] + row["backward"]) / total if total else None
+    return {
+        "profile": {
+            "name": profile.name,
+            "hash": profile.hash,
+            "training": profile.training,
+            "micro_batch": profile.micro_batch,
+            "time_unit": profile.time_unit,
+            "nodes": len(rows),
+            "tensors": len(profile.tensors),
+            "row": profile.is_row,
+            "forward": sum(row["forward"] for row in rows),
+            "backward": sum(row["backward"] for row in rows),
+            "parameter_bytes": float(exact_sum(row["parameter_bytes"] for row in rows)) - profile.tied_bytes,
+            "tied_bytes": profile.tied_bytes,
+            "saved_bytes": float(exact_sum(row["saved_bytes"] for row in rows)),
+            "source": dict(profile.source),
+        },
+        "nodes": rows,
+    }
+
+
+def _row(profile: Profile, i: int) -> dict[str, Any]:
+    node = profile.nodes[i]
+    return {
+        "id": node.id,
+        "forward": profile.time(node.forward),
+        "backward": profile.time(node.backward),
+        "flops_forward": node.flops_forward,
+        "flops_backward": node.flops_backward,
+        "parameter_bytes": node.parameter_bytes,
+        "buffer_bytes": node.buffer_bytes,
+        "saved_bytes": node.saved_bytes,
+        "output_bytes": float(exact_sum(tensor.bytes for tensor in profile.made[i] if tensor.readers)),
+        "readers": list(dict.fromkeys(reader for tensor in profile.made[i] for reader in tensor.readers)),
+    }
+
+
+def draw_profile(profile: Profile) -> None:
+    """The sums in sentences, and a line for each node."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    report, console = profile_report(profile), out()
+    for sentence in _sentences(profile, report["profile"]):
+        console.print(styled(sentence))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    factor, unit = _time_scale(profile, report["nodes"])
+    passes = ("forward", "backward") if profile.training else ("forward",)
+    kept = ("saved",) if profile.training else ()
+    console.print(styled(f"times in {unit}"))
+    for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
+        table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
+    for row in report["nodes"][:SHOWN_NODES]:
+        times = (f"{row[side] * factor:.4g}" for side in passes)
+        share = "-" if row["share"] is None else percent(row["share"])
+        sizes = (size(row[f"{what}_bytes"]) for what in ("parameter", *kept))
+        table.add_row(*map(styled, (row["id"], *times, share, *sizes)))
+    console.print(table)
+    if len(report["nodes"]) > SHOWN_NODES:
+        left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
+        console.print(styled(f"... and {left}; --json has all of them"))
+
+
+def _time_scale(profile: Profile, rows: Sequence[Mapping[str, Any]]) -> tuple[float, str]:
+    """A unit in which the largest time is above 1: what to multiply times by, and what the result is in."""
+    largest = max(max(row["forward"], row["backward"]) for row in rows)
+    given = SECONDS[profile.time_unit]
+    name = next((name for name, unit in SECONDS.items() if largest * float(given / unit) >= 1), profile.time_unit)
+    return float(given / SECONDS[name]), name
+
+
+def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:
+    unit, shape = profile.time_unit, "in a row" if facts["row"] else "that form a graph"
+    twice = f", {size(profile.tied_bytes)} of them in a second node as well" if profile.tied else ""
+    passes = f"forward {amount(facts['forward'], unit, 4)}"
+    if profile.training:
+        passes += f", backward {amount(facts['backward'], unit, 4)}"
+    kept = f"; {size(facts['saved_bytes'])} saved between them" if profile.training else ""
+    said = {key: value for key, value in profile.source.items() if not key.endswith("sha256")}
+    source = "; ".join(f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int)))
+    return [
+        f"{profile.name}: a profile of {several(facts['nodes'], 'node')} {shape}, without a cluster",
+        f"a micro-batch of {several(profile.micro_batch, 'sample')}: {passes}{kept}",
+        f"parameters {size(facts['parameter_bytes'])}{twice}",
+        *([f"source: {source}"] if source else []),
+    ]
