@@ -171,7 +171,7 @@ def _in_seconds(record: Any, times: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run of a plan, and of the even split where it was asked for."""
+    """A run of a plan, and of the even split where it was asked for and is another."""
 
     name: str
     """Of the profile."""

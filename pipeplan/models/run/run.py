@@ -32,6 +32,7 @@ WARM_UP = 2
 TIME_LIMIT_S = 600.0
 CAPTURED = "graph_sha256"
 """What the source of a captured model's profile holds."""
+THE_SAME = "the plan is the even split, so there is nothing to compare"
 UNTRIED = "runs on GPUs, with NCCL and CUDA events, have not been tried by us"
 
 
@@ -130,7 +131,8 @@ def run(
         ordered=device == "cuda",
     )
     _check_job(job)
-    return _report(job, profile, schedules, bandwidth, launch(job))
+    notes = [*([THE_SAME] if compare and len(schedules) == 1 else []), *([UNTRIED] if device == "cuda" else [])]
+    return _report(job, profile, schedules, bandwidth, launch(job), tuple(notes))
 
 
 def _check(engine: str, device: str, compare: str | None, steps: int, time_limit_s: float) -> None:
@@ -164,11 +166,17 @@ def _check_job(job: Job) -> None:
 def _schedules(
     plan: Plan, profile: Profile, micro_batches: int, bandwidth: float, compare: str | None
 ) -> dict[str, Schedule]:
-    """The plan's, and the even split's on as many devices."""
+    """The plan's, and the even split's on as many devices unless they are the same."""
     found = {"plan": schedule_of(plan, profile, micro_batches, bandwidth)}
     if compare == "even":
-        found["even"] = schedule_of(even_split(profile, found["plan"].ranks), profile, micro_batches, bandwidth)
+        even = schedule_of(even_split(profile, found["plan"].ranks), profile, micro_batches, bandwidth)
+        if (even.orders, _nodes(even)) != (found["plan"].orders, _nodes(found["plan"])):
+            found["even"] = even
     return found
+
+
+def _nodes(schedule: Schedule) -> list[tuple[str, ...]]:
+    return [stage.nodes for stage in schedule.stages]
 
 
 def even_split(profile: Profile, devices: int) -> Plan:
@@ -196,7 +204,12 @@ def _measured(profile: Profile, model: str) -> Profile:
 
 
 def _report(
-    job: Job, profile: Profile, schedules: dict[str, Schedule], bandwidth: float, answers: list[dict[str, Any]]
+    job: Job,
+    profile: Profile,
+    schedules: dict[str, Schedule],
+    bandwidth: float,
+    answers: list[dict[str, Any]],
+    notes: tuple[str, ...],
 ) -> RunReport:
     cases = {name: case_report(name, schedule, answers) for name, schedule in schedules.items()}
     changed, context = in_context(profile, schedules["plan"], cases["plan"])
@@ -211,5 +224,5 @@ def _report(
         bandwidth=bandwidth,
         profile=changed,
         context=context,
-        notes=(UNTRIED,) if job.device == "cuda" else (),
+        notes=notes,
     )

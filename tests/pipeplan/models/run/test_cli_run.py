@@ -34,8 +34,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {}
     for function in ("gpt", "wider_gpt", "noisy"):
         profile = profile_of(function)
-        half = len(profile.nodes) // 2
-        plan = in_shares(profile, half, len(profile.nodes) - half)
+        first = len(profile.nodes) // 2 - 1
+        plan = in_shares(profile, first, len(profile.nodes) - first)
         for name, data in ((function, profile_to_json(profile)), (f"{function}-plan", plan.to_json())):
             path = folder / f"{name}.json"
             path.write_text(json.dumps(data), encoding="utf-8")
@@ -86,6 +86,16 @@ def test_a_run_in_words(plan: Plan, files: dict[str, str]) -> None:
     assert "clean, the prediction is" in words or "the machine was busy" in words
     assert "0 predicted |" in words
     assert "1 measured |" in words
+
+
+def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -> None:
+    from pipeplan.models.run.run import even_split
+
+    profile = pipeplan.load_profile(files["gpt"])
+    plan = even_split(profile, 2)
+    report = pipeplan.run(plan, profile, model("gpt"), steps=1, micro_batches=2, compare="even")
+    assert report.even is None
+    assert report.notes == ("the plan is the even split, so there is nothing to compare",)
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What ranks answer becomes a report: whose time counts, when the machine was busy, and what the next plan is made of."""
+"""What ranks answer becomes a report: whose time counts, when the machine was busy, what the next plan is made of."""
 
 from __future__ import annotations
 
