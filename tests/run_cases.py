@@ -12,7 +12,7 @@ from pipeplan.instances.profile.profile import Profile
 from pipeplan.models.from_torch import import_torch
 from pipeplan.models.run.job import Case, Job
 from pipeplan.models.run.launch import launch
-from pipeplan.models.run.orders import schedule_of
+from pipeplan.models.run.orders import Schedule, schedule_of
 from pipeplan.models.run.report import CaseReport, case_report
 
 MODELS = Path(__file__).with_name("small_torch_models.py")
@@ -43,13 +43,13 @@ def run_cases(
     plans: Mapping[str, Plan],
     *,
     file: Path = MODELS,
-    engine: str = "own",
+    engines: Sequence[str] = ("own",),
     steps: int = 1,
     micro_batches: int = MICRO_BATCHES,
-    ordered: bool = False,
 ) -> dict[str, CaseReport]:
-    """Each plan checked against one process."""
-    schedules = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()}
+    """Each plan checked against one process, with each engine; `own, in order` is ours without tags."""
+    planned = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()}
+    schedules = {f"{name}, {engine}": schedule for name, schedule in planned.items() for engine in engines}
     job = Job(
         model=f"{file}:{function}",
         samples=profile.micro_batch,
@@ -62,11 +62,13 @@ def run_cases(
         steps=steps,
         warm_up=0,
         check=profile.training,
-        engine=engine,
         device="cpu",
         deadline_s=300.0,
-        cases=tuple(Case.of(name, schedule) for name, schedule in schedules.items()),
-        ordered=ordered,
+        cases=tuple(_case(name, schedule) for name, schedule in schedules.items()),
     )
     answers = launch(job)
     return {name: case_report(name, schedule, answers) for name, schedule in schedules.items()}
+
+
+def _case(name: str, schedule: Schedule) -> Case:
+    return Case.of(name, schedule, engine="torch" if ", torch" in name else "own", ordered="in order" in name)

@@ -16,20 +16,24 @@ JOB, STORE = "job.json", "store"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A plan to be run: its stages and the orders of the ranks."""
+    """A plan to be run: its stages and the orders of the ranks, and by what."""
 
     name: str
     stages: tuple[RunStage, ...]
     orders: tuple[tuple[Pass, ...], ...]
+    engine: str = "own"
+    ordered: bool = False
+    """Are messages told apart by their order alone, as NCCL asks for?"""
 
     @classmethod
-    def of(cls, name: str, schedule: Schedule) -> Case:
-        return cls(name, schedule.stages, schedule.orders)
+    def of(cls, name: str, schedule: Schedule, *, engine: str = "own", ordered: bool = False) -> Case:
+        return cls(name, schedule.stages, schedule.orders, engine, ordered)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Case:
         stages = tuple(RunStage(s["name"], tuple(s["nodes"]), tuple(s["ranks"])) for s in data["stages"])
-        return cls(data["name"], stages, tuple(tuple((x, j) for x, j in order) for order in data["orders"]))
+        orders = tuple(tuple((x, j) for x, j in order) for order in data["orders"])
+        return cls(data["name"], stages, orders, data["engine"], data["ordered"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,10 @@ class Job:
     steps: int
     warm_up: int
     check: bool
-    engine: str
     device: str
     deadline_s: float
     cases: tuple[Case, ...]
     """Run in turn, step by step, so that load on the machine is shared by all."""
-    ordered: bool = False
-    """Are messages told apart by their order alone, as NCCL asks for?"""
     seed: int = 0
 
     def write(self, folder: Path) -> None:

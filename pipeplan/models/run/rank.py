@@ -133,14 +133,14 @@ class _Rank:
         shared = self._shared(case, pieces)
         order = case.orders[self.rank] if self.rank < len(case.orders) else ()
         clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
-        if self.job.engine == "torch":
+        if case.engine == "torch":
             from .torch_engine import TorchEngine
 
             runner: Any = TorchEngine(self.rank, pieces, layout, case.orders, self.device, clock, shared)
         else:
             links: Links = (
                 OrderedLinks(layout, self.device, case.orders, self.rank)
-                if self.job.ordered
+                if case.ordered
                 else TaggedLinks(layout, self.device)
             )
             runner = Engine(self.rank, own, layout, order, links, clock, self.job.training, shared)

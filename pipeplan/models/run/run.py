@@ -124,11 +124,11 @@ def run(
         steps=steps,
         warm_up=WARM_UP,
         check=check,
-        engine=engine,
         device=device,
         deadline_s=time_limit_s,
-        cases=tuple(Case.of(name, schedule) for name, schedule in schedules.items()),
-        ordered=device == "cuda",
+        cases=tuple(
+            Case.of(name, schedule, engine=engine, ordered=device == "cuda") for name, schedule in schedules.items()
+        ),
     )
     _check_job(job)
     notes = [*([THE_SAME] if compare and len(schedules) == 1 else []), *([UNTRIED] if device == "cuda" else [])]
@@ -153,7 +153,7 @@ def _check_job(job: Job) -> None:
         )
     if job.check and not job.training:
         raise UsageError("There are no gradients to check where nothing is trained; drop --check.")
-    if job.engine == "torch" and not job.training:
+    if any(case.engine == "torch" for case in job.cases) and not job.training:
         raise UsageError("torch's pipelines are run for training alone; give --engine own.")
     if job.device == "cuda":
         import torch
@@ -218,7 +218,7 @@ def _report(
         plan=cases["plan"],
         even=cases.get("even"),
         micro_batches=job.micro_batches,
-        engine=job.engine,
+        engine=job.cases[0].engine,
         device=job.device,
         torch=answers[0]["torch"],
         bandwidth=bandwidth,

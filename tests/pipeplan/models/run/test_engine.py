@@ -34,35 +34,29 @@ def plans_of_a_row(profile: Profile) -> dict[str, Plan]:
     }
 
 
-@pytest.mark.parametrize("engine", ["own", "torch"])
-def test_a_gpt_with_tied_weights(engine: str) -> None:
+def test_a_gpt_with_tied_weights() -> None:
     profile = profile_of("gpt")
     assert profile.tied
-    cases = run_cases("gpt", profile, plans_of_a_row(profile), engine=engine)
+    cases = run_cases("gpt", profile, plans_of_a_row(profile), engines=("own", "torch"))
     agree(cases)
-    assert {case.schedule for case in cases.values()} == (
-        {"the plan's"} if engine == "own" else {"torch's Schedule1F1B", "torch's runtime of listed actions"}
-    )
+    by_engine = {name: case.schedule for name, case in cases.items()}
+    assert by_engine["two stages, torch"] == "torch's Schedule1F1B"
+    assert by_engine["by turns, torch"] == "torch's runtime of listed actions"
+    assert by_engine["by turns, own"] == "the plan's"
 
 
-@pytest.mark.parametrize("engine", ["own", "torch"])
-def test_what_skips_stages(engine: str) -> None:
+def test_what_skips_stages() -> None:
+    """By tags, by the order of messages alone (what NCCL needs), and relayed in torch's pipelines."""
     profile = profile_of("skips")
     assert len(profile.nodes) >= 6
     assert any(len(tensor.readers) > 2 for tensor in profile.tensors)
-    agree(run_cases("skips", profile, plans_of_a_row(profile), engine=engine))
-
-
-def test_messages_that_their_order_alone_tells_apart() -> None:
-    """What NCCL needs, on gloo."""
-    profile = profile_of("skips")
-    agree(run_cases("skips", profile, plans_of_a_row(profile), ordered=True, steps=2))
+    agree(run_cases("skips", profile, plans_of_a_row(profile), engines=("own", "own, in order", "torch"), steps=2))
 
 
 def test_replicas_of_a_stage_take_turns_and_add_up_their_gradients() -> None:
     profile = profile_of("gpt")
     both = PlacementPlan((Device("acc0", "accelerator", profile.ids, replicas=2),))
-    case = run_cases("gpt", profile, {"replicas": both})["replicas"]
+    case = run_cases("gpt", profile, {"replicas": both})["replicas, own"]
     agree({"replicas": case})
     assert [len([p for p in case.passes if p.rank == rank]) for rank in (0, 1)] == [MICRO_BATCHES] * 2
 
@@ -90,7 +84,9 @@ def test_convolutions_with_buffers_and_writes_in_place() -> None:
 
 def test_inference_runs_forward_alone() -> None:
     profile = profile_of("gpt", training=False)
-    case = run_cases("gpt", profile, {"two stages": in_shares(profile, 3, len(profile.nodes) - 3)})["two stages"]
+    case = run_cases("gpt", profile, {"two stages": in_shares(profile, 3, len(profile.nodes) - 3)})[
+        "two stages, own"
+    ]
     assert case.check is None
     assert len(case.passes) == 2 * MICRO_BATCHES
     assert all(found.micro_batch > 0 for found in case.passes)
