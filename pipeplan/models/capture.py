@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ..instances.errors import InputError, show
 from .export_errors import explained, refuse_unknown_sizes
+from .memory import attribute, tensors_in, written
 
 Build = Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]
 """Takes nothing; the model, and the positional and keyword arguments of one micro-batch."""
@@ -185,8 +186,7 @@ def _plain(module: fx.GraphModule) -> fx.GraphModule:
 
 
 def _has_effect(node: fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return node.op in ("placeholder", "output") or bool(schema is not None and schema.is_mutable)
+    return node.op in ("placeholder", "output") or bool(written(node))
 
 
 def _named_inputs(graph: fx.GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -249,14 +249,6 @@ def _summed(graph: fx.GraphModule, value: fx.Node) -> str:
     return str(total.name)
 
 
-def attribute(module: torch.nn.Module, target: str) -> Any:
-    """What a dotted name of a graph stands for."""
-    found: Any = module
-    for name in target.split("."):
-        found = getattr(found, name)
-    return found
-
-
 def module_path(node: fx.Node) -> str:
     """The module whose code the operation is: `transformer.h.0.attn`; in the second call of `h` it is `h@1.0.attn`."""
     path, plain, call = "", "", ""
@@ -282,10 +274,6 @@ def _lines(graph: fx.GraphModule) -> Iterator[str]:
         inner = attribute(graph, node.target) if node.op == "get_attr" else None
         if isinstance(inner, fx.GraphModule):
             yield from _lines(inner)
-
-
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 # ---- what the export changes without a word ------------------------------------------------------------

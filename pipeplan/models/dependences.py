@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_leaves
 
-from .capture import attribute, tensors_in
+from .memory import attribute, storages, written
 
 
 @dataclass(frozen=True)
@@ -80,22 +79,6 @@ def is_random(node: fx.Node) -> bool:
     if "dropout" in str(node.target) and len(node.args) > 2:
         return bool(node.args[1]) and bool(node.args[2])
     return True
-
-
-def written(node: fx.Node) -> list[fx.Node]:
-    """The arguments that the operation changes in place."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return []
-    by_name = {entry.name: node.kwargs.get(entry.name) for entry in schema.arguments}
-    by_name |= {entry.name: value for entry, value in zip(schema.arguments, node.args, strict=False)}
-    changed = [by_name[e.name] for e in schema.arguments if e.alias_info is not None and e.alias_info.is_write]
-    return [value for value in tree_leaves(changed) if isinstance(value, fx.Node)]
-
-
-def storages(node: fx.Node) -> set[int]:
-    """The memory that a value lies in; views of one tensor share it."""
-    return {tensor.untyped_storage()._cdata for tensor in tensors_in(node.meta.get("val"))}
 
 
 class _Memory:

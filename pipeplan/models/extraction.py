@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import fx
 
-from .capture import Captured, attribute, outputs_of
+from .capture import Captured, outputs_of
 from .grouping import Grouped
+from .memory import attribute
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ EXTRA_OF = {"torch": "torch", "transformers": "hf", "onnx": "onnx"}
 
 
 def require(*packages: str) -> None:
-    """Nothing where all of them are installed, else an error with the line that installs the first missing one."""
+    """Nothing where all of them are installed, else an error with the line that installs them: the last one's extra."""
     for package in packages:
         if find_spec(package) is None:
-            raise InputError(package, "is not installed", f"run pip install 'pipeplan[{EXTRA_OF[package]}]'")
+            raise InputError(package, "is not installed", f"run pip install 'pipeplan[{EXTRA_OF[packages[-1]]}]'")

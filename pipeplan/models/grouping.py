@@ -14,8 +14,9 @@ import torch
 from torch import fx
 
 from ..instances.errors import InputError, show
-from .capture import Captured, attribute, module_path
+from .capture import Captured, module_path
 from .dependences import Dependences, dependences, is_parameter
+from .memory import attribute
 
 GRANULARITIES = "block, module, op, or share: and a share of the operations, such as share:0.1"
 ROOT = "(root)"

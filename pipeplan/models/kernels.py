@@ -15,8 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from ..instances.errors import InputError, show
-from .capture import Captured, Fakes, attribute, module_path, tensors_in
+from .capture import Captured, Fakes, module_path
 from .flops import flops_of, is_light, is_look_up
+from .memory import attribute, tensors_in
 
 ATTENTIONS = ("fused", "math")
 

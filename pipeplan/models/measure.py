@@ -23,6 +23,8 @@ from .extraction import Foreign, Piece, extract
 from .grouping import Grouped
 
 MAX_REPEATS = 10_000
+WARM_UP = 2
+"""Rounds: in the first one gradients are made, and in the second one memory still comes from the system."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,14 @@ class Measured:
 
 
 def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> Measured:
-    """Times of the nodes; the first of `repeats` + 1 rounds warms up and is dropped."""
+    """Times of the nodes over `repeats` rounds, after some that warm up and are dropped."""
     check_whole("--repeats", repeats, MAX_REPEATS)
     names = list(grouped.nodes)
     places = {name: i for i, name in enumerate(names)}
     pieces = [extract(captured, grouped, places, i) for i in range(len(names))]
     clock = clock_for(captured)
     with one_thread(), _fresh_gradients(captured.model), torch.set_grad_enabled(captured.training):
-        rounds = [_Round(captured, pieces, clock).run() for _ in range(repeats + 1)][1:]
+        rounds = [_Round(captured, pieces, clock).run() for _ in range(WARM_UP + repeats)][WARM_UP:]
     forward, backward = (
         {name: median(done[part][i] for done in rounds) for i, name in enumerate(names)} for part in (0, 1)
     )

@@ -282,6 +282,34 @@ def test_updates_of_buffers_stay_with_their_module() -> None:
     assert grouped.buffer_bytes["layers.1"] == 4 * 4 * 2 + 8
 
 
+class Averages(nn.Module):
+    """Updates a buffer where no gradients are kept, by code that nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+        self.register_buffer("average", torch.zeros(4))
+
+    def forward(self, x: Any) -> Any:
+        x = self.blocks[0](x)
+        with torch.no_grad():
+            self.average.mul_(0.5)  # type: ignore[union-attr, operator]
+            self.average.view(2, 2).add_(x.mean(0).view(2, 2))  # type: ignore[union-attr, operator]
+        return self.blocks[1](x + self.average).sum()
+
+
+def test_buffers_are_updated_where_no_gradients_are_kept() -> None:
+    torch.manual_seed(0)
+    model, x = Averages(), torch.randn(2, 4)
+    expected, average = model(x).item(), model.average.clone()  # type: ignore[operator, union-attr]
+    model.average.zero_()  # type: ignore[operator, union-attr]
+    whole = of(model, x)
+    grouped = group(whole)
+    loss = step_in_pieces(whole, grouped, cut_evenly(list(grouped.nodes), len(grouped.nodes)))
+    assert loss == pytest.approx(expected)
+    assert torch.equal(model.average, average)  # type: ignore[arg-type]
+
+
 def test_a_stage_copies_the_auxiliary_operations_that_it_needs() -> None:
     whole = captured("gpt2")
     grouped = group(whole)
