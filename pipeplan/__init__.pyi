@@ -55,6 +55,9 @@ from .models.export.registry import export as export
 from .models.from_hf import import_hf as import_hf
 from .models.from_onnx import import_onnx as import_onnx
 from .models.from_torch import import_torch as import_torch
+from .models.run.launch import RunError as RunError
+from .models.run.report import RunReport as RunReport
+from .models.run.run import run as run
 from .planners.beaumont.smallest_memory import ChainMemory as ChainMemory
 from .planners.contract import Planner as Planner
 from .planners.memory.smallest import smallest_memory as smallest_memory

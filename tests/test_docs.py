@@ -137,11 +137,30 @@ def test_the_commands_of_the_page_on_exports_lead_to_a_text_and_back(
     assert known["text"] == "VLLM_PP_LAYER_PARTITION=8,8,8,8\n"
 
 
+@pytest.mark.torch
+@pytest.mark.xdist_group("torch-runs")
+def test_a_transformer_and_a_resnet_go_from_a_function_to_a_running_plan(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    function, program = blocks("from-your-model.md", "python")
+    (tmp_path / "my.py").write_text(function, encoding="utf-8")
+    for line in commands("from-your-model.md"):
+        run(plan, line)
+    assert "Even split: predicted over measured" in (tmp_path / "run.html").read_text("utf-8")
+    exec(program, {})
+    assert "gradients agree: True" in capfd.readouterr().out
+    monkeypatch.delitem(sys.modules, "my")
+
+
 def test_every_command_of_the_pages_has_options_that_exist() -> None:
     from pipeplan.cli.app import GROUPS, app
 
     root: Any = typer.main.get_command(app)
-    for page in ("index.md", "tutorial.md", "howto.md", "tables.md", "profiles.md", "export.md"):
+    pages = ("index.md", "tutorial.md", "howto.md", "tables.md", "export.md", "from-your-model.md", "profiles.md")
+    for page in pages:
         for name, *words in commands(page):
             command = root.commands[name]
             command = command.commands[words[0]] if name in GROUPS else command

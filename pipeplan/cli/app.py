@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, str] = {
             "sensitivity",
             "simulate",
             "export",
+            "run",
             "convert",
             "generate",
         )

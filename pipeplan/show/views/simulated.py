@@ -80,7 +80,7 @@ def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "
         for replica in range(stage.replicas):
             lanes.append(stage.name if stage.replicas == 1 else f"{stage.name}/{replica}")
             tasks = [task for task in stage.tasks if task.replica == replica]
-            bars += [_bar(lanes[-1], task, phase) for task, phase in zip(tasks, phases(tasks), strict=True)]
+            bars += [bar_of(lanes[-1], task, phase) for task, phase in zip(tasks, phases(tasks), strict=True)]
     return Timeline(
         title,
         tuple(lanes),
@@ -94,7 +94,8 @@ def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "
     )
 
 
-def _bar(lane: str, task: Task, phase: str) -> Bar:
+def bar_of(lane: str, task: Task, phase: str) -> Bar:
+    """A pass in its lane; the phase says its colour."""
     mark, label, title = "=", "", str(task.kind)
     if task.micro_batch:
         letter = chr(ord("a") + (task.micro_batch - 1) % 26)

@@ -1,0 +1,147 @@
+"""`plan run`: a plan as processes on this machine, predicted against measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..show.console import print_json, say_note
+from . import quantities
+from .arguments import Json, input_file, output_file
+from .exits import OK, REJECTED
+from .interrupt import graceful
+from .signatures import one_of
+
+if TYPE_CHECKING:
+    from ..instances.kinds import Plan
+    from ..instances.profile.profile import Profile
+    from ..models.run.report import RunReport
+
+ENGINES = ("own", "torch")
+DEVICES = ("cpu", "cuda")
+COMPARISONS = ("even",)
+
+_Result = Annotated[str, input_file("RESULT", "A result of `plan solve`, or a plan; - for standard input.")]
+_Profile = Annotated[str, input_file("PROFILE", "The profile of `plan import torch` that was planned.")]
+_Model = Annotated[
+    str, typer.Option("--model", metavar="FILE:FUNCTION", help="The function that was imported: my.py:build.")
+]
+_MicroBatches = Annotated[int, typer.Option("--micro-batches", metavar="N", help="Micro-batches in one iteration.")]
+_Steps = Annotated[
+    int, typer.Option("--steps", metavar="N", help="Iterations that are measured; two more go before them.")
+]
+_Check = Annotated[
+    bool,
+    typer.Option("--check", help="Compare loss and every gradient with one process; exit code 3 if they differ."),
+]
+_Compare = Annotated[
+    str | None,
+    typer.Option("--compare", metavar="|".join(COMPARISONS), help="Run the split into equally many nodes as well."),
+]
+_Engine = Annotated[
+    str,
+    typer.Option("--engine", metavar="|".join(ENGINES), help="Ours, or torch's own pipelines on the same stages."),
+]
+_Device = Annotated[
+    str,
+    typer.Option("--device", metavar="|".join(DEVICES), help="A process on a CPU core for each rank, or a GPU."),
+]
+_Bandwidth = Annotated[
+    float,
+    typer.Option(
+        "--bandwidth",
+        parser=quantities.rate,
+        metavar="RATE",
+        help="Between two processes, for the prediction.",
+    ),
+]
+_Measure = Annotated[
+    bool, typer.Option("--measure", help="Measure the profile anew, in one go with the run, and predict with that.")
+]
+_Limit = Annotated[
+    float,
+    typer.Option("--time-limit", parser=quantities.duration, metavar="TIME", help="For the whole run: 10min."),
+]
+_Save = Annotated[
+    str | None, output_file("Write the profile with the times of the run, for the next plan.", "--save-profile")
+]
+_Report = Annotated[str | None, output_file("Write the run as an HTML page.", "--report")]
+
+
+def command(
+    *,
+    result: _Result,
+    profile: _Profile,
+    model: _Model,
+    micro_batches: _MicroBatches = 8,
+    steps: _Steps = 10,
+    check: _Check = False,
+    compare: _Compare = None,
+    engine: _Engine = "own",
+    device: _Device = "cpu",
+    bandwidth: _Bandwidth = "2GB/s",  # type: ignore[assignment]
+    measure: _Measure = False,
+    save_profile: _Save = None,
+    report: _Report = None,
+    time_limit: _Limit = "10min",  # type: ignore[assignment]
+    json: Json = False,
+) -> None:
+    """Run a plan of a PyTorch model on this machine, a process for each device: predicted against measured."""
+    one_of("--engine", engine, ENGINES)
+    one_of("--device", device, DEVICES)
+    if compare is not None:
+        one_of("--compare", compare, COMPARISONS)
+    from ..instances.lowering import load_profile
+    from ..models.run.run import run
+
+    planned = load_profile(profile)
+    with graceful():
+        found = run(
+            _plan(result, planned),
+            planned,
+            model,
+            micro_batches=micro_batches,
+            steps=steps,
+            check=check,
+            compare=compare,
+            engine=engine,
+            device=device,
+            bandwidth=bandwidth,
+            measure=measure,
+            time_limit_s=time_limit,
+        )
+    _write(found, save_profile, report)
+    if json:
+        print_json(found.to_json())
+    else:
+        from ..show.terminal.run import draw_run
+
+        draw_run(found)
+    raise typer.Exit(REJECTED if found.agrees is False else OK)
+
+
+def _plan(path: str, profile: Profile) -> Plan:
+    """Of a result it is said for which problem it was made, where that has another name."""
+    from ..instances.json_file import read_json
+    from ..instances.results import load_plan
+
+    data = read_json(path)
+    about = data.get("problem") if isinstance(data, dict) else None
+    name = about.get("name") if isinstance(about, dict) else None
+    if isinstance(name, str) and name != profile.name:
+        say_note(f"{path} was made for {name}, and the profile is called {profile.name}.")
+    return load_plan(path)
+
+
+def _write(found: RunReport, save_profile: str | None, report: str | None) -> None:
+    if save_profile is not None:
+        from ..instances.json_file import write_json
+        from ..instances.profile.files import profile_to_json
+
+        write_json(save_profile, profile_to_json(found.profile))
+    if report is not None:
+        from ..instances.json_file import write_text_atomically
+        from ..show.page.run_page import run_page
+
+        write_text_atomically(report, run_page(found))

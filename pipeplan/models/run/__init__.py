@@ -1,0 +1,1 @@
+"""Running a plan on this machine: a process for each device, and what was predicted held against what was measured."""

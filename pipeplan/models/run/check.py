@@ -1,0 +1,133 @@
+"""One process runs what all ranks ran, with the model as it was written: loss and every gradient must be the same.
+
+Dropout is off on both sides, because the ranks draw other random numbers; everything else is as in the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import fx
+from torch.overrides import TorchFunctionMode
+
+from ...instances.errors import UsageError
+from ..capture import Build, module_path
+from ..dependences import is_random
+from .micro_batches import varied
+
+PROBABILITY = {
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), 1),
+    **dict.fromkeys(("feature_dropout", "alpha_dropout", "feature_alpha_dropout"), 1),
+    "scaled_dot_product_attention": 4,
+    "multi_head_attention_forward": 10,
+}
+"""Where functions that drop values have the probability among their arguments."""
+
+
+def _place(target: Any) -> int | None:
+    """The same for an operation of a graph, a function of torch or one that works in place; None: it drops nothing."""
+    packet = getattr(target, "overloadpacket", target)
+    return PROBABILITY.get(str(getattr(packet, "__name__", packet)).rstrip("_"))
+
+
+def _undropped(place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with probability 0; where none is given, it is 0 or the function is told not to train."""
+    kwargs = {key: 0.0 if key in ("p", "dropout_p") else value for key, value in kwargs.items()}
+    return (*args[:place], *([0.0] if len(args) > place else []), *args[place + 1 :]), kwargs
+
+
+# ---- without dropout -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def without_dropout(graphs: Sequence[fx.GraphModule]) -> Iterator[None]:
+    """The same graphs with probability 0, for a while; refused where other random numbers are drawn."""
+    before: list[tuple[fx.Node, tuple[Any, ...], dict[str, Any]]] = []
+    for graph in graphs:
+        for node in graph.graph.nodes:
+            place = _place(node.target) if node.op == "call_function" else None
+            if place is not None:
+                before.append((node, node.args, dict(node.kwargs)))
+                node.args, node.kwargs = _undropped(place, node.args, dict(node.kwargs))
+            elif node.op == "call_function" and is_random(node):
+                raise UsageError(
+                    f"The model draws random numbers ({node.target} in {module_path(node) or 'the model'}), of which "
+                    "ranks and one process get others; drop --check."
+                )
+        graph.recompile()
+    try:
+        yield
+    finally:
+        for node, args, kwargs in before:
+            node.args, node.kwargs = args, kwargs
+        for graph in graphs:
+            graph.recompile()
+
+
+class _NoDropout(TorchFunctionMode):
+    """The same for a model that runs as it was written."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs, place = dict(kwargs or {}), _place(func)
+        if place is not None:
+            args, kwargs = _undropped(place, args, kwargs)
+        return func(*args, **kwargs)
+
+
+# ---- one process ---------------------------------------------------------------------------------------
+
+
+def reference(build: Build, seed: int, micro_batches: int, summed: bool) -> tuple[float, dict[str, torch.Tensor]]:
+    """Loss and gradients, by every name of a parameter; `summed`: the loss is the sum of the first output."""
+    torch.manual_seed(seed)
+    model, args, kwargs = build()
+    model.train()
+    total = 0.0
+    for number in range(micro_batches):
+        own_args, own_kwargs = varied((tuple(args), dict(kwargs)), number)
+        with _NoDropout():
+            loss = _loss(model(*own_args, **own_kwargs), summed)
+        (loss / micro_batches).backward()
+        total += float(loss.detach()) / micro_batches
+    named = model.named_parameters(remove_duplicate=False)
+    return total, {name: p.grad for name, p in named if p.grad is not None}
+
+
+def _loss(output: Any, summed: bool) -> torch.Tensor:
+    leaves = torch.utils._pytree.tree_leaves(output)
+    found = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if summed:
+        return found[0].sum()
+    return next(leaf for leaf in found if leaf.numel() == 1).reshape(())
+
+
+def largest_difference(
+    own: Mapping[str, torch.nn.Parameter], expected: Mapping[str, torch.Tensor] | None, group: Any
+) -> tuple[float, float, int]:
+    """Of the gradients held here from those of rank 0; the largest gradient of all; and how many are held here.
+
+    `expected` is known on rank 0, which sends one after the other. Small gradients of their own, such as those of
+    biases that a softmax cancels, are noise: only the largest of all is a measure.
+    """
+    known: list[Any] = [None]
+    if expected is not None:
+        largest = max((float(g.abs().max()) for g in expected.values()), default=0.0)
+        known = [(largest, [(name, tuple(g.shape), g.dtype) for name, g in expected.items()])]
+    dist.broadcast_object_list(known, src=0, group=group)
+    largest, entries = known[0]
+    worst, compared = 0.0, 0
+    for name, shape, dtype in entries:
+        gradient = expected[name].contiguous() if expected is not None else torch.empty(shape, dtype=dtype)
+        dist.broadcast(gradient, src=0, group=group)
+        if name in own:
+            found = own[name].grad
+            difference = gradient if found is None else found.cpu() - gradient
+            worst = max(worst, float(difference.abs().max()))
+            compared += 1
+    return worst, largest, compared

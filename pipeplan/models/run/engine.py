@@ -1,0 +1,184 @@
+"""One rank of a run: it works through its passes, receives what they read and sends what they make.
+
+While a pass computes, what the next one reads is already on its way. A value that several stages read gets the sum of
+their gradients; the loss of each micro-batch counts 1 / number of micro-batches; at the end, gradients of parameters
+that several ranks hold are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ...instances.simulation.model import Pass
+from ..extraction import ModelInput, Piece
+from .clocks import Clock, Moment
+from .layout import Layout, Message
+from .links import Links
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A pass as it was measured."""
+
+    stage: int
+    micro_batch: int
+    """Signed: + forward, - backward."""
+    begin: Moment
+    end: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One iteration of one rank."""
+
+    begin: Moment
+    end: Moment
+    spans: tuple[Span, ...]
+    sent_bytes: int
+    loss: float | None
+    """Of the micro-batches whose loss was computed here, their sum / number of all; None: none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedParameter:
+    """One that several ranks hold, here under this object."""
+
+    parameter: torch.nn.Parameter
+    group: Any
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a forward pass leaves for its backward pass."""
+
+    leaves: dict[int, torch.Tensor]
+    """By number of the value, what other stages sent."""
+    outputs: dict[int, torch.Tensor]
+    loss: torch.Tensor | None
+
+
+@dataclass
+class Engine:
+    """A rank; `pieces` are those of its own stages."""
+
+    rank: int
+    pieces: Mapping[int, Piece]
+    layout: Layout
+    order: Sequence[Pass]
+    links: Links
+    clock: Clock
+    training: bool
+    shared: Sequence[SharedParameter] = ()
+    _local: dict[Message, torch.Tensor] = field(default_factory=dict)
+    _kept: dict[Pass, _Kept] = field(default_factory=dict)
+    _losses: list[torch.Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.numbers = {value.name: number for number, value in enumerate(self.layout.values)}
+
+    def step(self, inputs: Sequence[Mapping[str, Any]]) -> Step:
+        """One iteration over all micro-batches; `inputs` are those of each."""
+        self._losses.clear()
+        before = self.links.sent_bytes
+        self.clock.begin()
+        begin, marks = self.clock.mark(), []
+        for place, own in enumerate(self.order):
+            self._expect(self.order[place : place + 2])
+            marks.append(self._forward(own, inputs[own[1] - 1]) if own[1] > 0 else self._backward(own))
+        if self.training:
+            add_up(self.shared)
+        self.links.finish()
+        end = self.clock.mark()
+        read = self.clock.read
+        spans = tuple(
+            Span(*own, read(first), read(last)) for own, (first, last) in zip(self.order, marks, strict=True)
+        )
+        sent = self.links.sent_bytes - before
+        return Step(read(begin), read(end), spans, sent, self._loss())
+
+    def _loss(self) -> float | None:
+        if not self._losses:
+            return None
+        return float(sum(float(loss) for loss in self._losses)) / self.layout.micro_batches
+
+    # ---- messages ------------------------------------------------------------------------------------
+
+    def _expect(self, passes: Sequence[Pass]) -> None:
+        for own in passes:
+            for message in self.layout.read_by(own):
+                if self.layout.sender(message) != self.rank:
+                    self.links.expect(message)
+
+    def _take(self, message: Message) -> torch.Tensor:
+        if self.layout.sender(message) == self.rank:
+            return self._local.pop(message)
+        return self.links.take(message)
+
+    def _give(self, message: Message, tensor: torch.Tensor) -> None:
+        if self.layout.receiver(message) == self.rank:
+            self._local[message] = tensor
+        else:
+            self.links.send(message, tensor)
+
+    # ---- passes --------------------------------------------------------------------------------------
+
+    def _forward(self, own: Pass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+        piece, leaves = self.pieces[own[0]], {}
+        for message in self.layout.read_by(own):
+            leaf = self._take(message).detach()
+            gradient = self.training and self.layout.values[message.value].gradient
+            leaves[message.value] = leaf.requires_grad_() if gradient else leaf
+        arguments = [
+            inputs[entry.name] if isinstance(entry, ModelInput) else leaves[self.numbers[entry.value]]
+            for entry in piece.inputs
+        ]
+        begin = self.clock.mark()
+        with torch.set_grad_enabled(self.training):
+            outputs, finals = piece.module(*arguments)
+        end = self.clock.mark()
+        made = {self.numbers[name]: tensor for name, tensor in zip(piece.outputs, outputs, strict=True)}
+        loss = None if piece.loss is None else finals[piece.finals.index(piece.loss)]
+        if loss is not None:
+            self._losses.append(loss.detach())
+        for message in self.layout.made_by(own):
+            self._give(message, made[message.value].detach())
+        if self.training:
+            self._kept[own] = _Kept(leaves, made, loss)
+        return begin, end
+
+    def _backward(self, own: Pass) -> tuple[Any, Any]:
+        kept = self._kept.pop((own[0], -own[1]))
+        gradients: dict[int, torch.Tensor] = {}
+        for message in self.layout.read_by(own):
+            found = self._take(message)
+            known = gradients.get(message.value)
+            gradients[message.value] = found if known is None else known + found
+        pairs = [(kept.outputs[v], g) for v, g in gradients.items() if kept.outputs[v].requires_grad]
+        if kept.loss is not None and kept.loss.requires_grad:
+            pairs.append((kept.loss, torch.full_like(kept.loss, 1.0 / self.layout.micro_batches)))
+        begin = self.clock.mark()
+        if pairs:
+            torch.autograd.backward([tensor for tensor, _ in pairs], [gradient for _, gradient in pairs])
+        end = self.clock.mark()
+        for message in self.layout.made_by(own):
+            leaf = kept.leaves[message.value]
+            self._give(message, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
+        return begin, end
+
+    @property
+    def schedule(self) -> str:
+        """Whose order of the passes it is."""
+        return "the plan's"
+
+
+def add_up(shared: Sequence[SharedParameter]) -> None:
+    """What each rank found for a parameter that several hold."""
+    for entry in shared:
+        if entry.parameter.grad is None:
+            entry.parameter.grad = torch.zeros_like(entry.parameter)
+        dist.all_reduce(entry.parameter.grad, group=entry.group)

@@ -1,0 +1,136 @@
+"""One process for each rank on this machine: started together, ended together, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...instances.errors import PipeplanError
+from ...instances.json_file import read_json
+from .job import Job, answer_file, error_file
+
+POLL_S = 0.05
+GRACE_S = 5.0
+"""After one rank failed, for the others to say why they did: the first cause may be theirs."""
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+if sys.platform == "linux":
+    ENVIRONMENT["GLOO_SOCKET_IFNAME"] = "lo"
+
+
+class RunError(PipeplanError):
+    """The run ended without a measurement; the message says which rank failed and why."""
+
+
+def launch(job: Job) -> list[dict[str, Any]]:
+    """What each rank measured."""
+    with tempfile.TemporaryDirectory(prefix="pipeplan-run-") as name:
+        folder = Path(name)
+        job.write(folder)
+        with _started(folder, job.ranks) as processes:
+            _wait(processes, folder, job.deadline_s)
+        return [read_json(answer_file(folder, rank)) for rank in range(job.ranks)]
+
+
+@contextmanager
+def _started(folder: Path, ranks: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """In sessions of their own, so that a Ctrl-C comes to us alone and we end them."""
+    processes: list[subprocess.Popen[bytes]] = []
+    command = [sys.executable, "-m", "pipeplan.models.run.rank", str(folder)]
+    root = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": path}
+    try:
+        for rank in range(ranks):
+            with (folder / f"rank-{rank}.log").open("wb") as log:
+                processes.append(
+                    subprocess.Popen(
+                        [*command, str(rank)],
+                        stdin=subprocess.PIPE,
+                        stdout=log,
+                        stderr=log,
+                        env=environment,
+                        start_new_session=True,
+                    )
+                )
+        yield processes
+    finally:
+        for process in processes:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With whatever it has started."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    process.wait()
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], folder: Path, deadline_s: float) -> None:
+    end = time.monotonic() + deadline_s
+    while True:
+        codes = [process.poll() for process in processes]
+        if any(codes):
+            _settle(processes)
+            raise _failure([process.poll() for process in processes], folder)
+        if all(code == 0 for code in codes):
+            return
+        if time.monotonic() > end:
+            running = ", ".join(str(rank) for rank, code in enumerate(codes) if code is None)
+            raise RunError(
+                f"The run has not ended after {deadline_s:g} s (rank {running} still runs); give fewer --steps or a "
+                "longer --time-limit."
+            )
+        time.sleep(POLL_S)
+
+
+def _settle(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """A little patience with the others."""
+    end = time.monotonic() + GRACE_S
+    while time.monotonic() < end and any(process.poll() is None for process in processes):
+        if any(process.poll() == 2 for process in processes):
+            return
+        time.sleep(POLL_S)
+
+
+def _failure(codes: Sequence[int | None], folder: Path) -> PipeplanError:
+    """What the user can mend comes first, then the rank that failed by itself; lost connections are consequences."""
+    failed = [rank for rank, code in enumerate(codes) if code]
+    rank = min(failed, key=lambda rank: (codes[rank] != 2, _is_consequence(folder, rank), rank))
+    text = _said(folder, rank)
+    if codes[rank] == 2:
+        return RunError(text)
+    code = codes[rank] or 0
+    how = (
+        f"was ended by signal {-code}" if code < 0 else f"failed with {text}" if text else f"ended with code {code}"
+    )
+    return RunError(f"Rank {rank} {how.rstrip('.')}; PIPEPLAN_DEBUG=1 shows where.{_log(folder, rank)}")
+
+
+def _said(folder: Path, rank: int) -> str:
+    file = error_file(folder, rank)
+    return file.read_text() if file.exists() else ""
+
+
+def _is_consequence(folder: Path, rank: int) -> bool:
+    said = _said(folder, rank).lower()
+    return any(word in said for word in ("connection", "gloo", "timed out", "timeout", "peer"))
+
+
+def _log(folder: Path, rank: int) -> str:
+    """All that the process has written, where somebody looks for a mistake."""
+    if os.environ.get("PIPEPLAN_DEBUG") != "1":
+        return ""
+    return "\n" + (folder / f"rank-{rank}.log").read_text(errors="replace")

@@ -1,0 +1,259 @@
+"""What each rank runs, in which order, and how long that should take: one order for the simulator and for the run.
+
+Stages that have their ranks for themselves run 1F1B, or kFkB where the plan says so, with as many micro-batches in
+flight as `plan simulate` gives them. Ranks with several stages follow a list schedule (`instances/simulation/sharing`).
+
+The prediction is the simulator's, with the times of the profile and each tensor on its own way: it is sent once to each
+stage that reads it, where a problem made of the profile may know it only as a part of a sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ...instances.checks import check_positive, check_whole
+from ...instances.cluster import SECONDS
+from ...instances.errors import UsageError, show
+from ...instances.kinds import Plan
+from ...instances.profile.profile import Profile, ProfileTensor
+from ...instances.simulate import MAX_MICRO_BATCHES
+from ...instances.simulation.checks import check_tasks
+from ...instances.simulation.engine import run
+from ...instances.simulation.model import Dependency, Pass, Pipeline, Stage
+from ...instances.simulation.orders import Order, kfkb_order, replica_orders
+from ...instances.simulation.sharing import share_devices
+from ...instances.simulation.timeline import Simulation
+from ..stages import ModelStage, stages_of
+
+LOOPBACK_BYTES_PER_S = 2e9
+"""What gloo moves between two processes of one machine: 1.9 to 4.8 GiB/s were seen, by the size of the message."""
+ALL_REDUCE_TRIPS = 2.0
+"""Each byte is sent and comes back, for all ranks of a ring but one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStage:
+    """Nodes that run as one, on each of its ranks in turn: micro-batch j on `ranks[(j - 1) % len(ranks)]`."""
+
+    name: str
+    nodes: tuple[str, ...]
+    ranks: tuple[int, ...]
+
+    def rank_of(self, micro_batch: int) -> int:
+        return self.ranks[(abs(micro_batch) - 1) % len(self.ranks)]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The stages of a plan on ranks, and what the simulator makes of them; times in seconds.
+
+    A rank is a process that stands for one device.
+    """
+
+    stages: tuple[RunStage, ...]
+    pipeline: Pipeline
+    training: bool
+    ranks: int
+
+    @cached_property
+    def orders(self) -> tuple[tuple[Pass, ...], ...]:
+        """By rank its passes: the number of a stage, and +j forward or -j backward."""
+        if self.pipeline.shared:
+            return self.pipeline.shared
+        found: list[tuple[Pass, ...]] = [()] * self.ranks
+        for x, (stage, planned) in enumerate(zip(self.stages, self.pipeline.stages, strict=True)):
+            for rank, order in zip(stage.ranks, planned.orders, strict=True):
+                found[rank] = tuple((x, j) for j in order)
+        return tuple(found)
+
+    def rank_of(self, own: Pass) -> int:
+        return self.stages[own[0]].rank_of(own[1])
+
+    @cached_property
+    def predicted(self) -> Simulation:
+        return run(self.pipeline)
+
+    def replayed(self, times: Mapping[Pass, float]) -> Simulation:
+        """The same order with other times of the passes."""
+        return run(replace(self.pipeline, times=times))
+
+
+def schedule_of(
+    plan: Plan, profile: Profile, micro_batches: int, bandwidth: float = LOOPBACK_BYTES_PER_S
+) -> Schedule:
+    """Raises a `UsageError` where the plan cannot be run; `bandwidth` in bytes per second."""
+    check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
+    check_positive("bandwidth", bandwidth)
+    planned = stages_of(plan, profile).stages
+    check_tasks([micro_batches] * len(planned))
+    _check(planned, profile, micro_batches)
+    stages = _on_ranks(planned)
+    factor = float(SECONDS[profile.time_unit])
+    pipeline = Pipeline(
+        tuple(
+            _stage(profile, stages, x, _orders(planned[x], micro_batches, profile.training), factor, bandwidth)
+            for x in range(len(stages))
+        ),
+        tuple(_dependencies(profile, stages, bandwidth)),
+        micro_batches,
+        profile.name,
+    )
+    held = [rank for stage in stages for rank in stage.ranks]
+    if len(set(held)) < len(held):
+        limits = [stage.in_flight for stage in planned]
+        pipeline = share_devices(pipeline, [stage.ranks[0] for stage in stages], limits, training=profile.training)
+    return Schedule(stages, pipeline, profile.training, 1 + max(held))
+
+
+def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) -> None:
+    """What a plan can say and a run cannot do."""
+    for stage in planned:
+        name = stage.device.capitalize()
+        if stage.tensor_parallel > 1:
+            raise UsageError(
+                f"{name} divides each layer over {stage.tensor_parallel} devices, which only a model written for that "
+                "can do; plan without --tensor-parallel."
+            )
+        if stage.configurations:
+            way = next(iter(stage.configurations.values()))
+            raise UsageError(
+                f"{name} runs layers in the configuration {show(way)}, and a run computes nothing again; "
+                "plan without --recompute."
+            )
+        if stage.samples is not None:
+            _check_samples(stage, name, profile)
+        elif stage.replicas > micro_batches:
+            raise UsageError(
+                f"{name} has {stage.replicas} replicas and there are {micro_batches} micro-batches; "
+                f"give --micro-batches {stage.replicas} or more."
+            )
+
+
+def _check_samples(stage: ModelStage, name: str, profile: Profile) -> None:
+    """Of stage graphs, whose devices divide a micro-batch."""
+    if stage.replicas > 1:
+        raise UsageError(
+            f"{name} divides each micro-batch over {stage.replicas} devices, and the model was captured with whole "
+            "ones; plan with one device for each stage."
+        )
+    if stage.samples != profile.micro_batch:
+        raise UsageError(
+            f"{name} runs {stage.samples} samples at once and the model was captured with {profile.micro_batch}; "
+            "plan with micro-batches of that size, or capture the model with the other."
+        )
+
+
+def _on_ranks(planned: tuple[ModelStage, ...]) -> tuple[RunStage, ...]:
+    """A rank for each replica of each device, numbered in the order of the stages."""
+    replicas: dict[int, int] = {}
+    pieces: dict[int, int] = {}
+    for stage in planned:
+        replicas[stage.rank] = stage.replicas
+        pieces[stage.rank] = pieces.get(stage.rank, 0) + 1
+    first, count = {}, 0
+    for device in sorted(replicas):
+        if replicas[device] > 1 and max(pieces.values()) > 1:
+            raise UsageError(
+                "Devices of the plan hold several pieces, one of them replicas; give a contiguous plan."
+            )
+        first[device] = count
+        count += replicas[device]
+    found, seen = [], dict.fromkeys(pieces, 0)
+    for stage in planned:
+        device = stage.rank
+        name = f"{stage.device}/{seen[device]}" if pieces[device] > 1 else stage.device
+        seen[device] += 1
+        found.append(RunStage(name, stage.nodes, tuple(range(first[device], first[device] + stage.replicas))))
+    return tuple(found)
+
+
+def _orders(stage: ModelStage, micro_batches: int, training: bool) -> tuple[Order, ...]:
+    if stage.samples is not None:
+        orders: tuple[Order, ...] = (kfkb_order(range(1, micro_batches + 1), stage.in_flight, stage.k),)
+    else:
+        orders = replica_orders(micro_batches, stage.replicas, stage.in_flight, stage.k)
+    return orders if training else tuple(tuple(j for j in order if j > 0) for order in orders)
+
+
+def _stage(
+    profile: Profile,
+    stages: tuple[RunStage, ...],
+    x: int,
+    orders: tuple[Order, ...],
+    factor: float,
+    bandwidth: float,
+) -> Stage:
+    """`factor`: seconds in the profile's unit of time."""
+    stage = stages[x]
+    nodes = [profile.nodes[profile.index[node_id]] for node_id in stage.nodes]
+    return Stage(
+        name=stage.name,
+        micro_batch=1,
+        forward=factor * math.fsum(profile.time(node.forward) for node in nodes),
+        backward=factor * math.fsum(profile.time(node.backward) for node in nodes),
+        orders=orders,
+        devices=len(stage.ranks),
+        synchronisation=synchronised_bytes(profile, stages, x) / bandwidth,
+        fixed_bytes=math.fsum(node.parameter_bytes + node.buffer_bytes for node in nodes),
+        sample_bytes=math.fsum(node.saved_bytes for node in nodes),
+    )
+
+
+def _dependencies(profile: Profile, stages: tuple[RunStage, ...], bandwidth: float) -> Iterator[Dependency]:
+    """What stages read of each other; a gradient has the size of its tensor. On one rank nothing is sent."""
+    moved: dict[tuple[int, int], list[float]] = {}
+    for tensor, x, y in crossing(profile, stages):
+        amounts = moved.setdefault((x, y), [0.0, 0.0])
+        if set(stages[x].ranks) != set(stages[y].ranks):
+            amounts[0] += tensor.bytes
+            amounts[1] += tensor.bytes * tensor.gradient
+    for (x, y), (forth, back) in sorted(moved.items()):
+        yield Dependency(x, y, forth / bandwidth, back / bandwidth)
+
+
+def crossing(profile: Profile, stages: tuple[RunStage, ...]) -> Iterator[tuple[ProfileTensor, int, int]]:
+    """Tensors that one stage makes and another reads, once for each that reads it."""
+    home = {node_id: x for x, stage in enumerate(stages) for node_id in stage.nodes}
+    for tensor in profile.tensors:
+        for y in dict.fromkeys(home[reader] for reader in tensor.readers):
+            if y != home[tensor.producer]:
+                yield tensor, home[tensor.producer], y
+
+
+def synchronised_bytes(profile: Profile, stages: tuple[RunStage, ...], x: int) -> float:
+    """What a rank of the stage sends to add up gradients of parameters that other ranks hold as well."""
+    if not profile.training:
+        return 0.0
+    homes = holders(profile, stages)
+    sizes = {name: size for node in profile.nodes for name, size in node.parameters.items()}
+    own = {name for node_id in stages[x].nodes for name in profile.nodes[profile.index[node_id]].parameters}
+    return math.fsum(
+        ALL_REDUCE_TRIPS * (len(ranks) - 1) / len(ranks) * sizes[names[0]]
+        for names, ranks in homes
+        if len(ranks) > 1 and own & set(names)
+    )
+
+
+def holders(profile: Profile, stages: tuple[RunStage, ...]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """Of each parameter all its names and the ranks that hold it; tied ones are one."""
+    first: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while name in first:
+            name = first[name]
+        return name
+
+    for one, other in profile.tied:
+        if root(one) != root(other):
+            first[root(other)] = root(one)
+    names: dict[str, set[str]] = {}
+    ranks: dict[str, set[int]] = {}
+    for stage in stages:
+        for node_id in stage.nodes:
+            for name in profile.nodes[profile.index[node_id]].parameters:
+                names.setdefault(root(name), set()).add(name)
+                ranks.setdefault(root(name), set()).update(stage.ranks)
+    return [(tuple(sorted(names[key])), tuple(sorted(ranks[key]))) for key in sorted(names)]

@@ -1,0 +1,246 @@
+"""A rank: a process that captures the model, takes its own stages of it, and runs them as the job says.
+
+`python -m pipeplan.models.run.rank FOLDER NUMBER`; it ends when its standard input does, and with it the launcher.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import fx
+
+from ...instances.errors import InputError, PipeplanError
+from ...instances.json_file import write_json
+from ..capture import Build, Captured, capture
+from ..extraction import Foreign, Piece, extract
+from ..function_file import for_samples, function_of
+from ..grouping import group
+from .check import largest_difference, reference, without_dropout
+from .clocks import Clock, CpuClock, CudaClock
+from .engine import Engine, SharedParameter, Step
+from .job import STORE, Case, Job, answer_file, error_file
+from .layout import Layout, Value
+from .links import Links, OrderedLinks, TaggedLinks
+from .micro_batches import varied
+
+
+def main() -> int:
+    """The exit code: 2 where the user can mend it, 1 where not; either way the file of the error has a sentence."""
+    folder, rank = Path(sys.argv[1]), int(sys.argv[2])
+    threading.Thread(target=_end_with_the_launcher, daemon=True).start()
+    try:
+        write_json(answer_file(folder, rank), _Rank(Job.read(folder), folder, rank).answer())
+    except PipeplanError as error:
+        error_file(folder, rank).write_text(str(error))
+        return 2
+    except Exception as error:
+        traceback.print_exc()
+        text = " ".join(str(error).split())[:300]
+        error_file(folder, rank).write_text(f"{type(error).__name__}: {text}")
+        return 1
+    return 0
+
+
+def _end_with_the_launcher() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A case with the pieces of all stages; the modules of other ranks are dropped."""
+
+    case: Case
+    runner: Any
+    own: Mapping[int, Piece]
+
+
+class _Rank:
+    def __init__(self, job: Job, folder: Path, rank: int) -> None:
+        self.job, self.folder, self.rank = job, folder, rank
+        self.device = torch.device(f"cuda:{rank}" if job.device == "cuda" else "cpu")
+        torch.set_num_threads(1)
+        _pin(rank, job.ranks)
+        if job.device == "cuda":
+            torch.cuda.set_device(self.device)
+        self.build = build_of(job.model, job.samples)
+        torch.manual_seed(job.seed)
+        self.captured = capture(self.build, training=job.training, loss=job.loss)
+        if self.captured.sha256 != job.graph_sha256:
+            raise InputError(
+                job.model,
+                f"is another model than the profile's (graph {self.captured.sha256[:12]}, not {job.graph_sha256[:12]})",
+                "give the function that was imported, or import it again",
+            )
+        self.grouped = group(self.captured, job.granularity)
+        if job.device == "cuda":
+            _move(self.captured.graph, self.device)
+        self.inputs = [
+            {name: self._moved(value) for name, value in varied(dict(self.captured.inputs), number).items()}
+            for number in range(job.micro_batches)
+        ]
+        self._join()
+
+    def _moved(self, value: Any) -> Any:
+        return value.to(self.device) if isinstance(value, torch.Tensor) else value
+
+    def _join(self) -> None:
+        dist.init_process_group(
+            "nccl" if self.job.device == "cuda" else "gloo",
+            init_method=f"file://{self.folder / STORE}",
+            rank=self.rank,
+            world_size=self.job.ranks,
+            timeout=timedelta(seconds=self.job.deadline_s),
+        )
+        self.talk = dist.new_group(backend="gloo")
+
+    def answer(self) -> dict[str, Any]:
+        """What was measured, and what the check found."""
+        prepared = [self._prepare(case) for case in self.job.cases]
+        found: dict[str, Any] = {"checks": {}, "cases": {entry.case.name: [] for entry in prepared}}
+        if self.job.check:
+            found["checks"] = self._checks(prepared)
+        for number in range(self.job.warm_up + self.job.steps):
+            for entry in prepared:
+                step = self._step(entry)
+                if number >= self.job.warm_up:
+                    found["cases"][entry.case.name].append(asdict(step))
+        dist.barrier(self.talk)
+        found["torch"] = torch.__version__
+        found["schedules"] = {entry.case.name: entry.runner.schedule for entry in prepared}
+        dist.destroy_process_group()
+        return found
+
+    # ---- a case --------------------------------------------------------------------------------------
+
+    def _prepare(self, case: Case) -> _Prepared:
+        stage_of = {node: x for x, stage in enumerate(case.stages) for node in stage.nodes}
+        pieces = [extract(self.captured, self.grouped, stage_of, x) for x in range(len(case.stages))]
+        layout = Layout(case.stages, tuple(values_of(self.captured, pieces)), self.job.micro_batches)
+        own = {x: pieces[x] for x, stage in enumerate(case.stages) if self.rank in stage.ranks}
+        shared = self._shared(case, pieces)
+        order = case.orders[self.rank] if self.rank < len(case.orders) else ()
+        clock: Clock = CudaClock() if self.job.device == "cuda" else CpuClock()
+        if case.engine == "torch":
+            from .torch_engine import TorchEngine
+
+            runner: Any = TorchEngine(self.rank, pieces, layout, case.orders, self.device, clock, shared)
+        else:
+            links: Links = (
+                OrderedLinks(layout, self.device, case.orders, self.rank)
+                if case.ordered
+                else TaggedLinks(layout, self.device)
+            )
+            runner = Engine(self.rank, own, layout, order, links, clock, self.job.training, shared)
+        return _Prepared(case, runner, own)
+
+    def _shared(self, case: Case, pieces: Sequence[Piece]) -> list[SharedParameter]:
+        """Parameters that several ranks hold, as replicas or tied; every rank makes every group, in one order."""
+        ranks: dict[int, set[int]] = {}
+        parameters: dict[int, torch.nn.Parameter] = {}
+        for stage, piece in zip(case.stages, pieces, strict=True):
+            for parameter in piece.module.parameters():
+                parameters[id(parameter)] = parameter
+                ranks.setdefault(id(parameter), set()).update(stage.ranks)
+        sets = sorted({tuple(sorted(found)) for found in ranks.values() if len(found) > 1})
+        groups = {found: dist.new_group(list(found)) for found in sets}
+        return [
+            SharedParameter(parameters[key], groups[tuple(sorted(found))])
+            for key, found in ranks.items()
+            if len(found) > 1 and self.rank in found and parameters[key].requires_grad
+        ]
+
+    def _step(self, entry: _Prepared) -> Step:
+        for parameter in self.captured.graph.parameters():
+            parameter.grad = None
+        dist.barrier(self.talk)
+        step: Step = entry.runner.step(self.inputs)
+        return step
+
+    # ---- the check -----------------------------------------------------------------------------------
+
+    def _checks(self, prepared: Sequence[_Prepared]) -> dict[str, Any]:
+        """By case; rank 0 also runs everything alone."""
+        expected, loss = None, None
+        if self.rank == 0:
+            summed = self.job.loss == "sum"
+            loss, expected = reference(self.build, self.job.seed, self.job.micro_batches, summed)
+        names = dict(self.captured.graph.named_parameters(remove_duplicate=False))
+        found = {}
+        for entry in prepared:
+            with without_dropout([piece.module for piece in entry.own.values()]):
+                step = self._step(entry)
+            held = {id(p) for piece in entry.own.values() for p in piece.module.parameters()}
+            own = {name: parameter for name, parameter in names.items() if id(parameter) in held}
+            difference, largest, compared = largest_difference(own, expected, self.talk)
+            found[entry.case.name] = {
+                "difference": difference,
+                "largest": largest,
+                "compared": compared,
+                "loss": step.loss,
+                "expected": loss,
+            }
+        return found
+
+
+def build_of(address: str, samples: int) -> Build:
+    """The function, for micro-batches of that size if it takes one."""
+    function = function_of(address)
+    takes = "micro_batch" in inspect.signature(function).parameters
+    return for_samples(function, samples if takes else None)
+
+
+def values_of(captured: Captured, pieces: Sequence[Piece]) -> list[Value]:
+    """What stages read of each other, the same on all ranks. Whatever can have a gradient gets one back."""
+    made = {name: x for x, piece in enumerate(pieces) for name in piece.outputs}
+    readers: dict[str, list[int]] = {name: [] for name in made}
+    for x, piece in enumerate(pieces):
+        for entry in piece.inputs:
+            if isinstance(entry, Foreign):
+                readers[entry.value].append(x)
+    values = {node.name: node.meta["val"] for node in captured.operations}
+    return [
+        Value(
+            name,
+            producer,
+            tuple(readers[name]),
+            tuple(map(int, values[name].shape)),
+            str(values[name].dtype).removeprefix("torch."),
+            captured.training and (values[name].is_floating_point() or values[name].is_complex()),
+        )
+        for name, producer in made.items()
+    ]
+
+
+def _move(graph: fx.GraphModule, device: torch.device) -> None:
+    """Its parameters and buffers, and the tensors that it makes itself."""
+    graph.to(device)
+    for node in graph.graph.nodes:
+        if isinstance(node.kwargs.get("device"), torch.device):
+            node.kwargs = {**node.kwargs, "device": device}
+    graph.recompile()
+
+
+def _pin(rank: int, ranks: int) -> None:
+    """To a core of its own where there are enough, so that ranks do not chase each other."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) >= ranks:
+        os.sched_setaffinity(0, {cores[rank]})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,384 @@
+"""What a run tells: how long an iteration was predicted to take and took, by rank and by stage, and if to trust it.
+
+A run is clean where the ranks' passes took hardly more wall time than CPU time. Where they did not, others used the
+machine, and the virtual clock is judged in place of the wall clock: the simulator once more, with the CPU time of every
+single pass and with tensors on their way for bytes / bandwidth.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ...instances.cluster import SECONDS
+from ...instances.profile.profile import Profile, ProfileNode
+from ...instances.simulation.model import Pass
+from ...instances.simulation.timeline import Simulation
+from .orders import Schedule
+
+CLEAN_RATIO = 1.06
+"""Wall time of the passes, divided by their CPU time; below this nothing else used the cores."""
+AGREEMENT = 1e-5
+"""Of the largest gradient: what the order of sums explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPass:
+    """A pass of one iteration; seconds since the iteration began."""
+
+    stage: int
+    micro_batch: int
+    """Signed: + forward, - backward."""
+    rank: int
+    start: float
+    end: float
+    cpu: float | None
+    """None: a GPU computed."""
+    since: float | None
+    """CPU time since the pass before it ended, its own included: with what sending and receiving took."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStep:
+    """One iteration, from the first rank that began to the last that ended."""
+
+    seconds: float
+    passes: tuple[MeasuredPass, ...]
+    busy: tuple[float, ...]
+    """By rank the wall time of its passes."""
+    cpu: tuple[float, ...] | None
+    sent_bytes: tuple[int, ...]
+    loss: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Of wall time to CPU time, of the rank where it is largest."""
+        if self.cpu is None:
+            return None
+        return max((wall / cpu for wall, cpu in zip(self.busy, self.cpu, strict=True) if cpu), default=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankRun:
+    """One rank; medians over the iterations, in seconds."""
+
+    rank: int
+    stages: tuple[str, ...]
+    busy: float
+    waiting: float
+    cpu: float | None
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageTimes:
+    """A stage's passes as the profile has them and as they were in the run, in seconds: medians."""
+
+    name: str
+    forward_predicted: float
+    forward_measured: float
+    backward_predicted: float
+    backward_measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Against one process."""
+
+    loss: float | None
+    expected_loss: float
+    difference: float
+    """The largest of any gradient, divided by the largest gradient of all."""
+    compared: int
+    """Gradients."""
+    empty: bool = False
+    """Are all gradients zero, so that nothing was checked?"""
+
+    @property
+    def agrees(self) -> bool:
+        if self.loss is None or self.empty or not self.compared:
+            return False
+        off = abs(self.loss - self.expected_loss)
+        return self.difference < AGREEMENT and off <= AGREEMENT * max(1.0, abs(self.expected_loss))
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReport:
+    """One plan; times in seconds."""
+
+    name: str
+    predicted: float
+    measured: float
+    """The median iteration by the wall clock."""
+    virtual: float | None
+    """The median iteration by the virtual clock; None on a GPU."""
+    ratio: float | None
+    """Of wall time to CPU time of the passes; None on a GPU."""
+    ranks: tuple[RankRun, ...]
+    stages: tuple[StageTimes, ...]
+    loss: float | None
+    schedule: str
+    """Whose order of the passes it was."""
+    iterations: tuple[float, ...]
+    check: Check | None
+    simulation: Simulation
+    passes: tuple[MeasuredPass, ...]
+    """Of the median iteration."""
+    stage_ranks: tuple[tuple[int, ...], ...]
+
+    @property
+    def clean(self) -> bool | None:
+        """None: on a GPU nobody can tell."""
+        return None if self.ratio is None else self.ratio < CLEAN_RATIO
+
+    @property
+    def judged(self) -> float:
+        """What the prediction is held against."""
+        return self.virtual if self.clean is False and self.virtual is not None else self.measured
+
+    @property
+    def error(self) -> float:
+        """Of the prediction: 0.05 where it is 5 % too long."""
+        return self.predicted / self.judged - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """For files, without the predicted timeline, which `plan simulate` prints."""
+        return {
+            "name": self.name,
+            "predicted_s": self.predicted,
+            "measured_s": self.measured,
+            "virtual_s": self.virtual,
+            "clean": self.clean,
+            "wall_per_cpu": self.ratio,
+            "judged_s": self.judged,
+            "error": self.error,
+            "schedule": self.schedule,
+            "loss": self.loss,
+            "iterations_s": list(self.iterations),
+            "check": None if self.check is None else {**asdict(self.check), "agrees": self.check.agrees},
+            "ranks": [_in_seconds(rank, ("busy", "waiting", "cpu")) for rank in self.ranks],
+            "stages": [_in_seconds(stage, tuple(asdict(stage))[1:]) for stage in self.stages],
+            "passes": [_in_seconds(entry, ("start", "end", "cpu", "since")) for entry in self.passes],
+        }
+
+
+def _in_seconds(record: Any, times: Sequence[str]) -> dict[str, Any]:
+    """Units stand in the names of what files hold."""
+    return {f"{key}_s" if key in times else key: value for key, value in asdict(record).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run of a plan, and of the even split where it was asked for and is another."""
+
+    name: str
+    """Of the profile."""
+    plan: CaseReport
+    even: CaseReport | None
+    micro_batches: int
+    engine: str
+    device: str
+    torch: str
+    bandwidth: float
+    """Bytes per second that the prediction reckons with."""
+    profile: Profile
+    """With the times that were measured here, each node's scaled by those of its stage."""
+    context: float
+    """All passes of the run, divided by the same in the profile."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> tuple[CaseReport, ...]:
+        return (self.plan,) if self.even is None else (self.plan, self.even)
+
+    @property
+    def gain_predicted(self) -> float | None:
+        """The even split's iteration, divided by the plan's; None where it was not run."""
+        return None if self.even is None else self.even.predicted / self.plan.predicted
+
+    @property
+    def gain_measured(self) -> float | None:
+        """By the wall clock where both were clean, else both by the virtual clock."""
+        if self.even is None:
+            return None
+        if any(case.clean is False and case.virtual is not None for case in self.cases):
+            return _virtual(self.even) / _virtual(self.plan)
+        return self.even.measured / self.plan.measured
+
+    @property
+    def agrees(self) -> bool | None:
+        """Did every check succeed? None: there was none."""
+        checks = [case.check for case in self.cases if case.check is not None]
+        return all(check.agrees for check in checks) if checks else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "schema": "pipeplan.run/1",
+            "name": self.name,
+            "micro_batches": self.micro_batches,
+            "engine": self.engine,
+            "device": self.device,
+            "torch": self.torch,
+            "bandwidth_bytes_per_s": self.bandwidth,
+            "in_context": self.context,
+            "gain_predicted": self.gain_predicted,
+            "gain_measured": self.gain_measured,
+            "notes": list(self.notes),
+            "plan": self.plan.to_json(),
+            "even": None if self.even is None else self.even.to_json(),
+        }
+
+
+def _virtual(case: CaseReport) -> float:
+    return case.measured if case.virtual is None else case.virtual
+
+
+# ---- from what the ranks measured ----------------------------------------------------------------------
+
+
+def case_report(name: str, schedule: Schedule, answers: Sequence[Mapping[str, Any]]) -> CaseReport:
+    """One case of all ranks' answers."""
+    by_rank = [answer["cases"][name] for answer in answers]
+    steps = [_step(entries) for entries in zip(*by_rank, strict=True)]
+    middle = sorted(steps, key=lambda step: step.seconds)[(len(steps) - 1) // 2]
+    virtual = [time for step in steps if (time := _replayed(schedule, step)) is not None]
+    ratios = [step.ratio for step in steps if step.ratio is not None]
+    return CaseReport(
+        name=name,
+        predicted=schedule.predicted.iteration,
+        measured=statistics.median(step.seconds for step in steps),
+        virtual=statistics.median(virtual) if virtual else None,
+        ratio=statistics.median(ratios) if ratios else None,
+        ranks=tuple(_rank(schedule, steps, rank) for rank in range(len(answers))),
+        stages=tuple(_stage(schedule, steps, x) for x in range(len(schedule.stages))),
+        loss=steps[-1].loss,
+        schedule=answers[0]["schedules"][name],
+        iterations=tuple(step.seconds for step in steps),
+        check=_check([answer["checks"].get(name) for answer in answers]),
+        simulation=schedule.predicted,
+        passes=middle.passes,
+        stage_ranks=tuple(stage.ranks for stage in schedule.stages),
+    )
+
+
+def _step(entries: Sequence[Mapping[str, Any]]) -> MeasuredStep:
+    """Of all ranks; their clocks are one."""
+    start = min(entry["begin"][0] for entry in entries)
+    end = max(entry["end"][0] for entry in entries)
+    passes = [found for rank, entry in enumerate(entries) for found in _passes(rank, entry, start)]
+    busy = [sum(p.end - p.start for p in passes if p.rank == rank) for rank in range(len(entries))]
+    cpu = [[p.cpu for p in passes if p.rank == rank] for rank in range(len(entries))]
+    timed = all(time is not None for own in cpu for time in own)
+    losses = [entry["loss"] for entry in entries if entry["loss"] is not None]
+    return MeasuredStep(
+        end - start,
+        tuple(sorted(passes, key=lambda p: (p.start, p.rank))),
+        tuple(busy),
+        tuple(sum(time or 0.0 for time in own) for own in cpu) if timed else None,
+        tuple(entry["sent_bytes"] for entry in entries),
+        sum(losses) if losses else None,
+    )
+
+
+def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredPass]:
+    found, before = [], entry["begin"][1]
+    for span in entry["spans"]:
+        (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
+        cpu = None if cpu_end is None else cpu_end - cpu_begin
+        since = None if cpu_end is None else cpu_end - before
+        found.append(MeasuredPass(span["stage"], span["micro_batch"], rank, begin - start, end - start, cpu, since))
+        before = cpu_end
+    return found
+
+
+def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
+    times: dict[Pass, float] = {(p.stage, p.micro_batch): p.since for p in step.passes if p.since is not None}
+    return schedule.replayed(times).iteration if len(times) == len(step.passes) else None
+
+
+def _rank(schedule: Schedule, steps: Sequence[MeasuredStep], rank: int) -> RankRun:
+    busy = statistics.median(step.busy[rank] for step in steps)
+    cpu = [step.cpu[rank] for step in steps if step.cpu is not None]
+    return RankRun(
+        rank,
+        tuple(stage.name for stage in schedule.stages if rank in stage.ranks),
+        busy,
+        max(0.0, statistics.median(step.seconds for step in steps) - busy),
+        statistics.median(cpu) if cpu else None,
+        steps[-1].sent_bytes[rank],
+    )
+
+
+def _stage(schedule: Schedule, steps: Sequence[MeasuredStep], x: int) -> StageTimes:
+    planned = schedule.pipeline.stages[x]
+    return StageTimes(
+        planned.name,
+        planned.forward,
+        _median_pass(steps, x, forward=True),
+        planned.backward,
+        _median_pass(steps, x, forward=False),
+    )
+
+
+def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> float:
+    """CPU time where there is some: what others did on the machine is not the stage's."""
+    times = [
+        p.end - p.start if p.cpu is None else p.cpu
+        for step in steps
+        for p in step.passes
+        if p.stage == x and (p.micro_batch > 0) == forward
+    ]
+    return statistics.median(times) if times else 0.0
+
+
+def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:
+    found = [entry for entry in entries if entry is not None]
+    if not found:
+        return None
+    losses = [entry["loss"] for entry in found if entry["loss"] is not None]
+    largest = max(entry["largest"] for entry in found)
+    return Check(
+        sum(losses) if losses else None,
+        next(entry["expected"] for entry in found if entry["expected"] is not None),
+        max(entry["difference"] for entry in found) / (largest or 1.0),
+        sum(entry["compared"] for entry in found),
+        empty=largest == 0,
+    )
+
+
+# ---- the profile of what was measured ------------------------------------------------------------------
+
+
+def in_context(profile: Profile, schedule: Schedule, case: CaseReport) -> tuple[Profile, float]:
+    """The profile with the times of the run, and by how much these are longer: all passes together, as a factor.
+
+    A run knows the time of whole stages; within one, nodes keep their shares of it.
+    """
+    unit = float(SECONDS[profile.time_unit])
+    nodes: dict[str, ProfileNode] = {node.id: node for node in profile.nodes}
+    for stage, times in zip(schedule.stages, case.stages, strict=True):
+        forward = _factor(times.forward_measured, times.forward_predicted)
+        backward = _factor(times.backward_measured, times.backward_predicted)
+        for node_id in stage.nodes:
+            node, equal = nodes[node_id], 1 / (unit * len(stage.nodes))
+            nodes[node_id] = replace(
+                node,
+                forward=_scaled(profile.time(node.forward), forward, times.forward_measured * equal),
+                backward=_scaled(profile.time(node.backward), backward, times.backward_measured * equal),
+            )
+    predicted = sum(times.forward_predicted + times.backward_predicted for times in case.stages)
+    measured = sum(times.forward_measured + times.backward_measured for times in case.stages)
+    source = {**profile.source, "times": f"measured: in a run of {len(schedule.stages)} stages, by stage"}
+    changed = profile.replace(nodes=tuple(nodes[node.id] for node in profile.nodes), source=source)
+    return changed, measured / predicted if predicted else 1.0
+
+
+def _factor(measured: float, predicted: float) -> float | None:
+    """None: the profile says nothing to be scaled."""
+    return measured / predicted if predicted else None
+
+
+def _scaled(time: float, factor: float | None, equal_share: float) -> float:
+    return equal_share if factor is None else time * factor

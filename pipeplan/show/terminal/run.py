@@ -1,0 +1,48 @@
+"""A run in characters: the answer, ranks and stages as tables, and predicted over measured passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..console import clean, out, styled
+from ..views.run import (
+    RANK_COLUMNS,
+    STAGE_COLUMNS,
+    UNIT,
+    headline,
+    rank_rows,
+    sentences,
+    stage_rows,
+    timeline,
+)
+from .gantt import gantt
+from .shapes import new_table
+
+if TYPE_CHECKING:
+    from ...models.run.report import RunReport
+
+LEFT = ("stages", "stage")
+
+
+def draw_run(report: RunReport) -> None:
+    """The plan's tables and timeline; of the even split only what its sentence says."""
+    console = out()
+    for line in (headline(report), *sentences(report)):
+        console.print(styled(line), soft_wrap=True)
+    _table(RANK_COLUMNS, rank_rows(report.plan))
+    _table(STAGE_COLUMNS, stage_rows(report.plan))
+    for line in gantt(timeline(report.plan), UNIT):
+        console.print(styled(line), soft_wrap=True)
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    drawn = new_table()
+    for title in titles:
+        drawn.add_column(title, justify="left" if title in LEFT else "right", overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(clean, row))
+    console = out()
+    console.print()
+    console.print(drawn)
+    console.print()

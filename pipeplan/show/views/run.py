@@ -1,0 +1,152 @@
+"""A run as it is shown: its ranks, its stages, and what was predicted over what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...instances.simulation.timeline import Task
+from ..view import Bar, Timeline
+from ..words import percent, several, size
+from .simulated import MARKS, PHASES, WINDOWS, bar_of, phases
+
+if TYPE_CHECKING:
+    from ...models.run.report import CaseReport, MeasuredPass, RunReport
+
+UNIT = "ms"
+PER_SECOND = 1e3
+"""All times are shown in milliseconds."""
+
+
+def milliseconds(seconds: float | None) -> str:
+    """For eyes."""
+    return "-" if seconds is None else f"{PER_SECOND * seconds:.4g}"
+
+
+def headline(report: RunReport) -> str:
+    count = len(report.plan.ranks)
+    where = "GPUs" if report.device == "cuda" else "processes"
+    return (
+        f"{report.name} on {count} {where}, {report.micro_batches} micro-batches, "
+        f"{several(len(report.plan.iterations), 'iteration')} with the passes in {report.plan.schedule} order"
+    )
+
+
+def sentences(report: RunReport) -> Iterator[str]:
+    """What a reader came for."""
+    for case in report.cases:
+        yield _outcome(case)
+    if report.gain_predicted is not None and report.gain_measured is not None:
+        yield (
+            f"gain over the even split: predicted {report.gain_predicted:.3f}, measured {report.gain_measured:.3f}"
+        )
+    yield from (_checked(case) for case in report.cases if case.check is not None)
+    off = report.context - 1
+    yield (
+        f"in the run, passes took {percent(abs(off))} {'more' if off >= 0 else 'less'} time than the profile says; "
+        "--save-profile keeps these times"
+    )
+    yield from report.notes
+
+
+def _outcome(case: CaseReport) -> str:
+    name = "even split" if case.name == "even" else "plan"
+    off = f"the prediction is {percent(abs(case.error))} too {'long' if case.error >= 0 else 'short'}"
+    predicted, measured = (f"{milliseconds(time)} {UNIT}" for time in (case.predicted, case.measured))
+    start = f"{name}: an iteration was predicted to take {predicted} and took {measured}"
+    if case.clean is None:
+        return f"{start}; {off}"
+    if case.clean:
+        return f"{start}; clean, {off}"
+    return (
+        f"{start}; the machine was busy ({case.ratio:.2f} s of wall time for each second of CPU time), so the virtual "
+        f"clock is judged, {milliseconds(case.virtual)} {UNIT}: {off}"
+    )
+
+
+def _checked(case: CaseReport) -> str:
+    check = case.check
+    assert check is not None, "asked for those that have one"
+    words = "agree" if check.agrees else "DO NOT AGREE"
+    words = "are all zero, so nothing was checked" if check.empty else words
+    loss = "none" if check.loss is None else f"{check.loss:.7g}"
+    return (
+        f"check of the {'even split' if case.name == 'even' else 'plan'}: loss {loss} (one process: "
+        f"{check.expected_loss:.7g}) and {check.compared} gradients {words}, largest difference {check.difference:.1e} "
+        "of the largest gradient"
+    )
+
+
+RANK_COLUMNS = ("rank", "stages", f"busy {UNIT}", f"waiting {UNIT}", f"CPU {UNIT}", "sent")
+STAGE_COLUMNS = ("stage", "rank", f"forward {UNIT}", "predicted", f"backward {UNIT}", "predicted")
+
+
+def rank_rows(case: CaseReport) -> list[list[str]]:
+    return [
+        [
+            str(rank.rank),
+            ", ".join(rank.stages),
+            *map(milliseconds, (rank.busy, rank.waiting, rank.cpu)),
+            size(rank.sent_bytes),
+        ]
+        for rank in case.ranks
+    ]
+
+
+def stage_rows(case: CaseReport) -> list[list[str]]:
+    return [
+        [
+            stage.name,
+            ", ".join(map(str, ranks)),
+            *map(milliseconds, (stage.forward_measured, stage.forward_predicted)),
+            *map(milliseconds, (stage.backward_measured, stage.backward_predicted)),
+        ]
+        for stage, ranks in zip(case.stages, case.stage_ranks, strict=True)
+    ]
+
+
+# ---- what runs when --------------------------------------------------------------------------------------
+
+
+def timeline(case: CaseReport) -> Timeline:
+    """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
+    lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
+    bars = [*_predicted(case), *_measured(case)]
+    return Timeline(
+        "Predicted over measured",
+        tuple(lanes),
+        tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane))),
+        max(bar.end for bar in bars),
+        marks=MARKS,
+        colours=PHASES,
+        windows=WINDOWS,
+    )
+
+
+def _predicted(case: CaseReport) -> Iterator[Bar]:
+    by_lane: dict[str, list[Task]] = {}
+    for stage, ranks in zip(case.simulation.stages, case.stage_ranks, strict=True):
+        for task in stage.tasks:
+            by_lane.setdefault(f"{ranks[task.replica]} predicted", []).append(task)
+    yield from _bars(by_lane)
+
+
+def _measured(case: CaseReport) -> Iterator[Bar]:
+    by_lane: dict[str, list[Task]] = {}
+    for found in case.passes:
+        by_lane.setdefault(f"{found.rank} measured", []).append(_task(found))
+    yield from _bars(by_lane)
+
+
+def _task(found: MeasuredPass) -> Task:
+    kind = "forward" if found.micro_batch > 0 else "backward"
+    return Task(kind, abs(found.micro_batch), 0, found.start, found.end)  # type: ignore[arg-type]
+
+
+def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
+    for lane, tasks in by_lane.items():
+        tasks.sort(key=lambda task: task.start)
+        for task, phase in zip(tasks, phases(tasks), strict=True):
+            start, end = PER_SECOND * task.start, PER_SECOND * task.end
+            if end > start:
+                yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end), phase)

@@ -1,0 +1,194 @@
+"""`plan run` from a profile to the report, and every way in which it can go wrong: one sentence, no process left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from run_cases import MODELS, in_shares, profile_of
+from signals import hear_ctrl_c
+
+import pipeplan
+from pipeplan.instances.profile.files import profile_to_json
+from pipeplan.models.run.launch import RunError
+
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch-runs")]
+Plan = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Profiles and plans of two stages of the small models, on fake tensors."""
+    folder = tmp_path_factory.mktemp("runs")
+    found = {}
+    for function in ("gpt", "wider_gpt", "noisy"):
+        profile = profile_of(function)
+        first = len(profile.nodes) // 2 - 1
+        plan = in_shares(profile, first, len(profile.nodes) - first)
+        for name, data in ((function, profile_to_json(profile)), (f"{function}-plan", plan.to_json())):
+            path = folder / f"{name}.json"
+            path.write_text(json.dumps(data), encoding="utf-8")
+            found[name] = str(path)
+    return found
+
+
+def model(function: str) -> str:
+    return f"{MODELS}:{function}"
+
+
+def test_a_plan_is_run_checked_and_compared(plan: Plan, files: dict[str, str], tmp_path: Path) -> None:
+    page, saved = tmp_path / "run.html", tmp_path / "saved.json"
+    said = plan(
+        *("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--micro-batches", 4, "--steps", 3),
+        *("--check", "--compare", "even", "--measure", "--report", page, "--save-profile", saved, "--json"),
+    )
+    assert said.code == 0, said.err
+    told = said.json
+    assert told["schema"] == "pipeplan.run/1"
+    assert told["plan"]["check"]["agrees"]
+    assert told["even"]["check"]["agrees"]
+    assert told["plan"]["check"]["difference"] < 1e-5
+    assert told["gain_predicted"] == told["even"]["predicted_s"] / told["plan"]["predicted_s"]
+    for case in (told["plan"], told["even"]):
+        assert len(case["iterations_s"]) == 3
+        assert len(case["passes"]) == 2 * 2 * 4
+        assert case["judged_s"] == (case["measured_s"] if case["clean"] else case["virtual_s"])
+        assert all(rank["sent_bytes"] > 0 for rank in case["ranks"])
+        assert all(rank["busy_s"] + rank["waiting_s"] <= case["measured_s"] * 1.5 for rank in case["ranks"])
+    text = page.read_text(encoding="utf-8")
+    assert "Plan: predicted over measured" in text
+    assert "0 predicted" in text
+    profile = pipeplan.load_profile(saved)
+    times = sum(profile.time(node.forward) + profile.time(node.backward) for node in profile.nodes)
+    stages = told["plan"]["stages"]
+    measured = sum(stage["forward_measured_s"] + stage["backward_measured_s"] for stage in stages)
+    assert times == pytest.approx(measured)
+    assert "in a run" in profile.source["times"]
+
+
+def test_a_run_in_words(plan: Plan, files: dict[str, str]) -> None:
+    said = plan("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--steps", 1, "--micro-batches", 2)
+    assert said.code == 0, said.err
+    words = " ".join(said.out.split())
+    assert "Gpt on 2 processes, 2 micro-batches, 1 iteration with the passes in the plan's order" in words
+    assert "an iteration was predicted to take" in words
+    assert "clean, the prediction is" in words or "the machine was busy" in words
+    assert "0 predicted |" in words
+    assert "1 measured |" in words
+
+
+def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -> None:
+    from pipeplan.models.run.run import even_split
+
+    profile = pipeplan.load_profile(files["gpt"])
+    plan = even_split(profile, 2)
+    report = pipeplan.run(plan, profile, model("gpt"), steps=1, micro_batches=2, compare="even")
+    assert report.even is None
+    assert report.notes == ("the plan is the even split, so there is nothing to compare",)
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "sentence"),
+    [
+        ("wider_gpt", (), "is another model than the profile's (graph "),
+        (
+            "raising",
+            (),
+            "raising raised ValueError: there is no such file of weights; let it return (model, args, kwargs)",
+        ),
+        ("missing", (), "has no function 'missing'"),
+        ("gpt", ("--device", "cuda"), "The plan needs 2 GPUs and there are "),
+        ("gpt", ("--engine", "tensorflow"), "--engine is 'tensorflow'; give one of own, torch"),
+        ("gpt", ("--steps", 0), "steps is 0; give a whole number from 1"),
+        ("gpt", ("--bandwidth", "0GB/s"), "bandwidth is 0; give a finite number > 0"),
+        ("gpt", ("--time-limit", "10ms"), "The run has not ended after 0.01 s"),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(
+    plan: Plan, files: dict[str, str], function: str, options: tuple[object, ...], sentence: str
+) -> None:
+    said = plan("run", files["gpt-plan"], files["gpt"], "--model", model(function), "--steps", 1, *options)
+    assert (said.code, said.out) == (2, "")
+    assert sentence in said.err
+    assert said.err.startswith("Error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_a_plan_of_another_model_is_refused_before_anything_starts(plan: Plan, files: dict[str, str]) -> None:
+    said = plan("run", files["wider_gpt-plan"], files["gpt"], "--model", model("gpt"))
+    assert said.code == 2
+    assert "so it is no plan of the profile 'Gpt'" in said.err
+
+
+def test_a_model_that_draws_random_numbers_cannot_be_checked(plan: Plan, files: dict[str, str]) -> None:
+    said = plan("run", files["noisy-plan"], files["noisy"], "--model", model("noisy"), "--check", "--steps", 1)
+    assert said.code == 2
+    assert "draws random numbers" in said.err
+    assert "drop --check" in said.err
+
+
+def test_without_torch_the_sentence_says_what_to_install(
+    plan: Plan, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeplan.models.extras.find_spec", lambda name: None)
+    said = plan("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"))
+    assert (said.code, said.err) == (2, "Error: torch is not installed; run pip install 'pipeplan[torch]'.\n")
+
+
+def test_functions_without_a_file_are_refused(files: dict[str, str]) -> None:
+    with pytest.raises(pipeplan.UsageError, match="at the top level of a file"):
+        pipeplan.run(pipeplan.load_plan(files["gpt-plan"]), files["gpt"], lambda: None)
+
+
+def test_a_rank_that_is_killed_ends_the_run(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeplan.models.run import launch
+
+    def kill_one(processes: list[Any], folder: Path, deadline_s: float) -> None:
+        processes[1].kill()
+        wait(processes, folder, deadline_s)
+
+    wait = launch._wait
+    monkeypatch.setattr(launch, "_wait", kill_one)
+    with pytest.raises(RunError, match="Rank 1 was ended by signal 9"):
+        pipeplan.run(pipeplan.load_plan(files["gpt-plan"]), files["gpt"], model("gpt"), steps=1)
+
+
+def test_ctrl_c_ends_all_processes(files: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "pipeplan", "run", files["gpt-plan"], files["gpt"], "--model", model("gpt")]
+    process = subprocess.Popen([*command, "--steps", "10000"], stderr=subprocess.PIPE, preexec_fn=hear_ctrl_c)
+    try:
+        end = time.monotonic() + 120
+        while len(ranks := _children(process.pid)) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(ranks) == 2
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert error.decode() == "Error: interrupted before there was anything to show.\n"
+    end = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{rank}") for rank in ranks) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not [rank for rank in ranks if os.path.exists(f"/proc/{rank}")]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []

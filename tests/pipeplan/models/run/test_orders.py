@@ -1,0 +1,174 @@
+"""What ranks run, and in which order: that of the simulator, for the plans of every kind."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from profile_samples import DIAMOND, ROW
+
+import pipeplan
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.profile.profile import Profile, ProfileNode
+from pipeplan.instances.simulate import pipeline_of, simulate
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.models.run.layout import Layout, Message, Value
+from pipeplan.models.run.orders import schedule_of, synchronised_bytes
+from pipeplan.models.run.run import even_split
+
+BANDWIDTH = 1e6
+
+
+def placed(*held: tuple[str, ...], replicas: int = 1) -> PlacementPlan:
+    return PlacementPlan(
+        tuple(Device(f"acc{d}", "accelerator", nodes, replicas=replicas) for d, nodes in enumerate(held))
+    )
+
+
+@pytest.mark.parametrize("kind", ["placement", "chain", "staging"])
+def test_a_row_runs_and_takes_what_plan_simulate_says(kind: str) -> None:
+    problem = pipeplan.lower(ROW, kind=kind, devices=2, memory_bytes=math.inf, bandwidth=BANDWIDTH).problem
+    plan = pipeplan.solve(problem).plan
+    assert plan is not None
+    schedule = schedule_of(plan, ROW, 8, BANDWIDTH)
+    simulated = pipeline_of(problem, plan, micro_batches=8)
+    assert [stage.orders for stage in schedule.pipeline.stages] == [stage.orders for stage in simulated.stages]
+    expected = simulate(problem, plan, micro_batches=8).iteration / 1e3
+    # A placement's transfers count at both of their ends.
+    assert schedule.predicted.iteration == pytest.approx(expected, rel=0.01 if kind == "placement" else 1e-9)
+
+
+def test_a_stage_graph_runs_its_own_kfkb() -> None:
+    plan = StageGraphPlan(
+        (
+            GraphStage(("left",), 1, 2, 1, 4),
+            GraphStage(("stem",), 1, 2, 2, 8),
+            GraphStage(("right", "head"), 1, 2, 1, 2),
+        ),
+        ((1, 0), (1, 2), (0, 2)),
+    )
+    schedule = schedule_of(plan, DIAMOND, 4, BANDWIDTH)
+    assert [stage.nodes for stage in schedule.stages] == [("stem",), ("left",), ("right", "head")]
+    assert schedule.pipeline.stages[0].orders == ((1, 2, 3, 4, -1, -2, -3, -4),)
+    assert schedule.orders[1] == tuple((1, j) for j in (1, 2, -1, 3, -2, 4, -3, -4))
+    problem = pipeplan.lower(
+        DIAMOND, kind="graph-pipeline", devices=3, memory_bytes=math.inf, bandwidth=BANDWIDTH, batch=8
+    ).problem
+    by_name = {stage.orders for stage in pipeline_of(problem, plan).stages}
+    assert by_name == {stage.orders for stage in schedule.pipeline.stages}
+
+
+def test_a_device_with_both_ends_has_two_stages_in_one_order() -> None:
+    schedule = schedule_of(placed(("a", "d"), ("b", "c")), ROW, 4, BANDWIDTH)
+    assert [(stage.name, stage.nodes, stage.ranks) for stage in schedule.stages] == [
+        ("acc0/0", ("a",), (0,)),
+        ("acc1", ("b", "c"), (1,)),
+        ("acc0/1", ("d",), (0,)),
+    ]
+    assert {x for x, _ in schedule.orders[0]} == {0, 2}
+    assert len(schedule.orders[0]) == 2 * len(schedule.orders[1]) == 16
+    assert schedule.predicted.iteration > 4 * 6e-3
+
+
+def test_replicas_are_ranks_that_take_turns() -> None:
+    schedule = schedule_of(placed(("a", "b"), ("c", "d"), replicas=2), ROW, 4, BANDWIDTH)
+    assert [stage.ranks for stage in schedule.stages] == [(0, 1), (2, 3)]
+    assert schedule.orders[1] == ((0, 2), (0, 4), (0, -2), (0, -4))
+    assert schedule.rank_of((1, -3)) == 2
+    assert synchronised_bytes(ROW, schedule.stages, 0) == 8, "twice half of a's and b's four bytes each"
+
+
+def test_tied_weights_on_two_ranks_are_added_up() -> None:
+    schedule = schedule_of(placed(("stem", "left"), ("right", "head")), DIAMOND, 2, BANDWIDTH)
+    assert [synchronised_bytes(DIAMOND, schedule.stages, x) for x in (0, 1)] == [4, 4]
+    together = schedule_of(placed(("stem", "head"), ("left", "right")), DIAMOND, 2, BANDWIDTH)
+    assert not any(synchronised_bytes(DIAMOND, together.stages, x) for x in range(3))
+
+
+def test_the_virtual_clock_is_the_simulator_with_measured_times() -> None:
+    schedule = schedule_of(placed(("a", "b"), ("c", "d")), ROW, 2, BANDWIDTH)
+    own = {(x, j): 1.0 for order in schedule.orders for x, j in order}
+    # Forward 1 and 2, backward 1 and 2 of the last stage follow each other, between the first stage's first and last.
+    assert schedule.replayed(own).iteration == pytest.approx(6.0, abs=0.1)
+
+
+def test_the_even_split_has_equally_many_nodes_on_each_device() -> None:
+    schedule = schedule_of(even_split(ROW, 2), ROW, 2, BANDWIDTH)
+    assert [stage.nodes for stage in schedule.stages] == [("a", "b"), ("c", "d")]
+    assert schedule_of(even_split(ROW, 3), ROW, 2, BANDWIDTH).ranks == 3
+
+
+def test_what_cannot_be_run_is_refused() -> None:
+    staged = PlannedStage(("a", "b", "c", "d"), 1, 2, dict.fromkeys("abcd", "vanilla"))
+    with pytest.raises(UsageError, match="divides each layer over 2 devices"):
+        schedule_of(StagedPlan((staged,)), ROW, 4)
+    recomputed = PlannedStage(("a", "b", "c", "d"), 1, 1, dict.fromkeys("abcd", "activation recomp"))
+    with pytest.raises(UsageError, match="plan without --recompute"):
+        schedule_of(StagedPlan((recomputed,)), ROW, 4)
+    with pytest.raises(UsageError, match="2 replicas and there are 1 micro-batches; give --micro-batches 2"):
+        schedule_of(placed(("a", "b", "c", "d"), replicas=2), ROW, 1)
+    with pytest.raises(UsageError, match="runs 1 samples at once and the model was captured with 2"):
+        schedule_of(StageGraphPlan((GraphStage(DIAMOND.ids, 1, 1),), ()), DIAMOND, 4)
+    with pytest.raises(UsageError, match="divides each micro-batch over 2 devices"):
+        schedule_of(StageGraphPlan((GraphStage(DIAMOND.ids, 2, 2),), ()), DIAMOND, 4)
+    with pytest.raises(InputError, match="micro_batches is 0"):
+        schedule_of(placed(("a", "b", "c", "d")), ROW, 0)
+
+
+def test_a_plan_of_another_model_is_refused() -> None:
+    with pytest.raises(InputError, match="the node 'e', so it is no plan of the profile"):
+        schedule_of(placed(("a", "b"), ("c", "d", "e")), ROW, 4)
+    with pytest.raises(InputError, match="lacks the node 'd'"):
+        schedule_of(placed(("a", "b"), ("c",)), ROW, 4)
+
+
+def test_only_what_was_captured_can_be_run() -> None:
+    with pytest.raises(UsageError, match="was not captured from a PyTorch model"):
+        pipeplan.run(placed(("a", "b"), ("c", "d")), ROW, "my.py:build")
+
+
+# ---- messages --------------------------------------------------------------------------------------------
+
+
+def layout() -> Layout:
+    """The ends of a row on rank 0, its middle on rank 1; `skip` goes past the middle, `mask` has no gradient."""
+    schedule = schedule_of(placed(("a", "d"), ("b", "c")), ROW, 2, BANDWIDTH)
+    values = (
+        Value("x", 0, (1,), (2, 3), "float32", True),
+        Value("skip", 0, (1, 2), (2, 3), "float32", True),
+        Value("mask", 1, (2,), (2,), "bool", False),
+    )
+    return Layout(schedule.stages, values, 2)
+
+
+def test_every_message_has_one_maker_and_one_reader() -> None:
+    own = layout()
+    passes = [(x, sign * j) for x in range(3) for j in (1, 2) for sign in (1, -1)]
+    made = [message for one in passes for message in own.made_by(one)]
+    read = [message for one in passes for message in own.read_by(one)]
+    assert sorted(made) == sorted(read)
+    assert len(set(made)) == len(made) == 2 * (4 + 3)
+    assert len({own.tag(message) for message in made}) == len(made)
+
+
+def test_messages_go_between_the_ranks_of_their_stages() -> None:
+    own = layout()
+    there, back = Message(1, 1, 2, False), Message(1, 1, 2, True)
+    assert (own.sender(there), own.receiver(there)) == (0, 1)
+    assert (own.sender(back), own.receiver(back)) == (1, 0)
+    stays = Message(1, 2, 1, False)
+    assert own.sender(stays) == own.receiver(stays) == 0
+
+
+def test_a_channel_holds_all_that_one_rank_sends_another_in_order() -> None:
+    own, orders = layout(), schedule_of(placed(("a", "d"), ("b", "c")), ROW, 2, BANDWIDTH).orders
+    channel = own.channel(orders, 0, 1)
+    assert [message.micro_batch for message in channel if not message.back] == [1, 1, 2, 2]
+    assert len(channel) + len(own.channel(orders, 1, 0)) == 4 + 2 + 4
+
+
+def test_a_profile_of_one_node_runs_on_one_rank() -> None:
+    single = Profile((ProfileNode("a", 1.0, 2.0),), ())
+    assert schedule_of(placed(("a",)), single, 3).predicted.iteration == 9.0

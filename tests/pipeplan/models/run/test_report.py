@@ -1,0 +1,173 @@
+"""What ranks answer becomes a report: whose time counts, when the machine was busy, what the next plan is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from profile_samples import ROW
+
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.models.run.orders import Schedule, schedule_of
+from pipeplan.models.run.report import CaseReport, Check, RunReport, case_report, in_context
+from pipeplan.show.page.run_page import run_page
+from pipeplan.show.views.run import sentences, timeline
+
+MICRO_BATCHES = 3
+PLAN = PlacementPlan((Device("acc0", "accelerator", ("a", "b")), Device("acc1", "accelerator", ("c", "d"))))
+
+
+def schedule() -> Schedule:
+    """Two stages of 2 ms forward and 4 ms backward."""
+    return schedule_of(PLAN, ROW, MICRO_BATCHES, bandwidth=1e9)
+
+
+def answers(slowdown: float = 1.0, wall_per_cpu: float = 1.0, name: str = "plan") -> list[dict[str, Any]]:
+    """As if every pass had taken `slowdown` times as long as predicted, by its CPU time."""
+    planned = schedule()
+    found = []
+    starts = {
+        (x, task.micro_batch if task.kind == "forward" else -task.micro_batch): task
+        for x, stage in enumerate(planned.predicted.stages)
+        for task in stage.tasks
+    }
+    for rank in (0, 1):
+        cpu, spans = 100.0, []
+        for own in planned.orders[rank]:
+            task = starts[own]
+            length = (task.end - task.start) * slowdown
+            begin = 50.0 + task.start * slowdown * wall_per_cpu
+            spans.append(
+                {
+                    "stage": own[0],
+                    "micro_batch": own[1],
+                    "begin": [begin, cpu],
+                    "end": [begin + length * wall_per_cpu, cpu + length],
+                }
+            )
+            cpu += length
+        step = {
+            "begin": [50.0, 100.0],
+            "end": [spans[-1]["end"][0], cpu],
+            "spans": spans,
+            "sent_bytes": 100 + rank,
+            "loss": 1.5 if rank else None,
+        }
+        found.append(
+            {
+                "cases": {name: [step, step]},
+                "checks": {},
+                "schedules": {name: "the plan's"},
+                "torch": "2.13.0",
+            }
+        )
+    return found
+
+
+def report_of(slowdown: float = 1.0, wall_per_cpu: float = 1.0) -> CaseReport:
+    return case_report("plan", schedule(), answers(slowdown, wall_per_cpu))
+
+
+def test_what_went_as_predicted_has_no_error() -> None:
+    report = report_of()
+    assert report.clean
+    assert report.measured == pytest.approx(report.predicted)
+    assert report.virtual == pytest.approx(report.predicted)
+    assert report.error == pytest.approx(0.0)
+    assert [rank.sent_bytes for rank in report.ranks] == [100, 101]
+    assert report.ranks[0].busy == pytest.approx(MICRO_BATCHES * 6e-3)
+    assert report.ranks[0].busy + report.ranks[0].waiting == pytest.approx(report.measured)
+    assert report.loss == 1.5
+
+
+def test_on_a_clean_machine_the_wall_clock_is_judged() -> None:
+    report = report_of(slowdown=1.25)
+    assert report.clean
+    assert report.judged == report.measured
+    assert report.error == pytest.approx(1 / 1.25 - 1, abs=1e-3)
+
+
+def test_on_a_busy_machine_the_virtual_clock_is_judged() -> None:
+    report = report_of(wall_per_cpu=2.0)
+    assert report.clean is False
+    assert report.ratio == pytest.approx(2.0)
+    assert report.measured == pytest.approx(2 * report.predicted, rel=0.01)
+    assert report.judged == report.virtual == pytest.approx(report.predicted)
+
+
+def test_a_gpu_has_no_cpu_time_and_is_neither_clean_nor_busy() -> None:
+    told = answers()
+    for answer in told:
+        for step in answer["cases"]["plan"]:
+            step["begin"], step["end"] = ([step[end][0], None] for end in ("begin", "end"))
+            for span in step["spans"]:
+                span["begin"], span["end"] = ([span[end][0], None] for end in ("begin", "end"))
+    report = case_report("plan", schedule(), told)
+    assert (report.clean, report.virtual, report.ratio) == (None, None, None)
+    assert report.judged == report.measured
+
+
+def test_a_profile_of_the_run_has_its_times() -> None:
+    profile, factor = in_context(ROW, schedule(), report_of(slowdown=1.5))
+    assert factor == pytest.approx(1.5)
+    assert [profile.time(node.forward) for node in profile.nodes] == pytest.approx([1.5] * 4)
+    assert [profile.time(node.backward) for node in profile.nodes] == pytest.approx([3.0] * 4)
+    again = schedule_of(PLAN, profile, MICRO_BATCHES, bandwidth=1e9).predicted
+    assert again.iteration == pytest.approx(1.5 * schedule().predicted.iteration, rel=0.01)
+
+
+def test_a_profile_without_times_gets_those_of_its_stages_in_equal_shares() -> None:
+    from dataclasses import replace
+
+    empty = ROW.replace(nodes=tuple(replace(node, forward=0.0, backward=0.0) for node in ROW.nodes))
+    blank = schedule_of(PLAN, empty, MICRO_BATCHES, bandwidth=1e9)
+    profile, _ = in_context(empty, blank, case_report("plan", blank, answers()))
+    assert [profile.time(node.forward) for node in profile.nodes] == pytest.approx([1.0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("check", "agrees"),
+    [
+        (Check(2.0, 2.0 + 1e-7, 1e-7, 12), True),
+        (Check(2.0, 2.1, 1e-7, 12), False),
+        (Check(2.0, 2.0, 1e-4, 12), False),
+        (Check(None, 2.0, 0.0, 12), False),
+        (Check(0.0, 0.0, 0.0, 12, empty=True), False),
+        (Check(2.0, 2.0, 0.0, 0), False),
+    ],
+)
+def test_when_a_check_agrees(check: Check, agrees: bool) -> None:
+    assert check.agrees is agrees
+
+
+def whole_report(wall_per_cpu: float = 1.0) -> RunReport:
+    """The even split took twice as long."""
+    plan = report_of(wall_per_cpu=wall_per_cpu)
+    even = case_report("even", schedule(), answers(2.0, wall_per_cpu, "even"))
+    return RunReport("<row>", plan, even, MICRO_BATCHES, "own", "cpu", "2.13.0", 1e9, ROW, 1.02, ("a note",))
+
+
+def test_gains_are_of_one_clock() -> None:
+    assert whole_report().gain_measured == pytest.approx(2.0, rel=0.01)
+    assert whole_report(3.0).gain_measured == pytest.approx(2.0, rel=0.01)
+    assert whole_report().gain_predicted == 1.0
+
+
+def test_a_report_in_words_and_as_a_page() -> None:
+    words = " ".join(sentences(whole_report(3.0)))
+    assert "the machine was busy (3.00 s of wall time for each second of CPU time)" in words
+    assert "gain over the even split: predicted 1.000, measured 2.0" in words
+    assert "passes took 2 % more time than the profile says" in words
+    page = run_page(whole_report())
+    assert "&lt;row&gt;" in page
+    assert "<row>" not in page
+    assert page.count("Point at a mark") == 2, "a timeline of the plan and one of the even split"
+
+
+def test_timelines_have_predicted_over_measured() -> None:
+    drawn = timeline(report_of())
+    assert drawn.lanes == ("0 predicted", "0 measured", "1 predicted", "1 measured")
+    for rank in (0, 1):
+        both = [[bar for bar in drawn.bars if bar.lane == f"{rank} {what}"] for what in ("predicted", "measured")]
+        assert len(both[0]) == len(both[1]) == 2 * MICRO_BATCHES
+        assert [bar.start for bar in both[0]] == pytest.approx([bar.start for bar in both[1]])
