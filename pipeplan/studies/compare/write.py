@@ -80,17 +80,7 @@ def told_otherwise(comparison: Comparison) -> list[str]:
 def state(comparison: Comparison) -> str:
     """How much of it has finished, and on what."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
-    words = f"{done} of {total} runs finished."
-    if comparison.expanded.left_out:
-        words += (
-            f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
-        )
-    if comparison.expanded.stand_ins:
-        words += (
-            " Packaged networks of the same kind stand in for the published inputs of "
-            f"{'; '.join(map(clean, comparison.expanded.stand_ins))}."
-        )
-    return words
+    return " ".join((f"{done} of {total} runs finished.", *map(clean, comparison.expanded.remarks())))
 
 
 PROVEN = "proven"
