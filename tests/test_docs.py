@@ -114,6 +114,29 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
             assert not [word for word in words if word.startswith("--") and word not in known], (page, name)
 
 
+def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None:
+    from pipeplan.cli.app import app
+    from pipeplan.studies.compare.suite_file import packaged_suites
+
+    root: Any = typer.main.get_command(app)
+    text = (DOCS / "reproduce.md").read_text("utf-8")
+    lines = [shlex.split(line) for line in re.findall(r"^\|.*\| `plan (.*?)` \|$", text, re.MULTILINE)]
+    named = {line[line.index("--suite") + 1] for line in lines if "--suite" in line}
+    assert named == set(packaged_suites())
+    for name, *words in lines:
+        known = {flag for option in root.commands[name].params for flag in option.opts}
+        own = {"--table"}  # of dp-piper, read as an option of the method
+        assert {word for word in words if word.startswith("-")} <= known | own
+
+
+@pytest.mark.workloads
+@pytest.mark.parametrize(("name", "ours"), [("gnmt_inference", 75.23), ("resnet50_inference", 36.71)])
+def test_pipedream_differs_from_the_paper_by_what_the_page_says(workloads: Path, name: str, ours: float) -> None:
+    problem = pipeplan.load(workloads / f"tarnawski/throughput/layer/{name}.json")
+    assert pipeplan.solve(problem, planner="pipedream").objective == pytest.approx(ours, abs=0.005)
+    assert f"{ours} [" in (DOCS / "reproduce.md").read_text("utf-8")
+
+
 def test_the_example_on_the_first_page_prints_what_stands_below_it(capsys: pytest.CaptureFixture[str]) -> None:
     (example,), (output,) = blocks("index.md", "python"), blocks("index.md", "text")
     assert len([line for line in example.splitlines() if line]) <= 10

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
     from ..studies.compare.table import faults, plain_rows, summary
-    from ..studies.compare.write import LOSS, case_cells, told_otherwise
+    from ..studies.compare.write import LOSS, about, case_cells, told_otherwise
 
     frame = comparison.table()
     if frame.empty:
@@ -25,6 +25,8 @@ def draw(comparison: Comparison) -> None:
     _table("values, recomputed by the referee", short, rows)
     if any("%" in cell for row in rows for cell in row):
         out().print(styled(f"in brackets: {LOSS.removeprefix('a percentage ')}", "dim"))
+    if about(comparison):
+        out().print(styled(about(comparison), "dim"))
     if key:
         out().print(styled(key))
     methods = [_method(row) for row in plain_rows(summary(frame))]

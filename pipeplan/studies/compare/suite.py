@@ -102,6 +102,8 @@ class Suite:
     limits: Mapping[str, Any] = field(default_factory=dict)
     published: tuple[Published, ...] = ()
     title: str = ""
+    about: str = ""
+    """What the published values are, and why ours may differ from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Expanded:
     """Published instances that were not at hand: a packaged one of the same kind was taken."""
     published: tuple[Published, ...] = ()
     """Values that were printed about these very inputs: a stand-in has none."""
+    about: str = ""
     notes: tuple[str, ...] = ()
     """What profiles and tables became."""
 
@@ -143,6 +146,7 @@ class Expanded:
             "left_out": list(self.left_out),
             "stand_ins": list(self.stand_ins),
             "published": [asdict(entry) for entry in self.published],
+            "about": self.about,
             "notes": list(self.notes),
         }
 
@@ -158,6 +162,7 @@ class Expanded:
             left_out=tuple(data["left_out"]),
             stand_ins=tuple(data["stand_ins"]),
             published=tuple(Published(**entry) for entry in data["published"]),
+            about=str(data.get("about", "")),
             notes=tuple(data.get("notes", ())),
         )
 
@@ -191,7 +196,7 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
     printed = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
     absent = (tuple(left_out), tuple(stand_ins))
-    return Expanded(suite.name, title, tuple(runs), problems, *absent, printed, tuple(notes))
+    return Expanded(suite.name, title, tuple(runs), problems, *absent, printed, suite.about, tuple(notes))
 
 
 def _runs(
