@@ -80,16 +80,32 @@ def test_the_commands_and_the_lines_of_python_of_the_page_on_tables_work(
 def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = (block for block in blocks("extending.md", "python") if "CommonFormulation" in block)
+    (example,) = (block for block in blocks("extending.md", "python") if "class Stages" in block)
     (tmp_path / "example.py").write_text(example, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
-    described, exported, checked = (plan(*line) for line in commands("extending.md"))
+    described, exported, checked = (plan(*line) for line in commands("extending.md") if "example:ENTRY" in line)
     monkeypatch.delitem(sys.modules, "example")
     assert (described.code, exported.code, checked.code) == (0, 0, 0)
     assert "eq_2" in (tmp_path / "example.lp").read_text("utf-8")
     assert "optimal" in checked.out
     assert "no contradiction" in " ".join(checked.out.split())
+
+
+def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example,) = (block for block in blocks("extending.md", "python") if "BeaumontIlp" in block)
+    (tmp_path / "few.py").write_text(example, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    line = next(line for line in commands("extending.md") if "few:ENTRY" in line)
+    result = plan(*line, "--json").json
+    monkeypatch.delitem(sys.modules, "few")
+    assert "eq_few" in (tmp_path / "few.lp").read_text("utf-8")
+    assert result["stop"] == "proven"
+    assert max(map(result["plan"]["allocation"].count, range(2))) == 2
+    assert "at most two layers on each GPU" in result["scope"]
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:

@@ -17,7 +17,7 @@ from ..instances.lookup import load_with_notes
 from ..instances.result import Asked
 from ..show.console import say_note
 from . import quantities
-from .profile_options import PROFILE_OPTIONS, profile_options
+from .profile_options import PROFILE_OPTIONS, USUAL, profile_options
 from .signatures import hidden, one_of, option, shared
 from .written import watch
 
@@ -122,7 +122,7 @@ RARE = (
     "inference",
     "exact_batches",
     "time_unit",
-    *(o.name for o in PROFILE_OPTIONS if o.name != "kind"),
+    *(o.name for o in PROFILE_OPTIONS if o.name not in USUAL),
 )
 """Commands with many options list the others alone."""
 

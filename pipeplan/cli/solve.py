@@ -119,7 +119,7 @@ def command(
     """Plan an instance: prove the best plan, or find the best within the limits.
 
     The options of a method (--objective, --non-contiguous, ...) are listed by `plan planners NAME` and
-    `plan formulations NAME`, rare options of the cluster by `plan convert --help`.
+    `plan formulations NAME`, rare options of the cluster and of tables by `plan convert --help`.
     """
     if export_model is not None:
         export.check_export(export_model)
