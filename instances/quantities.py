@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
@@ -28,11 +28,29 @@ def parse_quantity(text: str, units: Mapping[str, float], example: str) -> float
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match["unit"] not in units:
         known = ", ".join(filter(None, units))
-        raise ValueError(f"{text!r} is not a quantity like {example}; units: {known}.")
+        meant = "" if match is None else _meant(match["number"], match["unit"], units)
+        raise ValueError(f"{text!r} is not a quantity like {example}{meant}; units: {known}.")
     amount = float(match["number"]) * units[match["unit"]]
     if not math.isfinite(amount):
         raise ValueError(f"{text!r} is too large; give a finite amount like {example}.")
     return amount
+
+
+_BITS = re.compile(r"(?P<prefix>[kMGT])(?:b/s|bps|bits?/s)")
+
+
+def _meant(number: str, unit: str, units: Mapping[str, float]) -> str:
+    """What somebody may have meant, in brackets: bits are eighths of bytes, and units have one spelling each."""
+    bits = _BITS.fullmatch(unit)
+    if bits is not None and f"{bits['prefix']}B/s" in units:
+        return f" ({number}{unit} are {float(number) / 8:g}{bits['prefix']}B/s)"
+    known = unit_like(unit, units)
+    return "" if known is None else f" (did you mean {number}{known}?)"
+
+
+def unit_like(unit: str, units: Iterable[str]) -> str | None:
+    """The unit that is spelt like this but for capitals."""
+    return next((known for known in units if known and known.lower() == unit.lower()), None)
 
 
 def duration(text: str) -> float:

@@ -145,7 +145,7 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-dp", "Piper without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "Piper without tensor parallelism", "NO_TENSOR_PARALLELISM"),
         _piper("piper-no-ar", "Piper without recomputation", "NO_RECOMPUTATION"),
-        _equal("equi", "Equal stages of equal degrees", "PLANNER"),
+        _equal("equi", "The even split: equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
         Entry(
             "piper-pipedream",

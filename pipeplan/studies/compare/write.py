@@ -135,7 +135,9 @@ def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) 
 
 
 def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.DataFrame:
-    return frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)]
+    chosen = (frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)
+    own: pandas.DataFrame = frame[chosen]
+    return own
 
 
 def _with_unit(frame: pandas.DataFrame, instance: str) -> str:
