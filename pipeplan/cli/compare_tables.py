@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,10 @@ def draw(comparison: Comparison) -> None:
         return
     head, rows = case_cells(frame)
     short, key = _shortened(head, rows, set(frame["method"]), out().width)
-    _table("values, recomputed by the referee", short, rows)
+    title = "values, recomputed by the referee"
+    for columns in _blocks(short, rows, len(head) - frame["method"].nunique(), out().width):
+        _table(title, [short[i] for i in columns], [[row[i] for i in columns] for row in rows])
+        title = ""
     if any("%" in cell for row in rows for cell in row):
         out().print(styled(f"in brackets: {LOSS.removeprefix('a percentage ')}", "dim"))
     if about(comparison):
@@ -72,6 +76,19 @@ def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width:
     return [letters.get(name, name) for name in head], key
 
 
+def _blocks(head: list[str], rows: list[list[str]], labels: int, width: int) -> Iterator[list[int]]:
+    """Columns that fit beside each other, each time behind the first `labels`, so that no number is broken."""
+    sizes = [GAP + max(len(head[i]), *(len(row[i]) for row in rows)) for i in range(len(head))]
+    first = list(range(labels))
+    block = first
+    for i in range(labels, len(head)):
+        if len(block) > labels and sum(sizes[j] for j in (*block, i)) > width:
+            yield block
+            block = first
+        block = [*block, i]
+    yield block
+
+
 def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
@@ -80,7 +97,11 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, GAP, 0, 0)
+        title=styled(title, "bold") if title else None,
+        title_justify="left",
+        box=None,
+        header_style="bold",
+        padding=(0, GAP, 0, 0),
     )
     for name in head:
         table.add_column(clean(name), overflow="fold")
