@@ -23,10 +23,7 @@ def draw(comparison: Comparison) -> None:
         return
     head, rows = case_cells(frame)
     short, key = _shortened(head, rows, set(frame["method"]), out().width)
-    title = "values, recomputed by the referee"
-    for columns in _blocks(short, rows, len(head) - frame["method"].nunique(), out().width):
-        _table(title, [short[i] for i in columns], [[row[i] for i in columns] for row in rows])
-        title = ""
+    _tables("values, recomputed by the referee", short, rows, len(head) - frame["method"].nunique())
     if any("%" in cell for row in rows for cell in row):
         out().print(styled(f"in brackets: {LOSS.removeprefix('a percentage ')}", "dim"))
     if about(comparison):
@@ -34,7 +31,7 @@ def draw(comparison: Comparison) -> None:
     if key:
         out().print(styled(key))
     methods = [_method(row) for row in plain_rows(summary(frame))]
-    _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
+    _tables("methods, ratios to the best of each case", METHOD_HEAD, methods, 1)
     for claim in told_otherwise(comparison):
         out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
     for method, status, message in faults(frame):
@@ -74,6 +71,13 @@ def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width:
     letters = dict(zip((name for name in head if name in methods), ascii_uppercase, strict=False))
     key = ", ".join(f"{letter} {name}" for name, letter in letters.items())
     return [letters.get(name, name) for name in head], key
+
+
+def _tables(title: str, head: list[str], rows: list[list[str]], labels: int) -> None:
+    """One table, or several below each other where it is too wide."""
+    for columns in _blocks(head, rows, labels, out().width):
+        _table(title, [head[i] for i in columns], [[row[i] for i in columns] for row in rows])
+        title = ""
 
 
 def _blocks(head: list[str], rows: list[list[str]], labels: int, width: int) -> Iterator[list[int]]:
