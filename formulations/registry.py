@@ -163,6 +163,8 @@ class Entry:
     """Small packaged instances that need all of its machine code between them; (): it has none of its own."""
     asked_by: tuple[str, ...] = ()
     """Options that change the question, so that whoever gives one and names no method means this one."""
+    lesson: str | None = None
+    """The notebook of the course that goes through its model."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
 
@@ -250,6 +252,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_BEAUMONT,
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            lesson="notebooks/03-reading-the-ilp.ipynb",
             proves_anew=({"variant": "corrected"},),
             coarse_first=False,
         ),

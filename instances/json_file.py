@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from .errors import InputError, wrong_argument
+from .errors import InputError, nearest, wrong_argument
 from .fields import join, shorten
 
 STDIN = "/dev/stdin"
@@ -55,7 +55,7 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     try:
         raw = _read_stdin(sys.stdin, max_bytes) if file == STDIN else _read_file(path, max_bytes)
     except FileNotFoundError:
-        raise InputError("file", "does not exist", "check the path", file) from None
+        raise InputError("file", f"does not exist{_beside(file)}", "check the path", file) from None
     except IsADirectoryError:
         raise InputError("file", "is a directory", "name a file in it", file) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
@@ -64,6 +64,20 @@ def read_bytes(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     if len(raw) > max_bytes:
         raise _too_large(file, f"more than {max_bytes}", max_bytes)
     return raw
+
+
+def _beside(file: str) -> str:
+    """A file of the same folder whose name is much like it, as a question."""
+    folder, name = os.path.split(file)
+    try:
+        known = nearest(name, os.listdir(folder or "."), cutoff=NEAR)
+    except (OSError, ValueError):  # there is no such folder
+        return ""
+    return "" if known is None else f" (did you mean {known!r}?)"
+
+
+NEAR = 0.8
+"""Names of files share their endings, so that they are alike before they are meant."""
 
 
 def _read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
@@ -28,11 +28,29 @@ def parse_quantity(text: str, units: Mapping[str, float], example: str) -> float
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match["unit"] not in units:
         known = ", ".join(filter(None, units))
-        raise ValueError(f"{text!r} is not a quantity like {example}; units: {known}.")
+        meant = "" if match is None else _meant(match["number"], match["unit"], units)
+        raise ValueError(f"{text!r} is not a quantity like {example}{meant}; units: {known}.")
     amount = float(match["number"]) * units[match["unit"]]
     if not math.isfinite(amount):
         raise ValueError(f"{text!r} is too large; give a finite amount like {example}.")
     return amount
+
+
+_BITS = re.compile(r"(?P<prefix>[kMGT])(?:b/s|bps|bits?/s)")
+
+
+def _meant(number: str, unit: str, units: Mapping[str, float]) -> str:
+    """What somebody may have meant, in brackets: bits are eighths of bytes, and units have one spelling each."""
+    bits = _BITS.fullmatch(unit)
+    if bits is not None and f"{bits['prefix']}B/s" in units:
+        return f" ({number}{unit} are {float(number) / 8:g}{bits['prefix']}B/s)"
+    known = unit_like(unit, units)
+    return "" if known is None else f" (did you mean {number}{known}?)"
+
+
+def unit_like(unit: str, units: Iterable[str]) -> str | None:
+    """The unit that is spelt like this but for capitals."""
+    return next((known for known in units if known and known.lower() == unit.lower()), None)
 
 
 def duration(text: str) -> float:
@@ -76,6 +94,17 @@ def rate(text: str) -> float:
 def size_or_none(text: str) -> float:
     """Bytes; the word none (no limit) is infinity here, at the door only."""
     return math.inf if text.strip().lower() == "none" else size(text)
+
+
+def written_bytes(amount: float) -> str:
+    """As `size` reads it, to the last digit, in the unit in which it is shortest."""
+    texts = [f"{_short(amount / factor)}{unit}" for unit, factor in BYTES.items() if unit and amount >= factor]
+    exact = [text for text in texts if size(text) == amount]
+    return min(exact, key=len, default=f"{_short(amount)}B")
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number == int(number) and number < 1e15 else repr(number)
 
 
 def share(text: str) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..formulations.contract import OptionSpec
+from ..formulations.plugins import is_address, load_named
 from ..formulations.registry import ALLOCATION, FORMULATIONS, SEMANTICS, Entry, find_formulation, plugged_in
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
@@ -144,7 +145,7 @@ PLANNERS: Mapping[str, Entry] = {
         _piper("piper-no-dp", "Piper without data parallelism", "NO_DATA_PARALLELISM"),
         _piper("piper-no-tp", "Piper without tensor parallelism", "NO_TENSOR_PARALLELISM"),
         _piper("piper-no-ar", "Piper without recomputation", "NO_RECOMPUTATION"),
-        _equal("equi", "Equal stages of equal degrees", "PLANNER"),
+        _equal("equi", "The even split: equal stages of equal degrees", "PLANNER"),
         _equal("equi-no-tp", "Equal stages of one data-parallel degree", "NO_TENSOR_PARALLELISM"),
         Entry(
             "piper-pipedream",
@@ -212,10 +213,15 @@ def find_planner(name: str) -> Entry | None:
 
 def find_method(name: str) -> Entry | None:
     """Whatever has that name; plug-ins are looked for only where it is none of ours."""
+    if is_address(name):
+        return find_formulation(name) if is_formulation(name) else find_planner(name)
     return FORMULATIONS.get(name) or PLANNERS.get(name) or find_formulation(name) or find_planner(name)
 
 
 def is_formulation(name: str) -> bool:
+    """At an address may stand either; what plans is a planner."""
+    if is_address(name):
+        return not callable(getattr(load_named(name, Entry).load(), "plan", None))
     return name in FORMULATIONS or (name not in PLANNERS and find_formulation(name) is not None)
 
 

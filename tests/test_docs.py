@@ -102,16 +102,32 @@ def test_the_page_on_profiles_lists_the_packaged_ones() -> None:
 def test_the_formulation_of_the_page_on_extending_proves_what_the_dynamic_program_does(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = (block for block in blocks("extending.md", "python") if "CommonFormulation" in block)
+    (example,) = (block for block in blocks("extending.md", "python") if "class Stages" in block)
     (tmp_path / "example.py").write_text(example, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*sys.path])
-    described, exported, checked = (plan(*line) for line in commands("extending.md"))
+    described, exported, checked = (plan(*line) for line in commands("extending.md") if "example:ENTRY" in line)
     monkeypatch.delitem(sys.modules, "example")
     assert (described.code, exported.code, checked.code) == (0, 0, 0)
     assert "eq_2" in (tmp_path / "example.lp").read_text("utf-8")
     assert "optimal" in checked.out
     assert "no contradiction" in " ".join(checked.out.split())
+
+
+def test_the_altered_program_of_the_page_on_extending_proves_its_answer(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example,) = (block for block in blocks("extending.md", "python") if "BeaumontIlp" in block)
+    (tmp_path / "few.py").write_text(example, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    line = next(line for line in commands("extending.md") if "few:ENTRY" in line)
+    result = plan(*line, "--json").json
+    monkeypatch.delitem(sys.modules, "few")
+    assert "eq_few" in (tmp_path / "few.lp").read_text("utf-8")
+    assert result["stop"] == "proven"
+    assert max(map(result["plan"]["allocation"].count, range(2))) == 2
+    assert "at most two layers on each GPU" in result["scope"]
 
 
 def test_the_suite_of_the_page_on_comparisons_is_one(plan: Plan, own_model: Path) -> None:
@@ -166,6 +182,29 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
             command = command.commands[words[0]] if name in GROUPS else command
             known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
             assert not [word for word in words if word.startswith("--") and word not in known], (page, name)
+
+
+def test_the_page_on_the_papers_has_a_command_for_every_packaged_suite() -> None:
+    from pipeplan.cli.app import app
+    from pipeplan.studies.compare.suite_file import packaged_suites
+
+    root: Any = typer.main.get_command(app)
+    text = (DOCS / "reproduce.md").read_text("utf-8")
+    lines = [shlex.split(line) for line in re.findall(r"^\|.*\| `plan (.*?)` \|$", text, re.MULTILINE)]
+    named = {line[line.index("--suite") + 1] for line in lines if "--suite" in line}
+    assert named == set(packaged_suites())
+    for name, *words in lines:
+        known = {flag for option in root.commands[name].params for flag in option.opts}
+        own = {"--table"}  # of dp-piper, read as an option of the method
+        assert {word for word in words if word.startswith("-")} <= known | own
+
+
+@pytest.mark.workloads
+@pytest.mark.parametrize(("name", "ours"), [("gnmt_inference", 75.23), ("resnet50_inference", 36.71)])
+def test_pipedream_differs_from_the_paper_by_what_the_page_says(workloads: Path, name: str, ours: float) -> None:
+    problem = pipeplan.load(workloads / f"tarnawski/throughput/layer/{name}.json")
+    assert pipeplan.solve(problem, planner="pipedream").objective == pytest.approx(ours, abs=0.005)
+    assert f"{ours} [" in (DOCS / "reproduce.md").read_text("utf-8")
 
 
 def test_the_example_on_the_first_page_prints_what_stands_below_it(capsys: pytest.CaptureFixture[str]) -> None:

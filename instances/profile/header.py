@@ -10,14 +10,14 @@ from fractions import Fraction
 from ..amounts import as_written
 from ..cluster import SECONDS
 from ..errors import InputError, nearest, show
-from ..quantities import BYTES
+from ..quantities import BYTES, unit_like
 
 TIME_UNITS: Mapping[str, Fraction] = {**SECONDS, "µs": SECONDS["us"], "μs": SECONDS["us"]}
 """Both signs that stand for micro."""
 BYTE_UNITS: Mapping[str, Fraction] = {unit: as_written(factor) for unit, factor in BYTES.items() if unit}
 
 EXPECTED = "layer, forward [ms], backward [ms], parameters [MB], activation [MB], output [MB]"
-OPTIONAL = "parameters_count in place of parameters, depends_on and count"
+OPTIONAL = "parameters_count in place of parameters, depends_on, count and comment"
 REMEDY = f"the header is {EXPECTED}; also {OPTIONAL}"
 
 
@@ -44,6 +44,8 @@ COLUMNS: Mapping[str, ColumnType] = {
 _NAMES: Mapping[str, str] = {
     word: name for name, column in COLUMNS.items() for word in (name, *column.synonyms.split())
 }
+IGNORED = ("comment", "comments", "note", "notes", "remark", "remarks", "description")
+"""Columns for people."""
 _HEADER = re.compile(r"(?P<name>[^\[\](){}]*?)\s*(?:[\[({]\s*(?P<unit>[^\[\](){}]*?)\s*[\])}])?")
 
 
@@ -73,8 +75,12 @@ def letters(position: int) -> str:
 def read_header(titles: Sequence[str], training: bool, bytes_per_parameter: float | None) -> dict[str, Column]:
     """The columns by our own names; every column is known, there once, and has the unit that it needs."""
     columns: dict[str, Column] = {}
+    if not any(_word(title) in (*_NAMES, *IGNORED) or nearest(_word(title), _NAMES, 0.75) for title in titles):
+        raise InputError(
+            "row 1", f"holds no known column ({show(titles[0])}, ...)", f"begin with a header: {REMEDY}"
+        )
     for position, title in enumerate(titles):
-        if not title:  # nothing stands below it
+        if not title or _word(title) in IGNORED:  # empty titles: nothing stands below them
             continue
         column = _column(position, title, bytes_per_parameter)
         if column.name in columns:
@@ -98,8 +104,7 @@ def _needed(columns: Mapping[str, Column], training: bool) -> tuple[str, ...]:
 
 def _column(position: int, title: str, bytes_per_parameter: float | None) -> Column:
     place = f"row 1, column {letters(position)}"
-    match = _HEADER.fullmatch(title)
-    word = re.sub(r"[\s.-]+", "_", match["name"].strip().lower()) if match else ""
+    match, word = _HEADER.fullmatch(title), _word(title)
     name = _NAMES.get(word)
     if match is None or name is None:
         raise InputError(place, f"is {show(title)}, which is no known column", _nearest(word))
@@ -109,9 +114,15 @@ def _column(position: int, title: str, bytes_per_parameter: float | None) -> Col
     return Column(name, position, title, match["unit"], _factor(where, name, match["unit"]))
 
 
+def _word(title: str) -> str:
+    """Without its unit, in small letters."""
+    match = _HEADER.fullmatch(title)
+    return re.sub(r"[\s.-]+", "_", match["name"].strip().lower()) if match else ""
+
+
 def _nearest(word: str) -> str:
     close = nearest(word, _NAMES, cutoff=0.75)
-    meant = "remove it" if close is None else f"write {_NAMES[close]}"
+    meant = "remove it, or call it comment" if close is None else f"write {_NAMES[close]}"
     return f"{meant}: {REMEDY}"
 
 
@@ -124,7 +135,9 @@ def _factor(where: str, name: str, unit: str | None) -> Fraction:
     if not unit:
         raise InputError(where, "names no unit", f"write one behind it, such as {name} [{example}]")
     if unit not in units:
-        raise InputError(where, f"has the unknown unit {show(unit)}", f"give one of {', '.join(units)}")
+        known = unit_like(unit, units)
+        remedy = f"give one of {', '.join(units)}" if known is None else f"write {name} [{known}]"
+        raise InputError(where, f"has the unknown unit {show(unit)}", remedy)
     return units[unit]
 
 

@@ -156,7 +156,27 @@ def _layers(sheet: Sheet, columns: Mapping[str, Column], training: bool) -> list
                 raise cells.error("layer", f"repeats {show(name)} of row {first[name]}", remedy)
             first[name] = row.number
         layers.append(layer)
+    _refuse_sum(layers, _Cells(sheet.rows[-1], columns))
     return layers
+
+
+SUMS = ("total", "totals", "sum", "sums", "summe", "gesamt", "total:", "sum:")
+"""What people call a row that adds up the others."""
+FEWEST = 3
+"""Layers above a row that can be told to be their sum by its numbers."""
+
+
+def _refuse_sum(layers: Sequence[_Layer], cells: _Cells) -> None:
+    """A last row that is the sum of the others would be planned as one more layer."""
+    *others, last = layers
+    if not others:
+        return
+    named = last.name.lower() in SUMS
+    sums = {name: math.fsum(x.count * x.amounts[name] for x in others) for name in last.amounts if name != "output"}
+    adds_up = all(math.isclose(last.amounts[name], total, rel_tol=1e-3) for name, total in sums.items())
+    if named or (adds_up and len(others) >= FEWEST and any(sums.values())):
+        what = "a name for sums" if named else "and the row holds the sums of the rows above"
+        raise cells.error("layer", f"is {show(last.name)}, {what}", "remove the row: every row is a layer")
 
 
 def _layer(cells: _Cells, training: bool) -> _Layer:

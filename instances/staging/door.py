@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..cluster import SECONDS, Cluster, per_unit, refuse_others
-from ..errors import UsageError, show, unknown_choice
+from ..errors import InputError, UsageError, show, unknown_choice
 from ..facts import facts_of
 from ..simulation.checks import check_tasks, refuse_broken
 from ..simulation.model import Pipeline
@@ -56,6 +57,8 @@ def _levels(problem: StagingProblem, cluster: Cluster) -> dict[str, Any]:
         )
     levels = tuple(StagingLevel(count, _per_unit(problem, rate, "--levels")) for count, rate in cluster.levels)
     devices = math.prod(level.devices for level in levels)
+    if levels and cluster.devices not in (None, devices):
+        raise InputError("levels", f"make {devices} devices, not {cluster.devices}", _fitting_levels(cluster))
     return {"levels": levels, **({"devices": devices} if levels and cluster.devices is None else {})}
 
 
@@ -71,6 +74,18 @@ def _in_unit(problem: StagingProblem, unit: str) -> StagingProblem:
     if problem.time_unit is not None:
         return problem
     return problem.replace(time_unit=unit, bandwidth=per_unit(problem.bandwidth, unit))
+
+
+def _fitting_levels(cluster: Cluster) -> str:
+    """With another number of the outermost, where that is a whole one."""
+    assert cluster.levels is not None
+    assert cluster.devices is not None
+    *inner, (_, rate) = cluster.levels
+    outermost, rest = divmod(cluster.devices, math.prod(count for count, _ in inner))
+    remedy = "let the numbers of all levels multiply to --devices"
+    if rest or not outermost:
+        return remedy
+    return f"{remedy}: --levels {replace(cluster, levels=[*inner, (outermost, rate)]).to_json()['levels']}"
 
 
 def _per_unit(problem: StagingProblem, rate: float, option: str) -> float:

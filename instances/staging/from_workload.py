@@ -48,7 +48,7 @@ RECOMPUTE = "activation recomp"
 """The ids of the published inputs, by which baselines tell recomputation."""
 
 TRANSFORMER = "ParallelTransformerLayer"
-"""The name of transformer layers in the published inputs, by which equal splits tell them."""
+"""The name of transformer layers in the published inputs, by which even splits tell them."""
 
 MOMENT_BYTES = 2 * 4
 MASTER_BYTES = 4

@@ -11,11 +11,11 @@ import typer
 from ..instances.errors import UsageError
 from ..show.console import out, print_json, say_note, styled
 from . import quantities
-from .arguments import CLUSTER, CLUSTER_OPTIONS, Json
+from .arguments import CLUSTER, CLUSTER_OPTIONS, RARE, Json
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
-from .signatures import shared
+from .signatures import hidden, shared
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Comparison
@@ -37,13 +37,19 @@ _Methods = Annotated[
         "--method",
         "-m",
         metavar="NAME[@SOLVER][:OPTION=VALUE,...]",
-        help="A formulation or planner to compare; repeatable.",
+        help="A formulation or planner to compare, or MODULE:NAME of your own; repeatable.",
     ),
 ]
 _Quick = Annotated[bool, _what("--quick", help="Run the part of the suite that takes a few minutes.")]
 _Suites = Annotated[bool, _what("--suites", help="List the packaged suites.")]
 _Workloads = Annotated[
-    Path | None, _what("--workloads", metavar="DIR", help="Folder of the published inputs that suites name.")
+    Path | None,
+    _what(
+        "--workloads",
+        metavar="DIR",
+        envvar="PIPEPLAN_WORKLOADS",
+        help="Folder of the published inputs that suites name; without it packaged networks stand in.",
+    ),
 ]
 _Seeds = Annotated[str | None, _what("--seeds", metavar="0,1,2", help="Seeds, with one run for each; default: 0.")]
 _Devices = Annotated[list[int] | None, _cluster("--devices", help="Number of accelerators; repeatable.")]
@@ -59,7 +65,15 @@ _Address = Annotated[str | None, _where("--cluster", metavar="tcp://HOST:PORT", 
 _Parquet = Annotated[bool, _where("--parquet", help="Write runs.parquet as well.")]
 
 
-@shared("common", CLUSTER_OPTIONS)("bandwidth", "batch", "kind")
+COMMON = [
+    hidden(known) if known.name in RARE else known
+    for known in CLUSTER_OPTIONS
+    if known.name not in ("devices", "memory_bytes")
+]
+"""Of the cluster all that has one value in a comparison."""
+
+
+@shared("common", COMMON)()
 @with_limits("rel_gap", "time_limit_s", "memory_limit_bytes", "threads")
 def command(
     *,

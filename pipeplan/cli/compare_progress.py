@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ..show.console import clean, number
+from ..show.console import clean, number, say_note
 
 if TYPE_CHECKING:
     from ..studies.compare.comparison import Progress
@@ -20,6 +20,8 @@ class Lines:
         self.reused = 0
 
     def __call__(self, progress: Progress) -> None:
+        for remark in progress.remarks:
+            say_note(remark)
         if progress.record is None:
             self.reused = progress.finished
             words = f"{progress.total} runs, {progress.finished} of them done before"

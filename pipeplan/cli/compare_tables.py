@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def draw(comparison: Comparison) -> None:
     """Values of every case by method, then one line a method."""
     from ..studies.compare.table import faults, plain_rows, summary
-    from ..studies.compare.write import LOSS, case_cells, told_otherwise
+    from ..studies.compare.write import LOSS, about, case_cells, told_otherwise
 
     frame = comparison.table()
     if frame.empty:
@@ -22,13 +23,15 @@ def draw(comparison: Comparison) -> None:
         return
     head, rows = case_cells(frame)
     short, key = _shortened(head, rows, set(frame["method"]), out().width)
-    _table("values, recomputed by the referee", short, rows)
+    _tables("values, recomputed by the referee", short, rows, len(head) - frame["method"].nunique())
     if any("%" in cell for row in rows for cell in row):
         out().print(styled(f"in brackets: {LOSS.removeprefix('a percentage ')}", "dim"))
+    if about(comparison):
+        out().print(styled(about(comparison), "dim"))
     if key:
         out().print(styled(key))
     methods = [_method(row) for row in plain_rows(summary(frame))]
-    _table("methods, ratios to the best of each case", METHOD_HEAD, methods)
+    _tables("methods, ratios to the best of each case", METHOD_HEAD, methods, 1)
     for claim in told_otherwise(comparison):
         out().print(styled(f"claims: {claim}", "bold red"), soft_wrap=True)
     for method, status, message in faults(frame):
@@ -70,6 +73,26 @@ def _shortened(head: list[str], rows: list[list[str]], methods: set[str], width:
     return [letters.get(name, name) for name in head], key
 
 
+def _tables(title: str, head: list[str], rows: list[list[str]], labels: int) -> None:
+    """One table, or several below each other where it is too wide."""
+    for columns in _blocks(head, rows, labels, out().width):
+        _table(title, [head[i] for i in columns], [[row[i] for i in columns] for row in rows])
+        title = ""
+
+
+def _blocks(head: list[str], rows: list[list[str]], labels: int, width: int) -> Iterator[list[int]]:
+    """Columns that fit beside each other, each time behind the first `labels`, so that no number is broken."""
+    sizes = [GAP + max(len(head[i]), *(len(row[i]) for row in rows)) for i in range(len(head))]
+    first = list(range(labels))
+    block = first
+    for i in range(labels, len(head)):
+        if len(block) > labels and sum(sizes[j] for j in (*block, i)) > width:
+            yield block
+            block = first
+        block = [*block, i]
+    yield block
+
+
 def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
@@ -78,7 +101,11 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> None:
     from rich.table import Table
 
     table = Table(
-        title=styled(title, "bold"), title_justify="left", box=None, header_style="bold", padding=(0, GAP, 0, 0)
+        title=styled(title, "bold") if title else None,
+        title_justify="left",
+        box=None,
+        header_style="bold",
+        padding=(0, GAP, 0, 0),
     )
     for name in head:
         table.add_column(clean(name), overflow="fold")

@@ -176,6 +176,10 @@ def _show_entry(entry: Entry) -> None:
         console.print(styled("beyond the flat problem: " + ", ".join(sorted(entry.extensions))))
     if entry.paper:
         console.print(styled(entry.paper, "dim"))
+    read = "" if entry.lesson is None else f"; {entry.lesson} goes through it"
+    console.print(
+        styled(f"its code: {entry.module.removeprefix('pipeplan.').replace('.', '/')}{read}", "dim"), soft_wrap=True
+    )
     if entry.options:
         print_table([_option_row(spec) for spec in entry.options])
     else:

@@ -35,8 +35,9 @@ PROFILE_OPTIONS = (
     _option(
         "optimizer",
         str,
-        metavar="|".join(OPTIMIZERS),
-        help="Parameters in memory: sgd 2 copies, adam 4, adam-mixed 8; default: sgd.",
+        metavar="NAME",
+        autocompletion=lambda: list(OPTIMIZERS),
+        help="Copies of parameters: sgd 2, adam 4, adam-mixed 8.",
     ),
     _option(
         "in_flight",
@@ -47,15 +48,15 @@ PROFILE_OPTIONS = (
         "recompute",
         bool,
         "--recompute",
-        help="Chains: compute activations again; staging problems: allow it layer by layer.",
+        help="Compute activations again; staging problems choose where.",
     ),
-    _option("data_parallel", bool, "--data-parallel", help="Staging problems: allow replicas of stages."),
+    _option("data_parallel", bool, "--data-parallel", help="Allow replicas of stages (staging)."),
     _option(
         "tensor_parallel",
         Any,
         parser=_degrees,
         metavar="LIST",
-        help="Staging problems: devices that may share a layer: 1,2,4.",
+        help="Devices that may share a layer: 1,2,4 (staging).",
     ),
     _option(
         "efficiency",
@@ -64,6 +65,10 @@ PROFILE_OPTIONS = (
     ),
     _option("bytes_per_parameter", float, help="Tables with a column parameters_count: the size of one."),
 )
+
+
+USUAL = ("kind", "optimizer", "recompute", "data_parallel", "tensor_parallel")
+"""What the notes on a table name is on every help page."""
 
 
 def profile_options(given: Mapping[str, Any]) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pipeplan.cli.compare_tables import _blocks
 
 Plan = Callable[..., Any]
 
@@ -56,6 +59,59 @@ def test_a_suite_of_ones_own_finds_files_that_stand_beside_it(plan: Plan, tmp_pa
     assert [(row["instance"], row["stop"]) for row in facts["rows"]] == [("mine", "proven")]
 
 
+def test_a_table_is_compared_with_the_options_that_make_a_problem_of_it(plan: Plan, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(plan("import", "table", "--template").out, encoding="utf-8")
+    own = ("--levels", "2x300GB/s,2x12GB/s", "--memory", "40GB", "--optimizer", "adam", "--data-parallel")
+    said = plan("compare", table, "-m", "equi", *own, "--batch", 8, "-o", tmp_path / "out", "--json")
+    assert said.code == 0
+    assert "planned as a staging problem, because --levels and --data-parallel are given" in said.err
+    solved = plan("solve", table, *own, "--batch", 8, "--planner", "equi", "--json").json
+    assert [row["value"] for row in said.json["rows"]] == [solved["objective"]]
+
+
+def test_what_stands_in_for_published_inputs_is_said_before_the_first_run(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = tmp_path / "suite.toml"
+    instance = 'label = "net"\nsource = "tiny-chain"\npublished = "there.json"\n'
+    suite.write_text(f'[[instances]]\n{instance}[[methods]]\nmethod = "dp"\n', encoding="utf-8")
+    monkeypatch.delenv("PIPEPLAN_WORKLOADS", raising=False)
+    said = plan("compare", "--suite", suite, "-o", tmp_path / "out")
+    assert said.err.startswith("Note: Packaged networks of the same kind stand in for the published inputs of net.")
+    folder = tmp_path / "workloads"
+    folder.mkdir()
+    assert plan("convert", "tiny-chain", folder / "there.json").code == 0
+    monkeypatch.setenv("PIPEPLAN_WORKLOADS", str(folder))
+    facts = plan("compare", "--suite", suite, "-o", tmp_path / "published", "--json").json
+    assert not facts["stand_ins"]
+
+
+def test_a_formulation_of_ones_own_is_compared_by_its_address(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\n"
+        "from pipeplan.formulations.registry import FORMULATIONS\n"
+        "from pipeplan.planners.registry import PLANNERS\n"
+        'MODEL = replace(FORMULATIONS["ip-tarnawski"], default=False)\n'
+        'PLANNER = PLANNERS["greedy"]\n',
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    methods = ("-m", "mine:MODEL@highs:non_contiguous=true", "-m", "mine:PLANNER", "-m", "dp")
+    facts = plan("compare", "tiny-chain", *methods, "-o", tmp_path / "out", "--json").json
+    assert [(row["formulation"], row["stop"]) for row in facts["rows"]] == [
+        ("mine:MODEL", "proven"),
+        (None, "completed"),
+        (None, "proven"),
+    ]
+    assert plan("compare", "tiny-chain", *methods, "-o", tmp_path / "out", "--resume").code == 0
+    assert "write options as NAME:OPTION=VALUE" in plan("compare", "tiny-chain", "-m", "dp:objective").err
+    sys.modules.pop("mine", None)
+
+
 def test_no_plan_at_all_is_exit_code_1(plan: Plan, tmp_path: Path) -> None:
     said = plan("compare", "tiny-chain", "-m", "one-device", "-o", tmp_path / "out")
     assert said.code == 1
@@ -90,12 +146,24 @@ def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
     assert "Traceback" not in said.err
 
 
+def test_methods_that_do_not_fit_side_by_side_stand_below_each_other() -> None:
+    head = ["instance", "A", "B", "C"]
+    rows = [
+        ["BERT-24 layers, inference (ms)", "17.7899 proven", "17.7899 (< 0.01 %)", "18.2"],
+        ["  published", "17.79", "", ""],
+    ]
+    assert list(_blocks(head, rows, 1, 120)) == [[0, 1, 2, 3]]
+    assert list(_blocks(head, rows, 1, 60)) == [[0, 1], [0, 2, 3]]
+    assert list(_blocks(head, rows, 1, 10)) == [[0, 1], [0, 2], [0, 3]]
+
+
 @pytest.mark.sweeps
 def test_methods_become_letters_where_their_names_do_not_fit(plan: Plan, tmp_path: Path) -> None:
     names = ("dp-piper", "piper-no-dp", "piper-no-tp", "piper-no-ar", "equi", "equi-no-tp")
     chosen = [word for name in names for word in ("--method", name)]
     said = plan("compare", "tiny-stages", *chosen, "--devices", "4", "--devices", "3", "-o", tmp_path / "out").out
     lines = said.splitlines()
-    assert lines[1].split() == ["instance", "setting", *"ABCDEF"]
+    heads = [line.split()[2:] for line in lines if line.startswith("instance")]
+    assert [letter for head in heads for letter in head] == [*"ABCDEF"]
     assert "A dp-piper, B piper-no-dp" in said
     assert all(len(line) <= 80 for line in lines if "/" not in line)

@@ -21,7 +21,7 @@ from pipeplan.planners.registry import all_methods
 
 Plan = Callable[..., Any]
 ROOT = Path(__file__).parents[2]
-LINES = 75
+LINES = 85
 """Of the longest help page, in 80 columns."""
 
 
@@ -41,7 +41,10 @@ def test_the_help_of_solve_fits_a_screen_and_says_where_the_rest_is(plan: Plan) 
     page = plan("solve", "--help").out
     assert len(page.splitlines()) <= LINES
     listed = [option for option in options_of(commands()["solve"]) if not option.hidden]
-    assert 20 <= len(listed) <= 30
+    assert 20 <= len(listed) <= 31
+    assert {"--kind", "--optimizer", "--recompute", "--data-parallel", "--tensor-parallel"} <= {
+        option.opts[0] for option in listed
+    }
     assert all(option.opts[0] in page for option in listed)
     assert all(words in page for words in ("plan planners NAME", "plan formulations NAME", "plan convert --help"))
 

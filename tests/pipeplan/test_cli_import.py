@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,23 @@ def test_eight_devices_in_two_nodes(plan: Plan, table: Path) -> None:
         *(f"block {i}" for i in range(1, 33)),
         "head",
     ]
+
+
+def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Plan, table: Path) -> None:
+    path, page = table.with_name("r.json"), table.with_name("r.html")
+    own = ("--optimizer", "adam", "--data-parallel", "--tensor-parallel", "1,2", "--batch", 16)
+    solved = plan("solve", table, *EIGHT, *own, "--planner", "equi", "-o", path)
+    assert solved.code == 0
+    assert plan("report", path, table, *EIGHT, *own, "-o", page).code == 0
+    text = html.unescape(page.read_text("utf-8"))
+    (command,) = re.findall(r"<code>plan (solve .*?)</code>", text)
+    words = shlex.split(command)
+    assert words[:2] == ["solve", str(table)]
+    assert "4x300GB/s,2x12GB/s" in words
+    again = plan(*words, "--json")
+    assert again.json["problem"]["hash"] == json.loads(path.read_text("utf-8"))["problem"]["hash"]
+    assert "memory counts 4 copies of the parameters (--optimizer adam)" in text
+    assert "planned as a staging problem, because" in text.partition("<h3>Assumptions</h3>")[2]
 
 
 @pytest.mark.parametrize(
@@ -182,3 +202,29 @@ def test_from_python(table: Path) -> None:
     more = pipeplan.load(table, devices=4, memory_bytes=80e9, bandwidth=12e9, profile=options)
     assert isinstance(more, pipeplan.StagingProblem)
     assert json.loads(json.dumps(more.layers[1].configurations[1][0].memory_fixed)) == 4 * 402.7e6
+
+
+def test_columns_for_people_are_left_alone(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    head = "layer,Comment,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]"
+    path.write_text(f"{head}\na,slow,1,2,3,4,5\nb,,1,2,3,4,5\n", encoding="utf-8")
+    assert len(pipeplan.load_profile(path).nodes) == 2
+
+
+def test_a_file_whose_name_is_misspelt_is_guessed(plan: Plan, table: Path) -> None:
+    said = plan("solve", table.with_name("tt.csv"), *EIGHT)
+    assert said.code == 2
+    assert "does not exist (did you mean 't.csv'?); check the path" in said.err
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [(12, "--levels 4x300GB/s,3x12GB/s"), (10, "let the numbers of all levels multiply to --devices")],
+)
+def test_levels_that_make_another_number_of_devices_are_mended(
+    plan: Plan, table: Path, devices: int, words: str
+) -> None:
+    said = plan("solve", table, "--devices", devices, "--levels", "4x300GB/s,2x12GB/s", "--memory", "40GB")
+    assert said.code == 2
+    assert f"levels make 8 devices, not {devices}" in said.err
+    assert words in said.err

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import pytest
 import typer
 
 from pipeplan.cli import quantities
+from pipeplan.instances.quantities import written_bytes
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,28 @@ def test_no_limit_is_a_word() -> None:
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="8GiB"):
         quantities.size(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "words"),
+    [
+        (quantities.size, "40gb", "did you mean 40GB?"),
+        (quantities.size, "1.5 gib", "did you mean 1.5GiB?"),
+        (quantities.rate, "5gb/s", "did you mean 5GB/s?"),
+        (quantities.rate, "5Gb/s", "5Gb/s are 0.625GB/s"),
+        (quantities.rate, "100Gbps", "100Gbps are 12.5GB/s"),
+        (quantities.duration, "3MIN", "did you mean 3min?"),
+    ],
+)
+def test_a_unit_in_other_letters_is_guessed_and_not_taken(read: Any, text: str, words: str) -> None:
+    with pytest.raises(typer.BadParameter, match=re.escape(words)):
+        read(text)
+
+
+@pytest.mark.parametrize("amount", [1.0, 40e9, 2.0**33, 1.5e9, 123456789.0, 0.5, 3.0e11, 1e15 / 3])
+def test_bytes_are_written_as_they_are_read(amount: float) -> None:
+    assert quantities.size(written_bytes(amount)) == amount
+
+
+def test_bytes_are_written_in_the_unit_in_which_they_are_shortest() -> None:
+    assert [written_bytes(amount) for amount in (40e9, 2.0**33, 1.5e9)] == ["40GB", "8GiB", "1.5GB"]

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from ...studies.compare.comparison import Comparison
 from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
-from ...studies.compare.write import LOSS, TOLD_OTHERWISE, case_cells, run_cells, state, told_otherwise
+from ...studies.compare.write import LOSS, TOLD_OTHERWISE, about, case_cells, run_cells, state, told_otherwise
 from .charts import Bar, Line, bars, line_chart
 from .markup import tag
 from .page import page, section, table
@@ -23,7 +23,7 @@ def comparison_page(comparison: Comparison) -> str:
     frame = comparison.table()
     if frame.empty:
         return page(title, [head])
-    return page(title, [head, *_claims(comparison), *_parts(frame)])
+    return page(title, [head, *_claims(comparison), *_parts(frame, about(comparison))])
 
 
 def _claims(comparison: Comparison) -> list[Element]:
@@ -35,14 +35,14 @@ def _claims(comparison: Comparison) -> list[Element]:
     ]
 
 
-def _parts(frame: pandas.DataFrame) -> list[Element]:
+def _parts(frame: pandas.DataFrame, words: str) -> list[Element]:
     columns, rows = case_cells(frame)
     methods = plain_rows(summary(frame))
     names = [name.replace("_", " ") for name in methods[0]]
     lines = [[_cell(row[name]) for name in methods[0]] for row in methods]
     failed = faults(frame)
     return [
-        section("Values", table(columns, rows, f"Recomputed by the referee; {LOSS}")),
+        section("Values", table(columns, rows, f"Recomputed by the referee; {LOSS}"), tag("p", None, words)),
         section("Methods", table(names, lines, "A run without a verified plan is counted and never averaged")),
         section("Profile", _profile(frame)),
         section("Ratios", *_ratios(frame)),

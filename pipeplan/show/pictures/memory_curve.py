@@ -1,4 +1,4 @@
-"""Time per micro-batch against memory as a picture: a step curve, proven points filled, equal splits beside it."""
+"""Time per micro-batch against memory as a picture: a step curve, proven points filled, even splits beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw_curve(curve: MemoryCurve, path: str | os.PathLike[str]) -> None:
     factor, unit = byte_scale(max((point.memory_bytes for point in points), default=1.0))
     with canvas() as figure:
         axes = figure.add_subplot()
-        _draw_steps(axes, points, factor, lambda point: point.even, COLOURS[1], "equal split")
+        _draw_steps(axes, points, factor, lambda point: point.even, COLOURS[1], "even split")
         _draw_steps(axes, points, factor, lambda point: point.value, COLOURS[0], "best plan")
         _draw_points(axes, points, factor)
         axes.set_xlabel(f"memory of a device ({unit})")

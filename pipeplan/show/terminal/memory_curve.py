@@ -10,13 +10,13 @@ from .shapes import columns, new_table
 
 
 def draw_table(curve: MemoryCurve) -> None:
-    """The best value in each memory, what an equal split takes, and what the ends of the curve are."""
+    """The best value in each memory, what an even split takes, and what the ends of the curve are."""
     page, problem = out(), curve.problem
     unit = "" if problem.time_unit is None else f" in {clean(problem.time_unit)}"
     what = f"{several(len(problem.layers), 'layer')}, {several(problem.devices, 'device')}"
     page.print(f"{clean(problem.name)}: {what}; time per micro-batch{unit}", soft_wrap=True)
     table = new_table()
-    columns(table, "memory,value,gap,bound,needs,equal split,seconds")
+    columns(table, "memory,value,gap,bound,needs,even split,seconds")
     for point in curve.points:
         table.add_row(*_cells(point))
     page.print(table)

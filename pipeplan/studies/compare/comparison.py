@@ -41,6 +41,8 @@ class Progress:
     finished: int
     total: int
     record: Record | None = None
+    remarks: tuple[str, ...] = ()
+    """Before the first run: what a reader of the values should know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def compare(
         records = {key: record for key, record in records.items() if record.status == Status.DONE}
     records, differences = reread(folder, records)
     reused, tell = len(records), watch or (lambda progress: None)
-    tell(Progress(reused, len(wanted)))
+    tell(Progress(reused, len(wanted), remarks=tuple(expanded.remarks())))
 
     def keep(record: Record) -> None:
         journal.append(record.to_json())

@@ -18,8 +18,9 @@ from ...planners.backends.process import LONGEST_LAST_WORDS, child_environment, 
 from .run import Record, Run, Status
 
 TICK_S = 0.1
-GRACE_S = 30.0
-"""A method keeps its own time limit and still has to judge its plan; after this much more it is killed."""
+GRACE_S = 150.0
+"""A method keeps its own time limit, in which the making of machine code does not count (a minute or two, once on a
+machine), and still has to judge its plan; after this much more it is killed."""
 CHILD = f"{__package__}.child"
 
 

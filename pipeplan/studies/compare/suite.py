@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from ...formulations.plugins import is_address
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import UsageError, did_you_mean
 from ...instances.kinds import Problem
-from ...instances.lookup import Cluster, load_instance
+from ...instances.lookup import Cluster, load_with_notes
 from ...instances.profile.options import PROFILE_FIELDS, ProfileOptions
 from ...planners.options import typed
 from ...planners.registry import EXACT, PLANNERS, asked_formulation, find_method, is_formulation, usual_objective
@@ -57,13 +58,16 @@ class Competitor:
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
+    typed: bool = False
+    """The user wrote it on the command line, where MODULE:NAME is imported; from files nothing is."""
 
     @property
     def entry(self) -> Entry:
         name = self.formulation or self.planner or ""
-        if is_address(name):
+        if is_address(name) and not self.typed:
             raise UsageError(
-                f"Methods of a comparison are named, not imported from {name!r}; install it as a plug-in."
+                f"Methods of a suite are named, not imported from {name!r}; install it as a plug-in, or compare it "
+                f"with --method {name}."
             )
         found = find_method(name)
         if found is None:
@@ -98,6 +102,8 @@ class Suite:
     limits: Mapping[str, Any] = field(default_factory=dict)
     published: tuple[Published, ...] = ()
     title: str = ""
+    about: str = ""
+    """What the published values are, and why ours may differ from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,21 @@ class Expanded:
     """Published instances that were not at hand: a packaged one of the same kind was taken."""
     published: tuple[Published, ...] = ()
     """Values that were printed about these very inputs: a stand-in has none."""
+    about: str = ""
+    notes: tuple[str, ...] = ()
+    """What profiles and tables became."""
+
+    def remarks(self) -> list[str]:
+        """What a reader of the values should know of the instances, a sentence each."""
+        words = list(self.notes)
+        if self.left_out:
+            words.append(f"Published instances that were not at hand: {'; '.join(self.left_out)}.")
+        if self.stand_ins:
+            words.append(
+                "Packaged networks of the same kind stand in for the published inputs of "
+                f"{'; '.join(self.stand_ins)}."
+            )
+        return words
 
     def to_json(self) -> dict[str, Any]:
         """All but the problems: what tables and reports are made from, beside the records."""
@@ -125,6 +146,8 @@ class Expanded:
             "left_out": list(self.left_out),
             "stand_ins": list(self.stand_ins),
             "published": [asdict(entry) for entry in self.published],
+            "about": self.about,
+            "notes": list(self.notes),
         }
 
     @classmethod
@@ -139,6 +162,8 @@ class Expanded:
             left_out=tuple(data["left_out"]),
             stand_ins=tuple(data["stand_ins"]),
             published=tuple(Published(**entry) for entry in data["published"]),
+            about=str(data.get("about", "")),
+            notes=tuple(data.get("notes", ())),
         )
 
 
@@ -153,6 +178,7 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
     problems: dict[str, Problem] = {}
     left_out: list[str] = []
     stand_ins: list[str] = []
+    notes: dict[str, None] = {}
     for instance in suite.instances:
         address = instance.address(workloads)
         if address is None:
@@ -161,13 +187,16 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
         if instance.published is not None and workloads is None:
             stand_ins.append(instance.label)
         for setting in suite.settings:
-            problem = load_instance(address, _cluster({**instance.cluster, **setting.cluster}))
+            lowered = load_with_notes(address, _cluster({**instance.cluster, **setting.cluster}))
+            notes |= dict.fromkeys(f"{instance.label}: {note}." for note in lowered.notes)
+            problem = lowered.problem
             problems[problem.hash] = problem
             runs += [run for method in suite.methods for run in _runs(suite, instance, setting, method, problem)]
     _refuse_idle(suite, runs, problems, left_out)
     printed = tuple(entry for entry in suite.published if entry.instance not in (*left_out, *stand_ins))
     title = suite.title or suite.name
-    return Expanded(suite.name, title, tuple(runs), problems, tuple(left_out), tuple(stand_ins), printed)
+    absent = (tuple(left_out), tuple(stand_ins))
+    return Expanded(suite.name, title, tuple(runs), problems, *absent, printed, suite.about, tuple(notes))
 
 
 def _runs(
@@ -245,11 +274,16 @@ def _cluster(given: Mapping[str, Any]) -> Cluster:
 
 
 def competitor(text: str) -> Competitor:
-    """`NAME[@SOLVER][:OPTION=VALUE,...]`: `ip-tarnawski@highs:non_contiguous=true`."""
-    head, _, tail = text.partition(":")
-    name, _, solver = head.partition("@")
-    options = dict(_option(text, part) for part in tail.split(",") if part)
-    return of_name(name, Competitor(text, solver=solver or "auto", options=options))
+    """`NAME[@SOLVER][:OPTION=VALUE,...]`: `ip-tarnawski@highs:non_contiguous=true`, `mymodel:ENTRY@highs`."""
+    match = _METHOD.fullmatch(text)
+    if match is None or (is_address(match["name"]) and find_method(match["name"].partition(":")[0]) is not None):
+        raise UsageError(f"The method is {text!r}; write options as NAME:OPTION=VALUE,OPTION=VALUE.")
+    options = dict(_option(text, part) for part in (match["options"] or "").split(",") if part)
+    return of_name(match["name"], Competitor(text, solver=match["solver"] or "auto", options=options, typed=True))
+
+
+_METHOD = re.compile(r"(?P<name>[^:@]*(?::[^:@=,]+)?)(?:@(?P<solver>[^:]*))?(?::(?P<options>.*))?")
+"""The part behind the first colon belongs to the name where it sets no option: `module:NAME`."""
 
 
 def of_name(name: str, method: Competitor) -> Competitor:
@@ -259,7 +293,7 @@ def of_name(name: str, method: Competitor) -> Competitor:
     """
     if name == EXACT and (asked := _asked(method.options)) is not None:
         name = asked.name
-    is_model = not is_address(name) and is_formulation(name)
+    is_model = (method.typed or not is_address(name)) and is_formulation(name)
     method = replace(method, formulation=name) if is_model else replace(method, planner=name)
     resolved = resolve_options(method.entry, method.options)  # refused before any run
     # Allocations are read here, so that no run hangs on their files.

@@ -24,7 +24,7 @@ CLUSTER = (
     *STAGING_OPTIONS,
     *PROFILE_FIELDS,
 )
-TOP = ("name", "title", "seeds", "limits", "instances", "settings", "methods", "published", "quick")
+TOP = ("name", "title", "about", "seeds", "limits", "instances", "settings", "methods", "published", "quick")
 
 
 def packaged_suites() -> dict[str, str]:
@@ -71,6 +71,7 @@ def _suite(data: Mapping[str, Any], folder: Path | None, name: str) -> Suite:
     return Suite(
         name=str(data.get("name", name)),
         title=str(data.get("title", "")),
+        about=" ".join(str(data.get("about", "")).split()),
         instances=tuple(_instance(where, entry, folder) for where, entry in _tables(data, "instances")),
         methods=tuple(_method(where, entry, folder) for where, entry in _tables(data, "methods")),
         settings=tuple(_setting(where, entry) for where, entry in _tables(data, "settings")) or (Setting(),),

@@ -45,7 +45,7 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     if frame.empty:
         return "\n".join(lines)
     lines += ["## Values", "", f"Recomputed by the referee; *proven* marks a proven optimum, {LOSS}.", ""]
-    lines += [*_case_table(frame, values(frame), _value_cell), ""]
+    lines += [*_case_table(frame, values(frame), _value_cell), "", *_about(comparison)]
     lines += ["## Ratio to the best", ""]
     lines += [*_case_table(frame, ratios(frame), _ratio_cell), ""]
     lines += ["## Methods", "", *_frame(summary(frame)), ""]
@@ -65,6 +65,16 @@ def markdown(comparison: Comparison, frame: pandas.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def about(comparison: Comparison) -> str:
+    """Why values may differ from the published ones beneath them; empty: nothing is published here."""
+    return comparison.expanded.about if comparison.expanded.published else ""
+
+
+def _about(comparison: Comparison) -> list[str]:
+    words = about(comparison)
+    return [clean(words), ""] if words else []
+
+
 LOSS = "a percentage how much more that is than the best proven value of the row"
 """What stands beside values. The gap to a method's own bound, which is another matter, is in the CSV alone."""
 
@@ -80,17 +90,7 @@ def told_otherwise(comparison: Comparison) -> list[str]:
 def state(comparison: Comparison) -> str:
     """How much of it has finished, and on what."""
     total, done = len(comparison.expanded.runs), len(comparison.records)
-    words = f"{done} of {total} runs finished."
-    if comparison.expanded.left_out:
-        words += (
-            f" Published instances that were not at hand: {'; '.join(map(clean, comparison.expanded.left_out))}."
-        )
-    if comparison.expanded.stand_ins:
-        words += (
-            " Packaged networks of the same kind stand in for the published inputs of "
-            f"{'; '.join(map(clean, comparison.expanded.stand_ins))}."
-        )
-    return words
+    return " ".join((f"{done} of {total} runs finished.", *map(clean, comparison.expanded.remarks())))
 
 
 PROVEN = "proven"
@@ -118,7 +118,26 @@ def _cells(frame: pandas.DataFrame, table: pandas.DataFrame, cell: Cell) -> tupl
         found = [absent_as_none(value) for value in row]
         cells = [cell(frame, case, method, value) for method, value in zip(methods, found, strict=True)]
         rows.append([_with_unit(frame, str(case[0])), *([str(case[1])] if settings else []), *cells])
+        printed = [_printed_value(frame, case, method) for method in methods] if cell is _value_cell else []
+        if any(printed):
+            rows.append([PUBLISHED, *([""] if settings else []), *printed])
     return head, rows
+
+
+PUBLISHED = "  published"
+"""What opens the row of printed values, below the row of ours."""
+
+
+def _printed_value(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> str:
+    """What somebody printed for this very case and method; empty: nothing."""
+    found = _own(frame, case, method)["published"].dropna()
+    return number(float(found.iloc[0]), 6) if len(found) else ""
+
+
+def _own(frame: pandas.DataFrame, case: tuple[Any, ...], method: str) -> pandas.DataFrame:
+    chosen = (frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)
+    own: pandas.DataFrame = frame[chosen]
+    return own
 
 
 def _with_unit(frame: pandas.DataFrame, instance: str) -> str:
@@ -132,16 +151,13 @@ def _ratio_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, val
 
 
 def _value_cell(frame: pandas.DataFrame, case: tuple[Any, ...], method: str, value: float | None) -> str:
-    own = frame[(frame[CASE[0]] == case[0]) & (frame[CASE[1]] == case[1]) & (frame["method"] == method)]
+    own = _own(frame, case, method)
     if own.empty:
         return ""
     words = [number(value, 6) if value is not None else _failure(own)]
     if value is not None and (own["stop"] == "proven").all():
         words.append(PROVEN)
     words += _loss(value, best_proven(frame, case))
-    printed = own["published"].dropna()
-    if len(printed):
-        words.append(f"[published {number(float(printed.iloc[0]), 6)}]")
     return " ".join(words)
 
 
@@ -149,7 +165,14 @@ def _loss(value: float | None, best: float | None) -> list[str]:
     """Against the best proven value; below it where that is proven of fewer plans."""
     if value is None or not best or met(value, best):
         return []
-    return [f"({100 * (value / best - 1):+.2f} %)"]
+    loss = 100 * (value / best - 1)
+    if abs(loss) < LEAST_LOSS:
+        return [f"(< {LEAST_LOSS} %)" if loss > 0 else f"(> -{LEAST_LOSS} %)"]
+    return [f"({loss:+.2f} %)"]
+
+
+LEAST_LOSS = 0.01
+"""Per cent: less is shown as less, never as nothing."""
 
 
 RUN_HEAD = ("instance", "setting", "method", "seed", "value", "stop", "wall time", "peak memory")

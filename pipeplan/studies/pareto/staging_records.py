@@ -116,7 +116,7 @@ class MemoryPoint(CurvePoint):
     staged: Staged | None = None
     bound: float | None = None
     even: float | None = None
-    """What an equal split takes."""
+    """What an even split takes."""
     seconds: float = 0.0
     messages: tuple[str, ...] = ()
 

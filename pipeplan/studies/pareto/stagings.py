@@ -118,7 +118,7 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
             return MemoryPoint(key, Stop.INFEASIBLE)
         problem, known = self.problem.replace(memory_bytes=key), self._known(key, ends)
         bound = bound_at(self.points.values(), key, ends.bound)
-        even = self._solved(problem, f"an equal split at {key:.6g} B", EVEN).objective
+        even = self._solved(problem, f"an even split at {key:.6g} B", EVEN).objective
         if known is not None and met(known.value, bound):
             return MemoryPoint(key, Stop.PROVEN, known, min(bound, known.value), even)
         result = self._solved(problem, f"at {key:.6g} B")

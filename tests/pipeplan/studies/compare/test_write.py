@@ -54,6 +54,18 @@ def test_every_run_says_how_long_it_took_and_how_much_memory_it_held() -> None:
     assert rows[4] == ["one", "lost", "0", "", "time", "1.2 s", "300 MiB"]
 
 
+def test_a_loss_that_rounds_to_nothing_is_said_to_be_small() -> None:
+    _, (row,) = case_cells(frame(record("best", 10.0, "proven"), record("near", 10.0003, "completed")))
+    assert row[1:] == ["10 proven", "10.0003 (< 0.01 %)"]
+
+
+def test_printed_values_have_a_row_of_their_own() -> None:
+    printed = Published("one", "free", 10.01, "a table")
+    table = tidy([r.run for r in RUNS[:2]], {r.run.key: r for r in RUNS[:2]}, (printed,))
+    assert [row[0] for row in case_cells(table)[1]] == ["one", "  published"]
+    assert case_cells(table)[1][1][1:] == ["", "10.01"]
+
+
 def test_printed_seconds_stand_beside_the_wall_time() -> None:
     printed = Published("one", "weak", None, "a table", seconds=0.75)
     table = tidy([RUNS[2].run], {RUNS[2].run.key: RUNS[2]}, (printed,))
@@ -64,7 +76,7 @@ def test_printed_seconds_stand_beside_the_wall_time() -> None:
 
 def test_the_suite_of_graphpipe_carries_the_printed_seconds() -> None:
     printed = {(entry.instance, entry.method): entry.seconds for entry in load_suite("graphpipe-tables").published}
-    assert printed["MMT, 8 devices", "as published"] == 0.76
+    assert printed["MMT, 8 devices", "published method"] == 0.76
     assert len(printed) == 6
 
 
