@@ -303,9 +303,9 @@ def _noting_what_is_lost() -> Iterator[list[str]]:
     generator = checkpointing._checkpoint_without_reentrant_generator
 
     def noted_apply(cls: type, *args: Any, **kwargs: Any) -> Any:
-        if cls is checkpointing.CheckpointFunction:
-            said.append(_CHECKPOINT)
-        elif not cls.__module__.startswith("torch."):  # operations that torch wraps keep their backward passes
+        if cls is checkpointing.CheckpointFunction:  # its forward pass keeps gradients out of the graph
+            raise InputError("the model", "calls torch.utils.checkpoint with use_reentrant=True", _NOT_REENTRANT)
+        if not cls.__module__.startswith("torch."):  # operations that torch wraps keep their backward passes
             said.append(_by_hand(cls))
         return apply.__get__(None, cls)(*args, **kwargs)
 
@@ -326,6 +326,7 @@ _CHECKPOINT = (
     "the model uses torch.utils.checkpoint, which the graph does not: its activations count as kept; "
     "--recompute plans with recomputation"
 )
+_NOT_REENTRANT = "call it with use_reentrant=False, which the export sees through"
 
 
 def _by_hand(cls: type) -> str:
