@@ -42,16 +42,26 @@ class Piece:
     """The final that is the loss, where it is made here."""
 
 
-def extract(captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int) -> Piece:
-    """The stage with its own copies of the auxiliary operations that it needs; parameters are the model's own."""
-    builder = _Builder(captured, grouped, stage_of, stage)
-    return builder.piece()
+AUXILIARY = -1
+"""The stage of auxiliary operations, where they stand apart."""
+
+
+def extract(
+    captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int, *, apart: bool = False
+) -> Piece:
+    """The stage with its own copies of the auxiliary operations that it needs; parameters are the model's own.
+
+    `apart`: auxiliary operations are a stage of their own, `AUXILIARY`.
+    """
+    place = {node: stage_of[name] for node, name in grouped.owner.items()}
+    if apart:
+        place.update(dict.fromkeys(grouped.auxiliary, AUXILIARY))
+    return _Builder(captured, grouped, place, stage).piece()
 
 
 class _Builder:
-    def __init__(self, captured: Captured, grouped: Grouped, stage_of: Mapping[str, int], stage: int) -> None:
-        self.captured, self.grouped, self.stage = captured, grouped, stage
-        self.place = {node: stage_of[name] for node, name in grouped.owner.items()}
+    def __init__(self, captured: Captured, grouped: Grouped, place: Mapping[fx.Node, int], stage: int) -> None:
+        self.captured, self.grouped, self.stage, self.place = captured, grouped, stage, place
         self.finals = [value for value in outputs_of(captured.graph) if self._makes(value)]
         self.chosen = self._chosen()
         self.graph = fx.Graph()
@@ -59,17 +69,20 @@ class _Builder:
 
     def _makes(self, value: fx.Node) -> bool:
         """Outputs that depend on no parameter are made where the last stage is."""
-        if value in self.grouped.auxiliary:
+        if self._is_copied(value):
             return self.stage == max(self.place.values())
         return self.place.get(value) == self.stage
 
+    def _is_copied(self, node: fx.Node) -> bool:
+        return node in self.grouped.auxiliary and node not in self.place
+
     def _chosen(self) -> set[fx.Node]:
         mine = {node for node, stage in self.place.items() if stage == self.stage}
-        todo = [*mine, *(value for value in self.finals if value in self.grouped.auxiliary)]
+        todo = [*mine, *filter(self._is_copied, self.finals)]
         found = mine | set(todo)
         while todo:
             for source in self.grouped.inputs_of(todo.pop()):
-                if source in self.grouped.auxiliary and source not in found:
+                if self._is_copied(source) and source not in found:
                     found.add(source)
                     todo.append(source)
         return found

@@ -19,7 +19,7 @@ import torch
 from ..instances.checks import check_whole
 from ..instances.errors import InputError
 from .capture import Captured
-from .extraction import Foreign, Piece, extract
+from .extraction import AUXILIARY, Foreign, Piece, extract
 from .grouping import Grouped
 
 MAX_REPEATS = 10_000
@@ -41,10 +41,11 @@ def measure(captured: Captured, grouped: Grouped, repeats: int = 10) -> Measured
     check_whole("--repeats", repeats, MAX_REPEATS)
     names = list(grouped.nodes)
     places = {name: i for i, name in enumerate(names)}
-    pieces = [extract(captured, grouped, places, i) for i in range(len(names))]
+    # Masks and positions would be calculated anew in each node, as no run does: a stage does it once.
+    before, *pieces = (extract(captured, grouped, places, i, apart=True) for i in (AUXILIARY, *range(len(names))))
     clock = clock_for(captured)
     with one_thread(), _fresh_gradients(captured.model), torch.set_grad_enabled(captured.training):
-        rounds = [_Round(captured, pieces, clock).run() for _ in range(WARM_UP + repeats)][WARM_UP:]
+        rounds = [_Round(captured, before, pieces, clock).run() for _ in range(WARM_UP + repeats)][WARM_UP:]
     forward, backward = (
         {name: median(done[part][i] for done in rounds) for i, name in enumerate(names)} for part in (0, 1)
     )
@@ -141,6 +142,8 @@ class _Pass:
 @dataclass
 class _Round:
     captured: Captured
+    before: Piece
+    """The auxiliary operations, which are not measured."""
     pieces: list[Piece]
     clock: Clock
     values: dict[str, Any] = field(default_factory=dict)
@@ -148,6 +151,7 @@ class _Round:
 
     def run(self) -> tuple[list[float], list[float]]:
         forward, backward, passes = [], [], []
+        self._keep(self.before, self.before.module(*self._arguments(self.before, {})))
         for piece in self.pieces:
             done, start, end = self._forward(piece)
             passes.append(done)
@@ -160,19 +164,25 @@ class _Round:
 
     def _forward(self, piece: Piece) -> tuple[_Pass, Any, Any]:
         leaves: dict[str, torch.Tensor] = {}
-        args = []
-        for given in piece.inputs:
-            if isinstance(given, Foreign):
-                args.append(self._cut_off(given.value, leaves))
-            else:
-                args.append(self.captured.inputs[given.name])
+        args = self._arguments(piece, leaves)
         start = self.clock.now()
         made, finals = piece.module(*args)
         end = self.clock.now()
-        outputs = dict(zip(piece.outputs, made, strict=True))
-        self.values.update(outputs)
+        outputs = self._keep(piece, (made, finals))
         loss = dict(zip(piece.finals, finals, strict=True)).get(piece.loss) if piece.loss else None
         return _Pass(leaves, outputs, loss), start, end
+
+    def _arguments(self, piece: Piece, leaves: dict[str, torch.Tensor]) -> list[Any]:
+        """Those that can be differentiated are put among the leaves."""
+        return [
+            self._cut_off(given.value, leaves) if isinstance(given, Foreign) else self.captured.inputs[given.name]
+            for given in piece.inputs
+        ]
+
+    def _keep(self, piece: Piece, made: tuple[tuple[Any, ...], Any]) -> dict[str, Any]:
+        outputs = dict(zip(piece.outputs, made[0], strict=True))
+        self.values.update(outputs)
+        return outputs
 
     def _cut_off(self, name: str, leaves: dict[str, torch.Tensor]) -> Any:
         value = self.values[name]
