@@ -79,7 +79,7 @@ def capture(build: Build, *, training: bool = True, fake: bool = False, loss: st
 def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """What the function returns, checked; under a mode of fake tensors all of it is fake."""
     if mode is None:
-        return _checked(_called(build))
+        return _checked(_called(build), _name_of(build))
     try:
         with mode, warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
@@ -89,7 +89,7 @@ def built(build: Build, mode: FakeTensorMode | None) -> tuple[torch.nn.Module, t
         # Operations on meta tensors do not look, and a mistake of the function's own comes a second time.
         with torch.device("meta"):
             made = _called(build)
-    model, args, kwargs = _checked(made)
+    model, args, kwargs = _checked(made, _name_of(build))
     as_fake = Fakes(mode)
     as_fake.change(model)
     return model, *tree_map(as_fake, (args, kwargs))
@@ -112,21 +112,19 @@ def _name_of(build: Build) -> str:
 
 
 def _type(value: object) -> str:
-    return "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__
+    return "a tensor" if isinstance(value, torch.Tensor) else f"an object of type {type(value).__name__}"
 
 
-def _checked(made: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+def _checked(made: Any, function: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     if not isinstance(made, (tuple, list)) or len(made) != 3:
-        what = f"{len(made)} values" if isinstance(made, (tuple, list)) else f"a {_type(made)}"
-        raise InputError("the function", f"returns {what}", "let it return (model, args, kwargs)")
+        what = f"{len(made)} values" if isinstance(made, (tuple, list)) else _type(made)
+        raise InputError(function, f"returns {what}", "let it return (model, args, kwargs)")
     model, args, kwargs = made
     for value, kind, name in ((model, torch.nn.Module, "a torch.nn.Module"), (kwargs, Mapping, "a dict")):
         if not isinstance(value, kind):
-            raise InputError(
-                "the function", f"returns a {_type(value)}, not {name}", "return (model, args, kwargs)"
-            )
+            raise InputError(function, f"returns {_type(value)}, not {name}", "return (model, args, kwargs)")
     if not isinstance(args, (tuple, list)):
-        raise InputError("the function", f"returns args of type {_type(args)}", "return a tuple of them")
+        raise InputError(function, f"returns {_type(args)} as args", "return a tuple of them")
     return model, tuple(args), dict(kwargs)
 
 

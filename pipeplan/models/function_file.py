@@ -13,15 +13,20 @@ from typing import Any
 from ..instances.errors import InputError, did_you_mean, show
 
 
-def function_of(text: str, argument: str = "FILE:FUNCTION") -> Callable[..., Any]:
-    """The function that the text names; its file is run for that, and its folder can be imported from."""
+def place_of(text: str, argument: str = "FILE:FUNCTION") -> tuple[str, str]:
+    """The file, which exists, and the name of a function in it."""
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name.isidentifier():
         raise InputError(argument, f"is {show(text)}", "give a file and a function in it, such as my.py:build")
-    path = os.path.abspath(file)
-    if not os.path.isfile(path):
+    if not os.path.isfile(file):
         raise InputError("file", "does not exist", "check the path", file)
-    known = vars(_run(path, file))
+    return file, name
+
+
+def function_of(text: str, argument: str = "FILE:FUNCTION") -> Callable[..., Any]:
+    """The function that the text names; its file is run for that, and its folder can be imported from."""
+    file, name = place_of(text, argument)
+    known = vars(_run(os.path.abspath(file), file))
     if name not in known:
         guess = did_you_mean(name, [key for key, value in known.items() if inspect.isfunction(value)])
         raise InputError("file", f"has no function {show(name)}{guess}", "name one that it defines", file)

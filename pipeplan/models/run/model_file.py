@@ -7,19 +7,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ...instances.errors import InputError, UsageError, show
+from ...instances.errors import UsageError
+from ..function_file import place_of
 
 
 def address_of(build: Callable[..., Any] | str) -> str:
     """FILE:FUNCTION with the whole path."""
     if isinstance(build, str):
-        file, colon, name = build.rpartition(":")
-        if not colon or not file or not name.isidentifier():
-            raise InputError(
-                "--model", f"is {show(build)}", "give a file and a function in it, such as my.py:build"
-            )
-        if not os.path.isfile(file):
-            raise InputError("file", "does not exist", "check the path", file)
+        file, name = place_of(build, "--model")
         return f"{os.path.abspath(file)}:{name}"
     try:
         found = inspect.getsourcefile(build)

@@ -155,11 +155,11 @@ def _raises() -> Any:
     ("build", "message"),
     [
         (_raises, r"^_raises raised KeyError: 'weights\.pt'; let it return \(model, args, kwargs\)"),
-        (lambda: None, r"returns a NoneType; let it return"),
+        (lambda: None, r"returns an object of type NoneType; let it return"),
         (lambda: (1, 2), r"returns 2 values; let it"),
-        (lambda: (torch.zeros(2), (), {}), r"returns a Tensor, not a torch\.nn\.Module"),
-        (lambda: (torch.nn.Linear(2, 2), torch.zeros(2), {}), r"returns args of type Tensor; return a tuple"),
-        (lambda: (torch.nn.Linear(2, 2), (), [1]), r"returns a list, not a dict"),
+        (lambda: (torch.zeros(2), (), {}), r"returns a tensor, not a torch\.nn\.Module"),
+        (lambda: (torch.nn.Linear(2, 2), torch.zeros(2), {}), r"returns a tensor as args; return a tuple"),
+        (lambda: (torch.nn.Linear(2, 2), (), [1]), r"returns an object of type list, not a dict"),
     ],
     ids=["raises", "nothing", "two values", "no model", "args", "kwargs"],
 )
