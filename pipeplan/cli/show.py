@@ -105,7 +105,7 @@ def _draw(case: Case, seen: PlanView | PipeplanError | None, violations: list[st
     if isinstance(seen, PlanView):
         if not violations:
             value = case.rules.value(case.problem, case.plan)
-            say_answer(about_plan(case.problem, seen, case.rules, value))
+            say_answer(about_plan(case.problem, case.plan, seen, case.rules, value))
         draw(seen, unrolled)
         found = _latency(case) if "contiguity" in case.rules.to_options() else None
         if found is not None:

@@ -4,9 +4,9 @@ proven to be."""
 from __future__ import annotations
 
 from ..instances.kind import Rules
-from ..instances.kinds import Problem
+from ..instances.kinds import Plan, Problem
 from ..instances.result import Found, Result, Stop
-from .even import value_of_even_split
+from .even import even_split
 from .run import optimal
 from .view import PlanView, Row
 from .words import percent
@@ -23,7 +23,7 @@ NO_PLAN = {
     Stop.MEMORY: "the solver needed more memory than its limit",
     Stop.INTERRUPTED: "the search was interrupted",
     Stop.ERROR: "the method failed",
-    Stop.COMPLETED: "the method found none",
+    Stop.COMPLETED: "the method knows none that fits",
 }
 
 
@@ -33,12 +33,12 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
         return no_plan(result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    return about_plan(problem, view, rules, result.objective, how_good(result))
+    return about_plan(problem, result.plan, view, rules, result.objective, how_good(result))
 
 
-def about_plan(problem: Problem, view: PlanView, rules: Rules, value: float, *more: str) -> str:
+def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
     """Its value, with what else is known of it at the end."""
-    parts = [f"{view.value}: {view.limits or limits(view)}", even(problem, rules, value), *more]
+    parts = [f"{view.value}: {view.limits or limits(view)}", even(problem, plan, rules, value), *more]
     return "; ".join(filter(None, parts)) + "."
 
 
@@ -67,12 +67,14 @@ def _full(row: Row) -> str:
     return ", its memory is full"
 
 
-def even(problem: Problem, rules: Rules, value: float) -> str:
+def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
     """By how much an even split is slower; empty where there is none to compare with."""
-    other = value_of_even_split(problem, rules)
-    if other is None or value <= 0:
+    other = even_split(problem, rules)
+    if other is None or other.value is None or value <= 0:
         return ""
-    ratio = other / value
+    if other.plan == plan:
+        return "this is an even split"
+    ratio = other.value / value
     if abs(ratio - 1) <= SAME:
         return "an even split would be as fast"
     if ratio < 1:

@@ -70,6 +70,17 @@ def test_the_usual_planner_of_graph_pipelines_takes_it_too(plan: Plan, table: Pa
     said = plan("solve", table, *FOUR, "--kind", "graph-pipeline")
     assert said.code == 0
     assert "verified: yes" in said.out
+    # the least time per sample is not that of an iteration, and so the even split is a candidate, here the best one
+    assert "this is an even split" in " ".join(said.out.split())
+
+
+def test_a_table_is_compared_with_an_even_split(plan: Plan, table: Path) -> None:
+    """In its usual kind, flat and on levels: the sentence, and the planner of that name."""
+    for cluster in (FOUR, EIGHT):
+        said = plan("solve", table, *cluster)
+        assert "an even split would be" in " ".join(said.out.split())
+        even = plan("solve", table, *cluster, "--planner", "equi", "--json").json
+        assert (even["verified"], even["objective"] > 0) == (True, True)
 
 
 def test_a_profile_is_as_good_as_its_table(plan: Plan, table: Path, tmp_path: Path) -> None:
@@ -182,3 +193,44 @@ def test_from_python(table: Path) -> None:
     more = pipeplan.load(table, devices=4, memory_bytes=80e9, bandwidth=12e9, profile=options)
     assert isinstance(more, pipeplan.StagingProblem)
     assert json.loads(json.dumps(more.layers[1].configurations[1][0].memory_fixed)) == 4 * 402.7e6
+
+
+@pytest.mark.parametrize("levels", [("--levels", "2x300GB/s,2x12GB/s"), ()])
+def test_one_more_device_is_worth_what_solve_says(plan: Plan, tmp_path: Path, levels: tuple[str, ...]) -> None:
+    """Without --batch the batch of a table has a micro-batch for each device, with one more device as well."""
+    rows = "".join(f"layer{i},1,2,10,5,1\n" for i in range(12))
+    table = tmp_path / "row.csv"
+    header = "layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]\n"
+    table.write_text(header + rows, encoding="utf-8")
+    four = (*(levels or ("--devices", 4, "--bandwidth", "12GB/s")), "--memory", "40GB")
+    six = ("--levels", "2x300GB/s,3x12GB/s") if levels else ("--devices", 5, "--bandwidth", "12GB/s")
+    said = plan("sensitivity", table, *four, "--json")
+    assert "a batch has as many more micro-batches" in said.err
+    change = "one more device on level 2" if levels else "one more device"
+    worth = next(change_ for change_ in said.json["changes"] if change_["change"] == change)
+    solved = plan("solve", table, *six, "--memory", "40GB", "--json").json
+    assert worth["objective"] == pytest.approx(solved["objective"])
+    assert worth["ratio"] < (0.8 if levels else 1.0 + 1e-9)
+    fixed = plan("sensitivity", table, *four, "--batch", 4, "--json")
+    assert "micro-batches" not in fixed.err
+
+
+def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:
+    """Nobody has to say how much there is to be told how much is needed."""
+    said = plan("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--json")
+    assert said.code == 0, said
+    least = said.json["least"]["memory_bytes"]
+    assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least}B").code == 0
+    assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least - 1}B").code == 1
+    refused = plan("memory", table, "--bandwidth", "12GB/s")
+    assert (refused.code, "--memory" in refused.err) == (2, False)
+
+
+def test_how_much_memory_a_pipedream_profile_needs(plan: Plan, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.txt"
+    graph.write_text(
+        "node1 -- A -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=4.0\n",
+        encoding="utf-8",
+    )
+    said = plan("memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--json")
+    assert said.json["least"]["memory_bytes"] == 24
