@@ -120,9 +120,18 @@ def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -
     assert ",placement," in rows
 
 
+def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
+    said = plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json")
+    assert said.code == 0, said
+    assert "planned as a staging problem, because --levels is given" in said.err
+    assert said.json["problem"]["kind"] == "staging"
+    best = plan("solve", table, *EIGHT[:4], "--optimizer", "adam", "--memory", "none", "--json").json
+    assert said.json["points"][-1]["value"] == best["objective"]
+
+
 @pytest.mark.sweeps
 def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
-    words = ("--method", "contiguous", "--levels", 2)
+    words = ("--kind", "chain", "--method", "contiguous", "--points", 2)
     said = plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words)
     assert said.code == 0, said
 
