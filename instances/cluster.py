@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .amounts import as_written
 from .errors import UsageError
+from .quantities import written_bytes
 
 if TYPE_CHECKING:
     from .kind import Kind
@@ -36,6 +37,36 @@ class Cluster:
     time_unit: str | None = None
     profile: ProfileOptions | None = None
     """How a profile or a table becomes a problem."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What is given, as the command line and files of suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _WRITTEN}
+        own |= {
+            "memory": _size(self.memory_bytes),
+            "bandwidth": _rate(self.bandwidth),
+            "levels": _levels(self.levels),
+        }
+        own["inference"] = True if self.training is False else None
+        if self.profile is not None:
+            own |= {name: getattr(self.profile, name) for name in self.profile.given()}
+        found = {name: value for name, value in own.items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+_WRITTEN = ("memory_bytes", "bandwidth", "levels", "training", "profile")
+"""Fields that are written otherwise than they are held."""
+
+
+def _size(amount: float | None) -> str | None:
+    return "none" if amount == math.inf else None if amount is None else written_bytes(amount)
+
+
+def _rate(amount: float | None) -> str | None:
+    return None if amount is None or amount == math.inf else f"{written_bytes(amount)}/s"
+
+
+def _levels(levels: Sequence[tuple[int, float]] | None) -> str | None:
+    return None if levels is None else ",".join(f"{count}x{_rate(rate)}" for count, rate in levels) or "none"
 
 
 STAGING_OPTIONS = ("exact_batches", "levels", "time_unit")

@@ -73,6 +73,17 @@ def size_or_none(text: str) -> float:
     return math.inf if text.strip().lower() == "none" else size(text)
 
 
+def written_bytes(amount: float) -> str:
+    """As `size` reads it, to the last digit, in the unit in which it is shortest."""
+    texts = [f"{_short(amount / factor)}{unit}" for unit, factor in BYTES.items() if unit and amount >= factor]
+    exact = [text for text in texts if size(text) == amount]
+    return min(exact, key=len, default=f"{_short(amount)}B")
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number == int(number) and number < 1e15 else repr(number)
+
+
 def share(text: str) -> float:
     """A part of a whole, as a number or in percent."""
     try:

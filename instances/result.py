@@ -85,6 +85,21 @@ class Proof:
         return {"by": by, "scope": self.scope, "checks": list(self.checks)}
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a command was given, so that a reader can repeat it: the instance, its cluster, what was assumed of it."""
+
+    instance: str
+    """A file as it was named, or the name of a packaged instance."""
+    cluster: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the cluster and of the table by name, as the command line takes them (`Cluster.to_json`)."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what a profile or a table became."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"instance": self.instance, "cluster": dict(self.cluster), "notes": list(self.notes)}
+
+
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
     """(objective - bound) / |objective|; the one definition of gap; None where a part is missing."""
     if objective is None or bound is None:
@@ -137,6 +152,8 @@ class Result:
     warm_start: WarmStart = WarmStart()
     backend: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
+    """Of a command; None where a program asked, which has the problem itself."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     model_size: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
@@ -172,6 +189,7 @@ class Result:
             "planner": self.planner,
             "backend": dict(self.backend),
             "options": dict(self.options),
+            "asked": None if self.asked is None else self.asked.to_json(),
             "stop": str(self.stop),
             "found": str(self.found),
             "objective": self.objective,

@@ -13,7 +13,7 @@ from .fields import as_list, as_object, check_schema, join, refuse_unknown, requ
 from .given import problem_of
 from .json_file import read_json
 from .kinds import Plan, Problem, any_plan_from_json, plan_kind
-from .result import SCHEMA, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
+from .result import SCHEMA, Asked, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 
 if TYPE_CHECKING:
     from .chain.plan import PatternPlan
@@ -137,6 +137,7 @@ def result_from_json(data: object) -> Result:
         warm_start=_warm_start(top.get("warm_start", {})),
         backend=_facts("backend", top),
         options=_facts("options", top),
+        asked=None if top.get("asked") is None else _asked(require_object("", top, "asked")),
         seconds=_numbers("seconds", top),
         model_size=_counts("model_size", top),
         messages=_texts("messages", top),
@@ -153,6 +154,11 @@ def _moment(where: str, value: object) -> Moment:
     data = as_object(where, value)
     seconds = _number(join(where, "seconds"), require(where, data, "seconds"))
     return Moment(seconds, _number_or_none("incumbent", data, where), _number_or_none("bound", data, where))
+
+
+def _asked(data: Mapping[str, Any]) -> Asked:
+    cluster = dict(as_object("asked.cluster", data.get("cluster", {})))
+    return Asked(_text("asked", data, "instance"), cluster, _texts("notes", data, "asked"))
 
 
 def _proof(data: Mapping[str, Any]) -> Proof:

@@ -14,6 +14,7 @@ from ..instances.errors import InputError, UsageError
 from ..instances.json_file import STDIN
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import load_with_notes
+from ..instances.result import Asked
 from ..show.console import say_note
 from . import quantities
 from .profile_options import PROFILE_OPTIONS, profile_options
@@ -102,10 +103,15 @@ def _cluster(given: dict[str, Any]) -> Cluster:
 
 def load_instance(text: str, on: Cluster) -> Problem:
     """The problem in a file, or the packaged one of that name; what a profile became is said on stderr."""
+    return load_asked(text, on)[0]
+
+
+def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
+    """The same with what was asked for, which a result keeps."""
     lowered = load_with_notes(text, on)
     for note in lowered.notes:
         say_note(note)
-    return lowered.problem  # type: ignore[no-any-return]
+    return lowered.problem, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from ..instances.errors import UsageError
 from ..show.console import tell
-from .arguments import Cluster, Json, input_file, load_instance, output_file, with_cluster
+from .arguments import Cluster, Json, input_file, load_asked, output_file, with_cluster
 
 _Source = Annotated[
     str,
@@ -43,8 +44,11 @@ def command(
         from ..show.page.result_page import result_page
 
         result = load_result(source)
-        problem = packaged_by_hash(result.problem) if instance is None else load_instance(instance, on)
-        text = result_page(problem, result)
+        if instance is None:
+            text = result_page(packaged_by_hash(result.problem), result)
+        else:
+            problem, asked = load_asked(instance, on)
+            text = result_page(problem, replace(result, asked=result.asked or asked))
     from ..instances.json_file import write_text_atomically
 
     write_text_atomically(output, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from .arguments import (
     Picture,
     Verbose,
     input_file,
-    load_instance,
+    load_asked,
     output_file,
     readable,
     with_usual_cluster,
@@ -122,7 +123,7 @@ def command(
     """
     if export_model is not None:
         export.check_export(export_model)
-    problem = load_instance(instance or _example(formulation, planner), on)
+    problem, asked = load_asked(instance or _example(formulation, planner), on)
     options = limits_for(problem, limits, log_path=log)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
@@ -134,6 +135,7 @@ def command(
         result = solve(
             problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
         )
+    result = replace(result, asked=asked)
     view = None if json and picture is None else _view(problem, result)
     _save(result, output)
     for message in result.messages:

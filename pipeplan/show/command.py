@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from ..formulations.registry import FORMULATIONS
-from ..instances.result import Result
+from ..instances.errors import UsageError
+from ..instances.lookup import packaged_by_hash
+from ..instances.result import Asked, Result
 from ..planners.options import SolveOptions
 from ..planners.registry import EXACT, PLANNERS
 
@@ -21,10 +23,30 @@ LIMITS = {
 }
 
 
-def command_of(result: Result, instance: str) -> str:
-    """With every option that is not what it is anyway."""
-    words = ["plan", "solve", instance, *_method(result), *_own(result), *_limits(result)]
+def command_of(result: Result) -> str | None:
+    """With every option that is not what it is anyway; None where a program asked about a problem of its own."""
+    asked = result.asked or _packaged(result)
+    if asked is None:
+        return None
+    words = ["plan", "solve", asked.instance, *_cluster(asked), *_method(result), *_own(result), *_limits(result)]
     return shlex.join(words)
+
+
+def _packaged(result: Result) -> Asked | None:
+    """A packaged instance as it is needs nothing beside its name."""
+    try:
+        return Asked(packaged_by_hash(result.problem).name)
+    except UsageError:
+        return None
+
+
+def _cluster(asked: Asked) -> Iterator[str]:
+    for name, value in asked.cluster.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            yield flag if value else flag.replace("--", "--no-", 1)
+        else:
+            yield from (flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _method(result: Result) -> Iterator[str]:

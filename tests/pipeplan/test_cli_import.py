@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,23 @@ def test_eight_devices_in_two_nodes(plan: Plan, table: Path) -> None:
         *(f"block {i}" for i in range(1, 33)),
         "head",
     ]
+
+
+def test_the_report_of_a_table_repeats_its_command_and_what_was_assumed(plan: Plan, table: Path) -> None:
+    path, page = table.with_name("r.json"), table.with_name("r.html")
+    own = ("--optimizer", "adam", "--data-parallel", "--tensor-parallel", "1,2", "--batch", 16)
+    solved = plan("solve", table, *EIGHT, *own, "--planner", "equi", "-o", path)
+    assert solved.code == 0
+    assert plan("report", path, table, *EIGHT, *own, "-o", page).code == 0
+    text = html.unescape(page.read_text("utf-8"))
+    (command,) = re.findall(r"<code>plan (solve .*?)</code>", text)
+    words = shlex.split(command)
+    assert words[:2] == ["solve", str(table)]
+    assert "4x300GB/s,2x12GB/s" in words
+    again = plan(*words, "--json")
+    assert again.json["problem"]["hash"] == json.loads(path.read_text("utf-8"))["problem"]["hash"]
+    assert "memory counts 4 copies of the parameters (--optimizer adam)" in text
+    assert "planned as a staging problem, because" in text.partition("<h3>Assumptions</h3>")[2]
 
 
 @pytest.mark.parametrize(

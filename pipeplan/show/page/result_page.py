@@ -11,7 +11,8 @@ from ...instances.chain.allocation import unknown_allocation
 from ...instances.errors import InputError
 from ...instances.kind import Rules
 from ...instances.kinds import Problem
-from ...instances.result import Moment, Result
+from ...instances.profile.options import COPIES
+from ...instances.result import Asked, Moment, Result
 from ...planners.referee import rules_of
 from ...planners.run.claims import Recomputed, check_same_problem, recompute
 from ..answer import answer
@@ -35,7 +36,7 @@ def result_page(problem: Problem, result: Result) -> str:
     parts = [_head(problem, anew, view, rules)]
     if result.plan is not None and view is not None:
         parts += sections(problem, result.plan, view)
-    parts += [_problem(problem, rules), section("Run", facts(_run(anew.result, unit)))]
+    parts += [_problem(problem, result, rules), section("Run", facts(_run(anew.result, unit)))]
     if len(result.history) > 1:
         parts.append(section("Search", _curve(result.history, unit)))
     if result.messages:
@@ -50,12 +51,21 @@ def _check(problem: Problem, result: Result) -> None:
         raise InputError("plan.kind", f"is {result.plan.kind}", f"give a plan for a {problem.kind} problem")
 
 
-def _problem(problem: Problem, rules: Rules) -> Element:
+def _problem(problem: Problem, result: Result, rules: Rules) -> Element:
     """The model and the cluster, and what the costs rest on."""
     known = {"name": problem.name, **module_of(problem).facts(problem)}
-    return section(
-        "Problem", facts(known.items()), tag("h3", None, "Assumptions"), _listed(assumptions(problem, rules))
-    )
+    rests_on = (*_of_the_table(result.asked), *assumptions(problem, rules))
+    return section("Problem", facts(known.items()), tag("h3", None, "Assumptions"), _listed(rests_on))
+
+
+def _of_the_table(asked: Asked | None) -> Iterable[str]:
+    """What a profile or a table was taken to mean, the optimizer that was asked for included."""
+    if asked is None:
+        return
+    optimizer = asked.cluster.get("optimizer")
+    if isinstance(optimizer, str) and optimizer in COPIES:
+        yield f"memory counts {COPIES[optimizer]} copies of the parameters (--optimizer {optimizer})"
+    yield from asked.notes
 
 
 def _listed(texts: Iterable[str]) -> Element:
@@ -83,7 +93,9 @@ def _head(problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rule
     if anew.differences:
         words.append(tag("p", {"class": "verdict no"}, "The file claims otherwise:"))
         words.append(_listed(anew.differences))
-    words.append(tag("p", {"class": "note"}, tag("code", None, command_of(result, problem.name))))
+    command = command_of(result)
+    if command is not None:
+        words.append(tag("p", {"class": "note"}, tag("code", None, command)))
     words.append(tag("p", {"class": "note"}, f"Report of {_today()} by pipeplan {_version()}"))
     return tag("header", None, *words)
 

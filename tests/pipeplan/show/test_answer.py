@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.cluster import Cluster
+from pipeplan.instances.result import Asked
 from pipeplan.planners.even import shares
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
@@ -117,8 +121,11 @@ def test_an_even_split_is_not_compared_with_itself() -> None:
 
 def test_the_command_repeats_what_was_asked_for() -> None:
     result = solve(load_packaged("tiny-chain"), planner="dp", options={"objective": "gpipe"})
-    assert command_of(result, "tiny-chain") == "plan solve tiny-chain --planner dp --objective gpipe"
+    assert command_of(result) == "plan solve tiny-chain --planner dp --objective gpipe"
     exact = solve(load_packaged("tiny-chain"), formulation="ip-tarnawski", options={"non_contiguous": True})
-    assert command_of(exact, "my model.json") == (
-        "plan solve 'my model.json' --formulation ip-tarnawski --non-contiguous"
+    asked = Asked("my model.json", Cluster(devices=2, memory_bytes=math.inf).to_json())
+    assert command_of(replace(exact, asked=asked)) == (
+        "plan solve 'my model.json' --devices 2 --memory none --formulation ip-tarnawski --non-contiguous"
     )
+    own = load_packaged("tiny-chain").replace(name="mine")
+    assert command_of(solve(own, planner="dp")) is None, "a program's own problem has no file"
