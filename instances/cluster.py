@@ -39,7 +39,7 @@ class Cluster:
     """How a profile or a table becomes a problem."""
 
     def to_json(self) -> dict[str, Any]:
-        """What is given, as the command line and files of suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
+        """What is given, as the command line and suites name it: `memory` 40GB, `levels` 4x300GB/s,2x12GB/s."""
         own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in _WRITTEN}
         own |= {
             "memory": _size(self.memory_bytes),

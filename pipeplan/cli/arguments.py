@@ -114,6 +114,32 @@ def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
     return lowered.problem, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
+def load_for(plan: str, text: str, on: Cluster) -> Problem:
+    """The same for the plan in a file, which may be a result."""
+    return load_instance(text, cluster_for(plan, on))
+
+
+def cluster_for(path: str, on: Cluster) -> Cluster:
+    """Where the user names no cluster, what the command was given that wrote the result."""
+    from ..instances.json_file import read_json
+    from ..instances.result import SCHEMA
+    from ..instances.results import load_result
+    from ..show.command import cluster_words
+    from ..studies.compare.suite_file import cluster_of
+
+    if on != Cluster():
+        return on
+    data = read_json(path)
+    asked = load_result(path).asked if isinstance(data, dict) and data.get("schema") == SCHEMA else None
+    if asked is None or not asked.cluster:
+        return on
+    say_note(f"on the cluster of {path}: {' '.join(cluster_words(asked))}")
+    try:
+        return _cluster(cluster_of("asked.cluster", asked.cluster))
+    except InputError as error:
+        raise error.in_file(path) from None
+
+
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)
 """The command with options of the cluster, which arrive together as its argument `on`."""
 

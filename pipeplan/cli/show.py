@@ -9,7 +9,7 @@ import typer
 from ..instances.errors import PipeplanError, UsageError
 from ..instances.kinds import kind_of
 from ..show.console import out, print_json, say_note, styled
-from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_for, load_instance, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, read_case, with_rules
 from .verify import report
@@ -45,7 +45,7 @@ def command(
     Without a plan: what the instance is; of a chain also the smallest memory for which there is any plan, of a graph
     pipeline its series-parallel decomposition.
     """
-    problem = load_instance(instance, on)
+    problem = load_instance(instance, on) if plan is None else load_for(plan, instance, on)
     if unrolled and not kind_of(problem).periodic:
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
     if plan is None:

@@ -131,6 +131,50 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
     assert pipeplan.load(problem).hash == plan("solve", table, *FOUR, "--json").json["problem"]["hash"]
 
 
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        EIGHT,
+        (*FOUR, "--kind", "placement", "--optimizer", "adam", "--in-flight", 3),
+        (*FOUR, "--data-parallel", "--tensor-parallel", "1,2", "--efficiency", "0.9", "--batch", 16),
+    ],
+)
+def test_a_result_knows_its_cluster(plan: Plan, table: Path, tmp_path: Path, cluster: tuple[Any, ...]) -> None:
+    """Who has the result need not repeat the options; who names a cluster means that one."""
+    result, page = tmp_path / "r.json", tmp_path / "r.html"
+    assert plan("solve", table, *cluster, "-o", result).code == 0
+    for words in (("verify", table, result), ("show", table, result), ("simulate", table, result)):
+        if words[0] == "simulate" and "placement" in cluster:
+            continue  # its devices wait for each other
+        said = plan(*words)
+        assert said.code == 0, (words, said)
+        assert f"on the cluster of {result}: --devices" in said.err
+        assert "made for another problem" not in said.err
+    for words in ((result,), (result, table)):
+        said = plan("report", *words, "-o", page)
+        assert said.code == 0, said
+    other = plan("verify", table, result, *cluster, "--memory", "39GB")
+    assert "made for another problem" in other.err
+
+
+def test_a_result_of_another_cluster_of_a_packaged_instance(plan: Plan, tmp_path: Path) -> None:
+    result = tmp_path / "r.json"
+    assert plan("solve", "tiny-chain", "--devices", 3, "-o", result).code == 0
+    assert plan("verify", "tiny-chain", result, "--json").json["differences"] == []
+    assert plan("report", result, "-o", tmp_path / "r.html").code == 0
+
+
+def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    assert plan("solve", table, *FOUR, "-o", path).code == 0
+    result = json.loads(path.read_text("utf-8"))
+    result["asked"]["cluster"]["memory"] = "much"
+    path.write_text(json.dumps(result), encoding="utf-8")
+    said = plan("verify", table, path)
+    assert said.code == 2
+    assert f"{path}: asked.cluster.memory cannot be read" in said.err
+
+
 def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
     said = plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison")
     assert said.code == 0, said

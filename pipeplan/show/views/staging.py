@@ -93,10 +93,14 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
-        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; held: micro-batches in flight",
+        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; {_held(problem)}",
         time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
+
+
+def _held(problem: StagingProblem) -> str:
+    return f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
 
 
 def _stage_row(
@@ -177,7 +181,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
             *told[:MOST_TOLD],
         ),
         each="stage of each level",
-        legend=f"load: {unit or 'time'} per micro-batch of the whole; held: micro-batches in flight",
+        legend=f"load: {unit or 'time'} per micro-batch that leaves the pipeline; {_held(problem)}",
         time_unit=unit,
     )
 

@@ -44,7 +44,9 @@ def build_frame(
     # Where time was too short for the best pattern, that of the least memory is the end without a limit.
     best = measured(free, result.plan if isinstance(result.plan, PatternPlan) else least.plan, UNLIMITED)
     if best is None:
-        raise NothingKnownError(f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit")
+        raise NothingKnownError(
+            f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit"
+        )
     if not settings.memory_bytes:
         best = _compact(free, best, least, candidates, settings.limits)
     return Frame(

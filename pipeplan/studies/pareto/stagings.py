@@ -107,7 +107,9 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
         ends = [measured(self.problem, plan) for plan in (known.plan, even.plan)]
         least, best = ends[0] or ends[1], ends[1] or ends[0]
         if least is None or best is None:
-            raise NothingKnownError(f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit")
+            raise NothingKnownError(
+                f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit"
+            )
         return Ends(
             levels=self.settings.memory_bytes or _levels(least.peak_bytes, best.peak_bytes, self.settings.levels),
             least=least,
