@@ -217,6 +217,13 @@ def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) ->
     assert said.json["objective"] == pytest.approx(3 + 2 * 2 * 5 / 12)
 
 
+def test_numbers_without_a_unit_are_bytes_and_said_to_be(plan: Plan, table: Path) -> None:
+    said = plan("solve", table, "--devices", 4, "--memory", 40, "--bandwidth", 12)
+    assert "Note: --memory is read as 40 bytes; write 40GB if that is meant" in said.err
+    assert "Note: --bandwidth is read as 12 bytes a second; write 12GB/s" in said.err
+    assert "is read as" not in plan("solve", table, *FOUR).err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

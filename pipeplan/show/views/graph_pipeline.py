@@ -64,6 +64,13 @@ def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
     )
 
 
+def scope_in_words(problem: GraphPipelineProblem, scope: str) -> str:
+    """Without what goes without saying."""
+    return scope.replace("stage graphs of any convex stages, ", "all stage graphs with ").replace(
+        ", a power of two", ""
+    )
+
+
 def value_name(rules: Rules) -> str:
     return "iteration" if rules.objective == "iteration" else "time per sample"
 

@@ -20,6 +20,9 @@ from ..words import amount, limit, several, size
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
 
+USUAL = ("weights synchronised as published", "memory counted on all levels")
+"""Parts of a scope."""
+
 even_plans = staging_plans
 """(problem) -> what anyone would try first, to compare with."""
 
@@ -60,6 +63,15 @@ def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
         f"Weights are synchronised once {often}.",
         "A stage holds as many micro-batches as there are replicas from it to the last stage, shared among its own.",
     )
+
+
+def scope_in_words(problem: StagingProblem, scope: str) -> str:
+    """Without the theory of downsets, and without what is so unless it is asked otherwise."""
+    row = all(v == u + 1 for u, v in problem.arcs)
+    cut = "all ways to cut the row into stages" if row else "all ways to cut the graph into stages in a row"
+    within = " and these into stages on each level" if problem.levels else ""
+    rest = "".join(f", {part}" for part in scope.split(", ")[1:] if part not in USUAL)
+    return cut + within + rest
 
 
 def value_name(rules: Rules) -> str:
@@ -125,7 +137,7 @@ def _stage_row(
         held=layers.fold(stage.nodes),
         told={
             "devices": str(cost.devices),
-            "layers run": counted(stage.configurations),
+            **_ways(problem, stage),
             "binds": ", ".join(cost.binds),
         },
     )
@@ -156,8 +168,14 @@ def _told(row: Row, cost: StageCost | LeafCost) -> str:
     largest, *memory = cost.binds
     share = row.parts[largest] / row.load if row.load else 1.0
     verb = "are" if largest == "transfers" else "is"
-    binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
-    return f"stage {row.name}: {row.told['layers run']}; {binds}"
+    binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is nearly full" if memory else "")
+    return f"stage {row.name}: {'; '.join(filter(None, [row.told.get('layers run'), binds]))}"
+
+
+def _ways(problem: StagingProblem, stage: PlannedStage | LeveledStage) -> dict[str, str]:
+    """How its layers run, where that is a choice."""
+    free = any(len(ways) > 1 for layer in problem.layers for ways in layer.configurations.values())
+    return {"layers run": counted(stage.configurations)} if free else {}
 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanView:
@@ -207,5 +225,5 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
         slowest=row.load >= largest * (1 - EQUAL),
         depth=len(row.path) - 1,
         held=layers.fold(stage.nodes),
-        told={} if leaf is None else {"layers run": counted(stage.configurations)},
+        told={} if leaf is None else _ways(problem, stage),
     )
