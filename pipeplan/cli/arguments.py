@@ -121,9 +121,9 @@ FEW = 1e6
 def _without_unit(text: str, on: Cluster) -> Iterator[str]:
     """A number alone counts bytes, which hardly anybody means."""
     few = {"--memory": (on.memory_bytes, "bytes", "GB"), "--bandwidth": (on.bandwidth, "bytes a second", "GB/s")}
-    for option, (amount, meant, unit) in few.items():
+    for flag, (amount, meant, unit) in few.items():
         if amount is not None and amount < FEW and names_no_cluster(text):
-            yield f"{option} is read as {amount:g} {meant}; write {amount:g}{unit} if that is meant"
+            yield f"{flag} is read as {amount:g} {meant}; write {amount:g}{unit} if that is meant"
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:

@@ -9,7 +9,7 @@ from ..instances.errors import PipeplanError
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Stop
-from ..planners.even import shares
+from ..planners.search import shares
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan

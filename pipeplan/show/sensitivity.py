@@ -43,7 +43,7 @@ def _memory(problem: Problem) -> float | None:
 
 
 def changed(problem: Problem, worth: Worth) -> str:
-    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GiB)."""
+    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GB)."""
     other = worth.problem
     if other is None or other.kind != problem.kind:
         return worth.change

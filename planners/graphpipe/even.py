@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.referee.costs import forced_edges, required_in_flight
-from ..even import shares
+from ..search import shares
 
 MOST_MICRO_BATCHES = 64
 """In an iteration: more are not simulated for a comparison."""

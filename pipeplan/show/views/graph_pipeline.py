@@ -15,7 +15,7 @@ from ...instances.simulate import simulate
 from ...planners.graphpipe.even import stage_graphs
 from ..names import Order, order_of
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, limit, several, size
+from ..words import amount, limit, rate, several
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
@@ -44,7 +44,7 @@ def _link(problem: GraphPipelineProblem, link: Link) -> str:
     latency = f"latency {amount(link.latency_s, problem.time_unit)}"
     if link.bandwidth is None:
         return latency if link.latency_s else "transfers take no time"
-    return f"{size(link.bandwidth)}/{problem.time_unit or 'time unit'}, {latency}"
+    return f"{rate(link.bandwidth, problem.time_unit)}, {latency}"
 
 
 def about(problem: GraphPipelineProblem) -> About:

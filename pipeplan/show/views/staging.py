@@ -15,7 +15,7 @@ from ...instances.staging.rules import FLUSH
 from ..even import staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, limit, several, size
+from ..words import amount, limit, rate, several
 
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
@@ -30,12 +30,11 @@ even_plans = staging_plans
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     exactly = "exactly" if problem.exact_batches else "at most"
-    unit = problem.time_unit or "time unit"
     degrees = ", ".join(map(str, problem.degrees))
     known = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
         "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, "
-        f"{size(problem.bandwidth)}/{unit} between them",
+        f"{rate(problem.bandwidth, problem.time_unit)} between them",
         "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
     }
     if not problem.replication:
@@ -43,12 +42,14 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
     if problem.levels:
         known["cluster"] = f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}"
     if problem.device_types:
-        known["cluster"] = f"{several(problem.devices, 'device')}, {size(problem.bandwidth)}/{unit} between them"
+        known["cluster"] = (
+            f"{several(problem.devices, 'device')}, {rate(problem.bandwidth, problem.time_unit)} between them"
+        )
     for kind in problem.device_types:
         known[kind.name] = (
             f"{several(kind.devices, 'device')} of speed {kind.speed:g} with memory {limit(kind.memory_bytes)}"
         )
-    levels = [f"{level.devices} devices, {size(level.bandwidth)}/{unit}" for level in problem.levels]
+    levels = [f"{level.devices} devices, {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels]
     return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
 
 

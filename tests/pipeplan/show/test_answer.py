@@ -11,9 +11,9 @@ import pytest
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.cluster import Cluster
 from pipeplan.instances.result import Asked
-from pipeplan.planners.even import shares
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
+from pipeplan.planners.search import shares
 from pipeplan.show.answer import answer
 from pipeplan.show.command import command_of
 from pipeplan.show.even import even_split
