@@ -157,8 +157,8 @@ CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""
 
-MASKED = ("seconds", "history", "version", "threads")
-"""What differs from run to run or from machine to machine, wherever it stands."""
+MASKED = ("seconds", "history", "version", "threads", "asked")
+"""What differs from run to run or from machine to machine, wherever it stands, and what a case itself says."""
 
 
 def words(name: str) -> list[str]:
