@@ -141,7 +141,10 @@ def cluster_for(path: str, on: Cluster) -> Cluster:
 
     if on != Cluster():
         return on
-    data = read_json(path)
+    try:
+        data = read_json(path)
+    except InputError:  # whoever reads the plan says what is wrong
+        return on
     asked = load_result(path).asked if isinstance(data, dict) and data.get("schema") == SCHEMA else None
     if asked is None or not asked.cluster:
         return on
