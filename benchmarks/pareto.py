@@ -1,6 +1,6 @@
 """Period against memory for residual networks on 4 and 8 GPUs: pictures, points, and the page that shows them.
 
-    python benchmarks/pareto.py --output docs [--chains resnet18-4,...] [--levels 8] [--time-limit 20] [--keep DIR]
+    python benchmarks/pareto.py --output docs [--chains resnet18-4,...] [--points 8] [--time-limit 20] [--keep DIR]
 
 With --keep, finished points are kept in files of that folder and an interrupted run goes on from there.
 """
@@ -96,11 +96,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--chains", default=CHAINS)
-    parser.add_argument("--levels", type=int, default=8)
+    parser.add_argument("--points", type=int, default=8)
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
-    settings = Settings(levels=given.levels, limits=SolveOptions(time_limit_s=given.time_limit))
+    settings = Settings(levels=given.points, limits=SolveOptions(time_limit_s=given.time_limit))
     curves: dict[str, Pareto] = {}
     for chain in given.chains.split(","):
         curves[chain] = run(chain, settings, given.keep)

@@ -68,6 +68,17 @@ def import_from_here(module: str) -> Any:
     return importlib.import_module(module)
 
 
+def mistake_in(name: str, module: str, error: BaseException) -> str:
+    """What a plug-in of this name raised, with the last line of its own package that was at work."""
+    package, place, step = module.partition(".")[0], "", error.__traceback__
+    while step is not None:
+        if str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+            place = f" at {step.tb_frame.f_code.co_filename}, line {step.tb_lineno}"
+        step = step.tb_next
+    told = " ".join(str(error).split())
+    return f"The plug-in {name} failed{place} ({type(error).__name__}: {told}); mend it{' there' if place else ''}."
+
+
 def _made(find: Callable[[], Any], wanted: type[T], what: str, remedy: str) -> T:
     """An object of the wanted type, or what a function without arguments makes of it."""
     try:

@@ -39,7 +39,8 @@ def _piper(name: str, title: str, attribute: str) -> Entry:
 
 def _equal(name: str, title: str, attribute: str) -> Entry:
     address = f"pipeplan.planners.piper.equal:{attribute}"
-    return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False, extensions=frozenset({"levels"}))
+    able = frozenset({"levels", "no replicas"})
+    return Entry(name, title, "staging", address, EQUI_OPTIONS, exact=False, extensions=able)
 
 
 def _latency(

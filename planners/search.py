@@ -1,4 +1,5 @@
-"""What searches share: how they end in time, and the best assignment that a heuristic has seen, with its bound."""
+"""What searches share: how they end in time, the best assignment that a heuristic has seen, with its bound, and even
+shares of a row, to begin with or to compare with."""
 
 from __future__ import annotations
 
@@ -6,10 +7,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
 
 from ..formulations.contract import Plan
 from ..instances.result import Stop, WarmStart, met
 from .contract import Outcome, Request
+
+Item = TypeVar("Item")
 
 SAFETY = 1e-9
 """Relative: bounds are lowered by this, so that rounding never lifts one above the optimum."""
@@ -85,3 +90,11 @@ class Incumbent:
         bound = None if bound is None else min(bound, self.value)
         plan = self.plan_of(self.best)
         return Outcome(stop, plan, self.value, bound, warm_start, messages=messages, checks=(WORK_ALONE,))
+
+
+def shares(items: Sequence[Item], parts: int) -> list[Sequence[Item]]:
+    """In a row; the first ones get one more where it does not divide, and nobody gets nothing."""
+    parts = min(parts, len(items))
+    size, more = divmod(len(items), parts)
+    borders = [part * size + min(part, more) for part in range(parts + 1)]
+    return [items[start:end] for start, end in pairwise(borders)]

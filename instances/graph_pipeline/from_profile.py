@@ -80,4 +80,4 @@ def _notes(profile: Profile, cluster: Cluster, options: ProfileOptions, mini_bat
     if cluster.batch is None:
         yield f"a mini-batch has {mini_batch} samples, one micro-batch for each device; --batch gives more"
     if not profile.has_curves:
-        yield "lost: times are in proportion to the samples, so stages may share a micro-batch without loss"
+        yield "lost: times are taken to grow in proportion to the samples, so small micro-batches look as fast as large"

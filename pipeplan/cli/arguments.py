@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ import typer
 from ..instances.errors import InputError, UsageError
 from ..instances.json_file import STDIN
 from ..instances.lookup import Cluster as Cluster
-from ..instances.lookup import load_with_notes
+from ..instances.lookup import load_with_notes, names_no_cluster
 from ..instances.result import Asked
 from ..show.console import say_note
 from . import quantities
@@ -109,9 +109,50 @@ def load_instance(text: str, on: Cluster) -> Problem:
 def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
     """The same with what was asked for, which a result keeps."""
     lowered = load_with_notes(text, on)
-    for note in lowered.notes:
+    for note in (*_without_unit(text, on), *lowered.notes):
         say_note(note)
     return lowered.problem, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
+
+
+FEW = 1e6
+"""Bytes: no layer of a table is meant to have to do with less."""
+
+
+def _without_unit(text: str, on: Cluster) -> Iterator[str]:
+    """A number alone counts bytes, which hardly anybody means."""
+    few = {"--memory": (on.memory_bytes, "bytes", "GB"), "--bandwidth": (on.bandwidth, "bytes a second", "GB/s")}
+    for flag, (amount, meant, unit) in few.items():
+        if amount is not None and amount < FEW and names_no_cluster(text):
+            yield f"{flag} is read as {amount:g} {meant}; write {amount:g}{unit} if that is meant"
+
+
+def load_for(plan: str, text: str, on: Cluster) -> Problem:
+    """The same for the plan in a file, which may be a result."""
+    return load_instance(text, cluster_for(plan, on))
+
+
+def cluster_for(path: str, on: Cluster) -> Cluster:
+    """Where the user names no cluster, what the command was given that wrote the result."""
+    from ..instances.json_file import read_json
+    from ..instances.result import SCHEMA
+    from ..instances.results import load_result
+    from ..show.command import cluster_words
+    from ..studies.compare.suite_file import cluster_of
+
+    if on != Cluster():
+        return on
+    try:
+        data = read_json(path)
+    except InputError:  # whoever reads the plan says what is wrong
+        return on
+    asked = load_result(path).asked if isinstance(data, dict) and data.get("schema") == SCHEMA else None
+    if asked is None or not asked.cluster:
+        return on
+    say_note(f"on the cluster of {path}: {' '.join(cluster_words(asked))}")
+    try:
+        return _cluster(cluster_of("asked.cluster", asked.cluster))
+    except InputError as error:
+        raise error.in_file(path) from None
 
 
 with_cluster = shared("on", CLUSTER_OPTIONS, _cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,23 +13,26 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.kind import load_address
 from ..instances.kinds import KINDS, kind_of
-from ..instances.lookup import holds_profile
+from ..instances.lookup import names_no_cluster
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Cluster, Json, drawable, input_file, load_instance, output_file, with_cluster
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
+from .profile_options import PROFILE_OPTIONS
 from .progress import reporter
 from .solve import Progress
 
 if TYPE_CHECKING:
     from ..instances.kinds import Problem
+    from ..studies.pareto.curve import Answer, Watch
     from ..studies.pareto.study import Asked, Study
 
 OUTPUT = "Output"
 _curves = partial(typer.Option, rich_help_panel="Curves")
 EXAMPLE = "golden-4"
+CLUSTER_OPTIONS = ("devices", "bandwidth", "batch", "levels", *(option.name for option in PROFILE_OPTIONS))
 
 _Instance = Annotated[
     str | None,
@@ -43,10 +47,10 @@ _Methods = Annotated[
         "the baselines.",
     ),
 ]
-_Levels = Annotated[
+_Points = Annotated[
     int | None,
     _curves(
-        "--levels",
+        "--points",
         help="How many limits to try, from the smallest with a plan to that of the unlimited optimum; default: 8.",
     ),
 ]
@@ -55,7 +59,7 @@ _Memory = Annotated[
     _curves(
         "--memory",
         metavar="SIZE",
-        help="Chains and stagings: a memory limit in place of --levels: 8GiB; repeatable.",
+        help="Chains and stagings: a memory limit in place of --points: 8GiB; repeatable.",
     ),
 ]
 _LatencyLimit = Annotated[
@@ -63,7 +67,7 @@ _LatencyLimit = Annotated[
     _curves(
         "--latency-limit",
         metavar="TIME",
-        help="Placements: a limit on the latency in place of --levels: 12ms; repeatable.",
+        help="Placements: a limit on the latency in place of --points: 12ms; repeatable.",
     ),
 ]
 _NonContiguous = Annotated[bool, _curves("--non-contiguous", help="Placements: devices may hold any nodes.")]
@@ -94,12 +98,12 @@ _Picture = Annotated[
 
 
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
-@with_cluster("devices", "bandwidth")
+@with_cluster(*CLUSTER_OPTIONS)
 def command(
     *,
     instance: _Instance = None,
     method: _Methods = None,
-    levels: _Levels = None,
+    points: _Points = None,
     memory: _Memory = None,
     latency_limit: _LatencyLimit = None,
     non_contiguous: _NonContiguous = False,
@@ -118,7 +122,10 @@ def command(
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.
     """
-    problem = load_instance(instance or EXAMPLE, _cluster(instance, on))
+    profile = instance is not None and names_no_cluster(instance)
+    problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
+    if profile and problem.kind == "placement":
+        say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     study = _study(problem)
     given = {
         "method": method,
@@ -128,9 +135,8 @@ def command(
         "subgraphs_per_device": subgraphs_per_device,
     }
     own = {name: value for name, value in given.items() if value is not None}
-    ready = study.curve(problem, _asked(problem, levels, own, limits), output, resume)
-    with graceful(), reporter(progress) as watch:
-        answer = ready(watch)
+    ready = study.curve(problem, _asked(problem, points, own, limits), output, resume)
+    answer = _answer(problem, ready, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
         say_note(f"interrupted: the curves are not complete{goes_on}")
@@ -149,13 +155,19 @@ def command(
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
 
 
-def _cluster(instance: str | None, on: Cluster) -> Cluster:
-    """A profile becomes a chain; its memory is what the curve is about."""
-    if instance is None or not holds_profile(instance):
-        return on
-    from ..instances.profile.options import ProfileOptions
+def _answer(problem: Problem, ready: Callable[[Watch], Answer], progress: str | None, json: bool) -> Answer:
+    """The curve; where not even its ends are known, that is the answer."""
+    from ..planners.run.solve import describe
+    from ..studies.pareto.curve import SCHEMA, NothingKnownError
 
-    return replace(on, memory_bytes=math.inf, profile=ProfileOptions(kind="chain"))
+    try:
+        with graceful(), reporter(progress) as watch:
+            return ready(watch)
+    except NothingKnownError as nothing:
+        say_note(nothing)
+        if json:
+            print_json({"schema": SCHEMA, "problem": describe(problem), "complete": False, "points": []})
+        raise typer.Exit(NO_PLAN) from None
 
 
 def _study(problem: Problem) -> Study:
@@ -167,8 +179,8 @@ def _study(problem: Problem) -> Study:
     return study
 
 
-def _asked(problem: Problem, levels: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
+def _asked(problem: Problem, points: int | None, own: dict[str, Any], limits: dict[str, Any]) -> Asked:
     from ..studies.pareto.curve import TIME_LIMIT_S
     from ..studies.pareto.study import Asked
 
-    return Asked(levels, own, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))
+    return Asked(points, own, limits_for(problem, {"time_limit_s": TIME_LIMIT_S, **limits}))

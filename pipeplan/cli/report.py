@@ -8,7 +8,7 @@ from typing import Annotated
 
 from ..instances.errors import UsageError
 from ..show.console import tell
-from .arguments import Cluster, Json, input_file, load_asked, output_file, with_cluster
+from .arguments import Cluster, Json, cluster_for, input_file, load_asked, output_file, with_cluster
 
 _Source = Annotated[
     str,
@@ -16,7 +16,9 @@ _Source = Annotated[
 ]
 _Instance = Annotated[
     str | None,
-    input_file("[INSTANCE]", "The problem that was solved; not needed for a packaged instance."),
+    input_file(
+        "[INSTANCE]", "The problem that was solved; default: the file or packaged instance that the result names."
+    ),
 ]
 _Output = Annotated[str, output_file("The HTML file to write.", "--output", "-o")]
 
@@ -44,10 +46,12 @@ def command(
         from ..show.page.result_page import result_page
 
         result = load_result(source)
-        if instance is None:
+        if instance is None and on == Cluster() and result.asked is not None:
+            instance = result.asked.instance
+        if instance in (None, "-"):
             text = result_page(packaged_by_hash(result.problem), result)
         else:
-            problem, asked = load_asked(instance, on)
+            problem, asked = load_asked(str(instance), cluster_for(source, on))
             text = result_page(problem, replace(result, asked=result.asked or asked))
     from ..instances.json_file import write_text_atomically
 

@@ -12,7 +12,7 @@ from ..instances.kinds import kind_of
 from ..instances.lookup import holds_profile
 from ..instances.profile.options import ProfileOptions
 from ..show.console import out, print_json, say_note, styled
-from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, Picture, input_file, load_for, load_instance, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, read_case, with_rules
 from .verify import report
@@ -52,7 +52,7 @@ def command(
     if bare and holds_profile(instance):
         _show_profile(instance, on, json)
         return
-    problem = load_instance(instance, on)
+    problem = load_instance(instance, on) if plan is None else load_for(plan, instance, on)
     if unrolled and not kind_of(problem).periodic:
         raise UsageError(f"--unrolled is for patterns of chains; {instance} is a {problem.kind} problem.")
     if plan is None:
@@ -130,7 +130,7 @@ def _draw(case: Case, seen: PlanView | PipeplanError | None, violations: list[st
     if isinstance(seen, PlanView):
         if not violations:
             value = case.rules.value(case.problem, case.plan)
-            say_answer(about_plan(case.problem, seen, case.rules, value))
+            say_answer(about_plan(case.problem, case.plan, seen, case.rules, value))
         draw(seen, unrolled)
         found = _latency(case) if "contiguity" in case.rules.to_options() else None
         if found is not None:

@@ -11,7 +11,7 @@ from ..instances.kinds import kind_of
 from ..instances.simulation.orders import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import several, size
-from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, load_for, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, PlanArgument, read_case
 from .signatures import one_of
@@ -53,7 +53,7 @@ def command(
     from ..instances.simulation.engine import DeadlockError
 
     one_of("--schedule", schedule, SCHEDULES)
-    problem = load_instance(instance, on)
+    problem = load_for(plan, instance, on)
     if micro_batches is None and kind_of(problem).batch is None:
         raise UsageError(
             f"A {problem.kind} problem does not say how many micro-batches to run; give --micro-batches."

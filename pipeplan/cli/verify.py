@@ -9,7 +9,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.kinds import kind_of
 from ..show.console import print_json
-from .arguments import Cluster, InstanceArgument, Json, load_instance, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, load_for, with_cluster
 from .exits import NO_PLAN, OK, REJECTED
 from .interrupt import graceful
 from .limits import limits_for, with_limits
@@ -45,7 +45,7 @@ def command(
     A claim of the result that the referee does not confirm counts as a broken rule. With --proof the bound is proven
     again: exit code 0 if it is confirmed, 1 if not, 3 if it is contradicted.
     """
-    problem = load_instance(instance, on)
+    problem = load_for(plan, instance, on)
     if proof:
         raise typer.Exit(_check_proof(problem, plan, given, limits, json))
     if limits:

@@ -4,11 +4,11 @@ proven to be."""
 from __future__ import annotations
 
 from ..instances.kind import Rules
-from ..instances.kinds import Problem
+from ..instances.kinds import Plan, Problem
 from ..instances.result import Found, Result, Stop
-from .even import value_of_even_split
+from .even import even_split
 from .run import optimal
-from .view import PlanView, Row
+from .view import PlanView, Row, module_of
 from .words import percent
 
 MOST_NAMED = 48
@@ -23,22 +23,22 @@ NO_PLAN = {
     Stop.MEMORY: "the solver needed more memory than its limit",
     Stop.INTERRUPTED: "the search was interrupted",
     Stop.ERROR: "the method failed",
-    Stop.COMPLETED: "the method found none",
+    Stop.COMPLETED: "the method knows none that fits",
 }
 
 
 def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules) -> str:
     """About a plan that the referee accepts, or why there is none."""
     if result.plan is None:
-        return no_plan(result)
+        return no_plan(problem, result)
     if view is None or result.objective is None:
         return "The plan breaks a rule of the problem."
-    return about_plan(problem, view, rules, result.objective, how_good(result))
+    return about_plan(problem, result.plan, view, rules, result.objective, how_good(problem, result))
 
 
-def about_plan(problem: Problem, view: PlanView, rules: Rules, value: float, *more: str) -> str:
+def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
     """Its value, with what else is known of it at the end."""
-    parts = [f"{view.value}: {view.limits or limits(view)}", even(problem, rules, value), *more]
+    parts = [f"{view.value}: {view.limits or limits(view)}", even(problem, plan, rules, value), *more]
     return "; ".join(filter(None, parts)) + "."
 
 
@@ -64,15 +64,17 @@ def _busy_with(row: Row) -> str:
 def _full(row: Row) -> str:
     if not row.limit or row.memory_bytes is None or row.memory_bytes < FULL * row.limit:
         return ""
-    return ", its memory is full"
+    return f", its memory is nearly full ({percent(row.memory_bytes / row.limit)})"
 
 
-def even(problem: Problem, rules: Rules, value: float) -> str:
+def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
     """By how much an even split is slower; empty where there is none to compare with."""
-    other = value_of_even_split(problem, rules)
-    if other is None or value <= 0:
+    other = even_split(problem, rules)
+    if other is None or other.value is None or value <= 0:
         return ""
-    ratio = other / value
+    if other.plan == plan:
+        return "this is an even split"
+    ratio = other.value / value
     if abs(ratio - 1) <= SAME:
         return "an even split would be as fast"
     if ratio < 1:
@@ -82,19 +84,26 @@ def even(problem: Problem, rules: Rules, value: float) -> str:
     return f"an even split would take {ratio:.3g} times as long"
 
 
-def how_good(result: Result) -> str:
+def how_good(problem: Problem, result: Result) -> str:
     """Value and bound, and for which plans the bound holds."""
-    among = "" if result.scope is None else f" among {result.scope}"
+    among = _among(problem, result)
     if result.gap is None:
         return "how far it is from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
         return optimal() + among
-    return f"the best plan{among} takes at most {percent(result.gap)} less"
+    return f"no plan{among} takes more than {percent(result.gap)} less time"
 
 
-def no_plan(result: Result) -> str:
+def _among(problem: Problem, result: Result) -> str:
+    """The scope as its kind says it to those who have not read the papers; the run's facts have its exact words."""
+    if result.scope is None:
+        return ""
+    plainly = getattr(module_of(problem), "scope_in_words", None)
+    return f" among {result.scope if plainly is None else plainly(problem, result.scope)}"
+
+
+def no_plan(problem: Problem, result: Result) -> str:
     """Proven, or not found."""
     if result.stop == Stop.INFEASIBLE:
-        among = "" if result.scope is None else f" among {result.scope}"
-        return f"Proven: there is no plan{among}."
+        return f"Proven: there is no plan{_among(problem, result)}."
     return f"No plan was found: {NO_PLAN.get(result.stop, result.stop)}."

@@ -28,7 +28,15 @@ def command_of(result: Result) -> str | None:
     asked = result.asked or _packaged(result)
     if asked is None:
         return None
-    words = ["plan", "solve", asked.instance, *_cluster(asked), *_method(result), *_own(result), *_limits(result)]
+    words = [
+        "plan",
+        "solve",
+        asked.instance,
+        *cluster_words(asked),
+        *_method(result),
+        *_own(result),
+        *_limits(result),
+    ]
     return shlex.join(words)
 
 
@@ -40,7 +48,8 @@ def _packaged(result: Result) -> Asked | None:
         return None
 
 
-def _cluster(asked: Asked) -> Iterator[str]:
+def cluster_words(asked: Asked) -> Iterator[str]:
+    """Options of the cluster and of the table as they were typed."""
     for name, value in asked.cluster.items():
         flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):

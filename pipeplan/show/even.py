@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..instances.errors import PipeplanError
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Stop
+from ..planners.search import shares
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.chain.problem import ChainProblem
-    from ..instances.graph_pipeline.plan import StageGraphPlan
-    from ..instances.graph_pipeline.problem import GraphPipelineProblem
     from ..instances.placement.plan import PlacementPlan
     from ..instances.placement.problem import PlacementProblem
     from ..instances.staging.problem import StagingProblem
+    from ..planners.referee import Ruling
 
-Item = TypeVar("Item")
 ENOUGH_S = 1.0
 """For the equal stages of all degrees."""
-MOST_MICRO_BATCHES = 64
-"""In an iteration: more are not simulated for a comparison."""
 
 
-def value_of_even_split(problem: Problem, rules: Rules) -> float | None:
-    """The referee's value of the best of them; None where none keeps the rules, or nobody has said what is even."""
+def even_split(problem: Problem, rules: Rules) -> Ruling | None:
+    """The best of them, as the referee judges; None where none keeps the rules, or nobody has said what is even."""
     from ..planners.referee import rule
     from .view import module_of
 
@@ -37,18 +32,11 @@ def value_of_even_split(problem: Problem, rules: Rules) -> float | None:
     if plans is None:
         return None
     try:
-        values = [rule(problem, plan, rules).value for plan in plans(problem)]
+        rulings = [rule(problem, plan, rules) for plan in plans(problem)]
     except PipeplanError:
         return None
-    return min((value for value in values if value is not None), default=None)
-
-
-def shares(items: Sequence[Item], parts: int) -> list[Sequence[Item]]:
-    """In a row; the first ones get one more where it does not divide, and nobody gets nothing."""
-    parts = min(parts, len(items))
-    size, more = divmod(len(items), parts)
-    borders = [part * size + min(part, more) for part in range(parts + 1)]
-    return [items[start:end] for start, end in pairwise(borders)]
+    fitting = (ruling for ruling in rulings if ruling.value is not None)
+    return min(fitting, key=lambda ruling: ruling.value or 0.0, default=None)
 
 
 def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:
@@ -90,28 +78,3 @@ def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
     for node in order:
         devices[place[node.id]].append(node.id)
     yield PlacementPlan(tuple(Device(f"acc{d}", "accelerator", tuple(nodes)) for d, nodes in enumerate(devices)))
-
-
-def stage_graphs(problem: GraphPipelineProblem) -> Iterator[StageGraphPlan]:
-    """Equally many operators on each device, one stage behind the other, for every micro-batch that is a power of 2."""
-    from ..instances.graph_pipeline.plan import GraphStage, StageGraphPlan
-
-    operators = [problem.operators[i].id for i in problem.topological_order]
-    parts = shares(operators, problem.devices)
-    edges = tuple((i, i + 1) for i in range(len(parts) - 1))
-    for size in (2**power for power in range(problem.mini_batch.bit_length())):
-        if problem.mini_batch <= MOST_MICRO_BATCHES * size:
-            stages = tuple(GraphStage(tuple(part), 1, size) for part in parts)
-            yield _in_flight(problem, StageGraphPlan(stages, edges))
-
-
-def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
-    """Each stage with what those behind it make it hold, and each edge that the operators ask for."""
-    from ..instances.graph_pipeline.referee.costs import forced_edges, required_in_flight
-
-    plan = replace(plan, edges=tuple(sorted({*plan.edges, *forced_edges(problem, plan)})))
-    for _ in plan.stages:
-        held = required_in_flight(problem, plan)
-        stages = (replace(stage, in_flight=most) for stage, most in zip(plan.stages, held, strict=True))
-        plan = replace(plan, stages=tuple(stages))
-    return plan

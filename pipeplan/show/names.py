@@ -34,7 +34,8 @@ class Range:
     last: str
 
     def text(self, most: int | None = None) -> str:
-        """`0-9`, `layer 0-9`, `layer3-layer9`; names that are too long are shortened from the middle."""
+        """`0-9`, `layer 0-9`, `layer3-layer9`, or `layer3-9` where there is no room for that; names that are too
+        long are shortened from the middle."""
         if self.first == self.last:
             return self.first if most is None else shortened(self.first, most)
         start, end = NUMBERED.fullmatch(self.first), NUMBERED.fullmatch(self.last)
@@ -44,6 +45,8 @@ class Range:
         between = " to " if "-" in self.first + self.last else "-"
         if most is None or len(self.first) + len(between) + len(self.last) <= most:
             return f"{self.first}{between}{self.last}"
+        if start and end and start[1] == end[1] and len(f"{self.first}-{end[2]}") <= most:
+            return f"{self.first}-{end[2]}"
         return between.join(_both_shortened(self.first, self.last, most - len(between)))
 
 

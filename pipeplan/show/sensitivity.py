@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..instances.kinds import Problem, kind_of
@@ -13,6 +14,7 @@ NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_
 """Of the fields that count something, where it is not their own name."""
 WORTH_IT = 1e-3
 """A change that saves a smaller share of the time is called no help."""
+DEVICES = re.compile(r"\d+ \w+s")
 SETTLED = (Stop.PROVEN, Stop.INFEASIBLE)
 
 
@@ -41,7 +43,7 @@ def _memory(problem: Problem) -> float | None:
 
 
 def changed(problem: Problem, worth: Worth) -> str:
-    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GiB)."""
+    """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GB)."""
     other = worth.problem
     if other is None or other.kind != problem.kind:
         return worth.change
@@ -118,5 +120,5 @@ def _listed(names: Sequence[str]) -> str:
 
 def _verb(names: Sequence[str], verb: str) -> str:
     """Of several changes, or of one; devices are several however they are counted."""
-    several = len(names) > 1 or (names[0].split(" ")[0].isdigit() and not names[0].startswith("1 "))
+    several = len(names) > 1 or (DEVICES.fullmatch(names[0]) and not names[0].startswith("1 "))
     return f"each {verb}" if len(names) > 1 and verb == "make" else verb if several else f"{verb}s"

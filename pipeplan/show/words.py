@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
+from ..instances.cluster import SECONDS
+
+BYTES = ("B", "kB", "MB", "GB", "TB")
+"""Of a thousand each, as bandwidths and data sheets have them; what is typed may be in GiB."""
 
 
 def size(count: float) -> str:
@@ -12,14 +15,21 @@ def size(count: float) -> str:
     for unit in BYTES[:-1]:
         if count < 999.5:
             return f"{count:.3g} {unit}"
-        count /= 1024
+        count /= 1000
     return f"{count:.3g} {BYTES[-1]}"
+
+
+def rate(amount: float, time_unit: str | None) -> str:
+    """Bytes per time unit of a problem: in a second, where the unit is known."""
+    if time_unit not in SECONDS:
+        return f"{size(amount)}/{time_unit or 'time unit'}"
+    return f"{size(amount / float(SECONDS[time_unit]))}/s"
 
 
 def byte_scale(largest: float) -> tuple[float, str]:
     """One unit for sizes that are compared: what to divide bytes by, and what the result is in."""
-    power = max((power for power in range(len(BYTES)) if largest >= 1024.0**power), default=0)
-    return 1024.0**power, BYTES[power]
+    power = max((power for power in range(len(BYTES)) if largest >= 1000.0**power), default=0)
+    return 1000.0**power, BYTES[power]
 
 
 def limit(memory_bytes: float | None) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..formulations.contract import Formulation, NativeOnlyError, Problem, Refuted
-from ..instances.errors import InputError, UsageError
+from ..formulations.plugins import mistake_in
+from ..instances.errors import InputError, PipeplanError, UsageError
 from ..planners.run.choose import Method, choose
 
 SUFFIXES = (".mps", ".lp")
@@ -35,8 +36,15 @@ def export_model(
 
     check_export(path)
     method = choose(problem, formulation, planner, solver, options or {})
-    built = _build(problem, method)
-    write_model(compile_pyomo(built.model), path)
+    try:
+        model = compile_pyomo(_build(problem, method).model)
+    except PipeplanError:
+        raise
+    except Exception as error:
+        if not method.is_plugin:
+            raise
+        raise UsageError(mistake_in(method.name, method.entry.module, error)) from error
+    write_model(model, path)
 
 
 def _build(problem: Problem, method: Method) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..formulations.contract import Problem
@@ -12,6 +12,7 @@ from ..instances.errors import InputError, show
 from ..instances.given import problem_of
 from ..instances.kinds import is_problem
 from ..instances.result import Result, Stop
+from ..instances.staging.problem import StagingProblem
 from ..instances.upgrades import GIGABYTE, TENTH, Variant, variants
 from ..planners.options import Progress, SolveOptions
 from ..planners.run.solve import solve
@@ -87,6 +88,7 @@ def sensitivity(
     memory_bytes: float = GIGABYTE,
     bandwidth_share: float = TENTH,
     questions: Mapping[str, Problem] | None = None,
+    batch_grows: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Sensitivity:
     """Solve a problem, and anew on each of a few slightly better clusters, to say what these would be worth.
@@ -116,6 +118,9 @@ def sensitivity(
         How much faster the links are in the variant with faster ones, as a share: 0.1 is a tenth more bandwidth.
     questions : Mapping, optional
         Further problems to compare with, on other clusters say, by what they are called. None: no others.
+    batch_grows : bool
+        Of stagings: more devices come with as many more micro-batches in a batch, which would forbid that they are used
+        where there are fewer. False: the batch is what the problem says.
     on_progress : callable, optional
         Called with a `Progress` whenever there is news. None: nobody watches.
 
@@ -134,7 +139,8 @@ def sensitivity(
     """
     problem = problem_of(problem)
     others = _questions(questions or {})
-    asked_for = (*others, *variants(problem, memory_bytes, bandwidth_share))  # refuses before any work is done
+    better = variants(problem, memory_bytes, bandwidth_share)  # refuses before any work is done
+    asked_for = (*others, *(_with_larger_batch(problem, variant) if batch_grows else variant for variant in better))
 
     def ask(asked: Problem) -> Result:
         return solve(
@@ -163,6 +169,15 @@ def _questions(questions: Mapping[str, Problem]) -> tuple[Variant, ...]:
         if not is_problem(problem):
             raise InputError(f"questions[{show(name)}]", f"is {show(problem)}", "give a problem")
     return tuple(Variant(name, problem) for name, problem in questions.items())
+
+
+def _with_larger_batch(problem: Problem, variant: Variant) -> Variant:
+    """Values are per micro-batch, so that they can still be compared; those of other kinds are per batch."""
+    larger = variant.problem
+    if not isinstance(problem, StagingProblem) or not isinstance(larger, StagingProblem):
+        return variant
+    more = larger.devices - problem.devices
+    return replace(variant, problem=larger.replace(micro_batches=larger.micro_batches + more)) if more else variant
 
 
 def _ratio(result: Result, base: Result) -> float | None:

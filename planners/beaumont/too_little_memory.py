@@ -122,7 +122,7 @@ def _of_allocation(problem: ChainProblem, allocation: tuple[int, ...]) -> Iterat
 
 def amount(count: float) -> str:
     """Bytes, exactly where there are few, else in a larger unit as well."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return f"{count / factor:.4g} {unit}"
     return f"{count:g} B"

@@ -21,9 +21,11 @@ from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.result import Stop
 from ..contract import Outcome, Request
+from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
+from .even import stage_graphs
 from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
@@ -135,6 +137,8 @@ def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool =
         if choice.objective == "iteration" and options.get("depth", "any") == "any":
             for search, answer in found:
                 choice.consider_shallower(search, answer)
+            if family == "graph" and options.get("cuts", "any") == "any":
+                choice.consider_even(sizes, tried[0])
     except OutOfTimeError:
         stop = Stop.TIME
     if choice.plan is None:
@@ -200,6 +204,17 @@ class _Choice:
             if self._is_slow(below):
                 return
             self.consider(search, below)
+
+    def consider_even(self, sizes: tuple[int, ...], search: Search) -> None:
+        """What anyone would try first: it may fill and drain faster than all plans of the least time per sample."""
+        rules = rules_of(self.request.problem, self.request.options)
+        for plan in stage_graphs(self.request.problem):
+            search.tick()
+            if plan.stages[0].micro_batch in sizes:
+                value = rule(self.request.problem, plan, rules).value
+                if value is not None and (self.value is None or value < self.value):
+                    self.plan, self.value = plan, value
+                    self.request.board.post(plan, value)
 
     def _is_slow(self, answer: Answer) -> bool:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value

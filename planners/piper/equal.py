@@ -15,6 +15,7 @@ from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import check_levels
 from ...instances.staging.rules import LevelRules, StageRules
+from ...instances.violation import Violation
 from ..contract import Outcome, Request
 from .equal_trees import equal_trees
 from .groupings import Groups, configured, groupings, usual_degrees
@@ -31,14 +32,18 @@ class EqualPlanner:
     def plan(self, request: Request) -> Outcome:
         problem, board = request.problem, request.board
         rules, plans, if_none = self._asked(problem, request.options)
+        last: tuple[Violation, ...] = ()
         for plan in plans:
             if request.out_of_time():
                 return Outcome(Stop.TIME, board.plan, board.value)
-            if not rules.violations(problem, plan):
-                value = rules.value(problem, plan)
-                if board.value is None or value < board.value:
-                    board.post(plan, value)
-        messages = (if_none,) if board.plan is None else ()
+            broken = rules.violations(problem, plan)
+            if broken:
+                last = broken  # of the smallest stages, which come last
+                continue
+            value = rules.value(problem, plan)
+            if board.value is None or value < board.value:
+                board.post(plan, value)
+        messages = (_why_none(if_none, last),) if board.plan is None else ()
         return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
 
     def _asked(self, problem: StagingProblem, options: Mapping[str, Any]) -> tuple[Rules, Iterator[Any], str]:
@@ -53,6 +58,13 @@ class EqualPlanner:
         return StageRules(semantics=semantics), equal_plans(problem, semantics, self.tensor_parallel), NO_STAGES
 
 
+def _why_none(if_none: str, broken: tuple[Violation, ...]) -> str:
+    """With the first rule that the smallest stages break."""
+    if not broken:
+        return f"{if_none}: no number of stages and no configuration is possible for all layers"
+    return f"{if_none}, not even the smallest: {broken[0].message.rstrip('.')}"
+
+
 PLANNER = EqualPlanner(tensor_parallel=True)
 NO_TENSOR_PARALLELISM = EqualPlanner(tensor_parallel=False)
 
@@ -61,7 +73,8 @@ def equal_plans(problem: StagingProblem, semantics: str, tensor_parallel: bool) 
     """Every grouping with every pair of degrees, with and without recomputation everywhere."""
     degrees = usual_degrees(problem, tensor_parallel)
     for groups in groupings(problem):
-        for d in range(1, min(problem.devices, problem.micro_batches) // len(groups) + 1):
+        most = min(problem.devices, problem.micro_batches) // len(groups)
+        for d in range(1, (most if problem.replication else min(1, most)) + 1):
             if semantics == "reference" and problem.micro_batches % d:
                 continue
             for t in degrees:

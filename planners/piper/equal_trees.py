@@ -36,6 +36,8 @@ def equal_trees(problem: StagingProblem, variant: str, tensor_parallel: bool) ->
     degrees = usual_degrees(problem, tensor_parallel)
     for groups in groupings(problem):
         for shares in _divisions(problem.levels, len(groups)):
+            if not problem.replication and any(share.copies > 1 for share in shares):
+                continue
             if len(groups) * math.prod(share.copies for share in shares) > most:
                 continue
             for t in degrees:

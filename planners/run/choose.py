@@ -54,6 +54,11 @@ class Method:
     def title(self) -> str:
         return self.planner.name if self.formulation is None else f"{self.planner.name} ({self.name})"
 
+    @property
+    def is_plugin(self) -> bool:
+        """Is it somebody else's code?"""
+        return self.name not in FORMULATIONS and self.name not in PLANNERS
+
     def family(self, problem: Problem) -> Family | None:
         """The plans of which its bounds speak; None where it has no bounds."""
         return self.entry.family(problem, self.options)

@@ -11,7 +11,8 @@ from typing import Any
 
 from ...formulations.contract import Problem
 from ...formulations.family import Family
-from ...instances.errors import PipeplanError
+from ...formulations.plugins import mistake_in
+from ...instances.errors import PipeplanError, UsageError
 from ...instances.given import problem_of
 from ...instances.kind import Rules
 from ...instances.kinds import kind_of
@@ -199,6 +200,11 @@ def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
         return Outcome(Stop.MEMORY, messages=(f"{method.title} ran out of memory",))
     except Exception as error:
         _log.debug("%s failed", method.title, exc_info=True)
+        if method.is_plugin:
+            said = mistake_in(method.name, method.entry.module, error)
+            if start.request.board.plan is None:
+                raise UsageError(said) from error
+            return Outcome(Stop.ERROR, messages=(said,))
         return Outcome(Stop.ERROR, messages=(f"{method.title} failed: {type(error).__name__}: {error}",))
 
 

@@ -138,8 +138,8 @@ OTHERS: Mapping[str, str] = {
     "simulate-placement-strong": "simulate tiny-chain {results}/placement-strong.json --micro-batches 6",
     "sensitivity-placement": "sensitivity tiny-chain --planner dp",
     "sensitivity-staging": "sensitivity tiny-stages",
-    "pareto-chain": "pareto golden-4 --levels 3",
-    "pareto-placement": "pareto tiny-chain --levels 3",
+    "pareto-chain": "pareto golden-4 --points 3",
+    "pareto-placement": "pareto tiny-chain --points 3",
 }
 """Other commands, by the name of the file that holds their answer."""
 

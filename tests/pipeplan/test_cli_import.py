@@ -90,6 +90,17 @@ def test_the_usual_planner_of_graph_pipelines_takes_it_too(plan: Plan, table: Pa
     said = plan("solve", table, *FOUR, "--kind", "graph-pipeline")
     assert said.code == 0
     assert "verified: yes" in said.out
+    # the least time per sample is not that of an iteration, and so the even split is a candidate, here the best one
+    assert "this is an even split" in " ".join(said.out.split())
+
+
+def test_a_table_is_compared_with_an_even_split(plan: Plan, table: Path) -> None:
+    """In its usual kind, flat and on levels: the sentence, and the planner of that name."""
+    for cluster in (FOUR, EIGHT):
+        said = plan("solve", table, *cluster)
+        assert "an even split would be" in " ".join(said.out.split())
+        even = plan("solve", table, *cluster, "--planner", "equi", "--json").json
+        assert (even["verified"], even["objective"] > 0) == (True, True)
 
 
 def test_a_profile_is_as_good_as_its_table(plan: Plan, table: Path, tmp_path: Path) -> None:
@@ -120,6 +131,50 @@ def test_every_command_that_takes_an_instance_takes_the_table(plan: Plan, table:
     assert pipeplan.load(problem).hash == plan("solve", table, *FOUR, "--json").json["problem"]["hash"]
 
 
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        EIGHT,
+        (*FOUR, "--kind", "placement", "--optimizer", "adam", "--in-flight", 3),
+        (*FOUR, "--data-parallel", "--tensor-parallel", "1,2", "--efficiency", "0.9", "--batch", 16),
+    ],
+)
+def test_a_result_knows_its_cluster(plan: Plan, table: Path, tmp_path: Path, cluster: tuple[Any, ...]) -> None:
+    """Who has the result need not repeat the options; who names a cluster means that one."""
+    result, page = tmp_path / "r.json", tmp_path / "r.html"
+    assert plan("solve", table, *cluster, "-o", result).code == 0
+    for words in (("verify", table, result), ("show", table, result), ("simulate", table, result)):
+        if words[0] == "simulate" and "placement" in cluster:
+            continue  # its devices wait for each other
+        said = plan(*words)
+        assert said.code == 0, (words, said)
+        assert f"on the cluster of {result}: --devices" in said.err
+        assert "made for another problem" not in said.err
+    for words in ((result,), (result, table)):
+        said = plan("report", *words, "-o", page)
+        assert said.code == 0, said
+    other = plan("verify", table, result, *cluster, "--memory", "39GB")
+    assert "made for another problem" in other.err
+
+
+def test_a_result_of_another_cluster_of_a_packaged_instance(plan: Plan, tmp_path: Path) -> None:
+    result = tmp_path / "r.json"
+    assert plan("solve", "tiny-chain", "--devices", 3, "-o", result).code == 0
+    assert plan("verify", "tiny-chain", result, "--json").json["differences"] == []
+    assert plan("report", result, "-o", tmp_path / "r.html").code == 0
+
+
+def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    assert plan("solve", table, *FOUR, "-o", path).code == 0
+    result = json.loads(path.read_text("utf-8"))
+    result["asked"]["cluster"]["memory"] = "much"
+    path.write_text(json.dumps(result), encoding="utf-8")
+    said = plan("verify", table, path)
+    assert said.code == 2
+    assert f"{path}: asked.cluster.memory cannot be read" in said.err
+
+
 def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
     said = plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison")
     assert said.code == 0, said
@@ -129,9 +184,18 @@ def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -
     assert ",placement," in rows
 
 
+def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
+    said = plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json")
+    assert said.code == 0, said
+    assert "planned as a staging problem, because --levels is given" in said.err
+    assert said.json["problem"]["kind"] == "staging"
+    best = plan("solve", table, *EIGHT[:4], "--optimizer", "adam", "--memory", "none", "--json").json
+    assert said.json["points"][-1]["value"] == best["objective"]
+
+
 @pytest.mark.sweeps
 def test_period_against_memory_takes_the_table(plan: Plan, table: Path) -> None:
-    words = ("--method", "contiguous", "--levels", 2)
+    words = ("--kind", "chain", "--method", "contiguous", "--points", 2)
     said = plan("pareto", table, "--devices", 4, "--bandwidth", "12GB/s", *words)
     assert said.code == 0, said
 
@@ -151,6 +215,13 @@ def test_the_parameters_of_a_table_may_be_counted(plan: Plan, tmp_path: Path) ->
     path.write_text(f"{head}\nblock,1,2,1e6,4,5,4\n", encoding="utf-8")
     said = plan("solve", path, *FOUR, "--bytes-per-parameter", 2, "--json")
     assert said.json["objective"] == pytest.approx(3 + 2 * 2 * 5 / 12)
+
+
+def test_numbers_without_a_unit_are_bytes_and_said_to_be(plan: Plan, table: Path) -> None:
+    said = plan("solve", table, "--devices", 4, "--memory", 40, "--bandwidth", 12)
+    assert "Note: --memory is read as 40 bytes; write 40GB if that is meant" in said.err
+    assert "Note: --bandwidth is read as 12 bytes a second; write 12GB/s" in said.err
+    assert "is read as" not in plan("solve", table, *FOUR).err
 
 
 @pytest.mark.parametrize(
@@ -228,3 +299,44 @@ def test_levels_that_make_another_number_of_devices_are_mended(
     assert said.code == 2
     assert f"levels make 8 devices, not {devices}" in said.err
     assert words in said.err
+
+
+@pytest.mark.parametrize("levels", [("--levels", "2x300GB/s,2x12GB/s"), ()])
+def test_one_more_device_is_worth_what_solve_says(plan: Plan, tmp_path: Path, levels: tuple[str, ...]) -> None:
+    """Without --batch the batch of a table has a micro-batch for each device, with one more device as well."""
+    rows = "".join(f"layer{i},1,2,10,5,1\n" for i in range(12))
+    table = tmp_path / "row.csv"
+    header = "layer,forward [ms],backward [ms],parameters [MB],activation [MB],output [MB]\n"
+    table.write_text(header + rows, encoding="utf-8")
+    four = (*(levels or ("--devices", 4, "--bandwidth", "12GB/s")), "--memory", "40GB")
+    six = ("--levels", "2x300GB/s,3x12GB/s") if levels else ("--devices", 5, "--bandwidth", "12GB/s")
+    said = plan("sensitivity", table, *four, "--json")
+    assert "a batch has as many more micro-batches" in said.err
+    change = "one more device on level 2" if levels else "one more device"
+    worth = next(change_ for change_ in said.json["changes"] if change_["change"] == change)
+    solved = plan("solve", table, *six, "--memory", "40GB", "--json").json
+    assert worth["objective"] == pytest.approx(solved["objective"])
+    assert worth["ratio"] < (0.8 if levels else 1.0 + 1e-9)
+    fixed = plan("sensitivity", table, *four, "--batch", 4, "--json")
+    assert "micro-batches" not in fixed.err
+
+
+def test_how_much_memory_a_table_needs(plan: Plan, table: Path) -> None:
+    """Nobody has to say how much there is to be told how much is needed."""
+    said = plan("memory", table, "--devices", 4, "--bandwidth", "12GB/s", "--points", 0, "--json")
+    assert said.code == 0, said
+    least = said.json["least"]["memory_bytes"]
+    assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least}B").code == 0
+    assert plan("solve", table, "--devices", 4, "--bandwidth", "12GB/s", "--memory", f"{least - 1}B").code == 1
+    refused = plan("memory", table, "--bandwidth", "12GB/s")
+    assert (refused.code, "--memory" in refused.err) == (2, False)
+
+
+def test_how_much_memory_a_pipedream_profile_needs(plan: Plan, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.txt"
+    graph.write_text(
+        "node1 -- A -- forward_compute_time=1.0, backward_compute_time=2.0, activation_size=8.0, parameter_size=4.0\n",
+        encoding="utf-8",
+    )
+    said = plan("memory", graph, "--devices", 1, "--bandwidth", "1GB/s", "--points", 0, "--json")
+    assert said.json["least"]["memory_bytes"] == 24

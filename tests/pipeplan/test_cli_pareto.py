@@ -23,7 +23,7 @@ PATIENCE_S = 60.0
 def test_period_against_memory_as_table_points_csv_and_picture(plan: Plan, tmp_path: Path) -> None:
     """Without an instance a packaged chain is taken; 13 with 34 bytes and 9 without a limit are its answers."""
     files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curves.svg")}
-    asked = ("--levels", 3, "--output", files["points.jsonl"])
+    asked = ("--points", 3, "--output", files["points.jsonl"])
     said = plan("pareto", *asked, "--csv", files["points.csv"], "--picture", files["curves.svg"])
     assert said.code == 0
     for words in ("exact-beaumont gap", "pipedream-eager", "smallest memory with any pattern: 29 B (proven)"):
@@ -68,12 +68,23 @@ def test_memory_that_is_too_small_for_anything_is_no_plan(plan: Plan) -> None:
     assert "-*" in said.out  # proven that there is none
 
 
+@pytest.mark.parametrize("instance", ["golden-4", "tiny-stages", "bert-large-stages"])
+def test_a_limit_is_never_a_mistake_of_the_user(plan: Plan, instance: str) -> None:
+    """Too short a time leaves what is known, or says that nothing is."""
+    said = plan("pareto", instance, "--points", 2, "--time-limit", "0s")
+    assert said.code in (0, 1), said
+    assert "Error" not in said.err
+    facts = plan("pareto", instance, "--points", 2, "--time-limit", "0s", "--json").json
+    assert facts["schema"] == "pipeplan.pareto/1"
+    assert isinstance(facts["points"], list)
+
+
 def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan, tmp_path: Path) -> None:
     wrong = {
         ("tiny-graph",): "tiny-graph is a graph-pipeline problem",
         ("--method", "dp"): "no method 'dp'",
-        ("--levels", 1): "levels is 1",
-        ("--levels", 3, "--memory", "34B"): "give one of them",
+        ("--points", 1): "points is 1",
+        ("--points", 3, "--memory", "34B"): "give one of them",
         ("--picture", tmp_path / "curves.gif"): "name a file that ends in .svg, .png or .pdf",
         ("--csv", tmp_path / "none" / "points.csv"): "does not exist",
         ("--progress", "loud"): "give one of auto, json, none",

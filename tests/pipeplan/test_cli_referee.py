@@ -102,7 +102,9 @@ def test_what_a_result_claims_is_not_believed(plan: Plan, instance: Path, tmp_pa
 def test_another_problem_is_noticed(plan: Plan, instance: Path, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     plan("solve", instance, "--planner", "linear-dp", "--memory", "none", "--output", result)
-    assert "was made for another problem" in plan("verify", instance, result).err
+    assert "was made for another problem" in plan("verify", instance, result, "--memory", "100GB").err
+    assert "on the cluster of" in plan("verify", instance, result).err
+    assert "was made for another problem" not in plan("verify", instance, result).err
     assert plan("verify", instance, result, "--memory", "none").err == ""
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEAST = 0.1
-"""Levels are shown in the largest unit in which they are not smaller than this; real networks come to GiB."""
+"""Levels are shown in the largest unit in which they are not smaller than this; real networks come to GB."""
 MARGIN = 0.05
 """Beyond the last level, relative to the width, so that the last step is seen."""
 FAR = 10.0
@@ -28,7 +28,7 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
     with canvas() as figure:
         axes = figure.add_subplot()
         methods = dict.fromkeys(point.method for point in pareto.points)
-        factor, unit = byte_scale(max((point.memory_bytes for point in pareto.points), default=2.0**30) / LEAST)
+        factor, unit = byte_scale(max((point.memory_bytes for point in pareto.points), default=1e9) / LEAST)
         right = _right_end(pareto.points) / factor
         # The exact curves last: they must not be hidden behind the others.
         for i, method in reversed(list(enumerate(methods))):
@@ -45,7 +45,7 @@ def draw_memory(study: MemoryStudy, path: str | os.PathLike[str]) -> None:
     points = tuple(_as_point(point, str(study.method)) for point in study.points)
     with canvas() as figure:
         axes = figure.add_subplot()
-        factor, unit = byte_scale(max((point.memory_bytes for point in points), default=2.0**30) / LEAST)
+        factor, unit = byte_scale(max((point.memory_bytes for point in points), default=1e9) / LEAST)
         _draw_curve(axes, str(study.method), points, COLOURS[0], factor, _right_end(points) / factor)
         axes.set_xlabel(f"memory of a device ({unit})")
         axes.set_ylabel("value" if study.problem.time_unit is None else f"value ({study.problem.time_unit})")

@@ -32,6 +32,8 @@ HIDDEN = ("forward", "backward")
 """Parts of a load that are what the others leave."""
 CUT = {"type", "group", "inside"}
 """Columns of names."""
+SAY_LEAST = ("level", "binds", "after", "held")
+"""Columns that go where there is no room at all, in this order."""
 LEFT = ("type", "group", "inside", "share", "after", "binds", "")
 
 
@@ -44,7 +46,8 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
         if len(table.rows) > MAX_DEVICES_DRAWN:
             console.print(styled(f"... and {len(table.rows) - MAX_DEVICES_DRAWN} more {table.what}s"))
     sentences = () if briefly else view.sentences
-    for sentence in filter(None, [view.legend, *_in_full(view, console.width), *sentences]):
+    in_full = list(_in_full(view, console.width))
+    for sentence in filter(None, [view.legend, "full names:" if in_full else "", *in_full, *sentences]):
         console.print(styled(sentence))
     lines = [line for timeline in view.timelines[:1] for line in gantt(timeline, view.time_unit)]
     lines += memory_lines(view)
@@ -64,7 +67,7 @@ def _in_full(view: PlanView, width: int) -> Iterator[str]:
 
 def _fitted(table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
     """The columns, and the widths of bars and of names. Where they do not fit, bars are shortened, numbers and parts of
-    the load left out, and names shortened."""
+    the load left out, then the bars, then names shortened, and at last columns left out that say least."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
     columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows, NAMES_WIDTH).items()}
     for title in HIDDEN:
@@ -79,10 +82,17 @@ def _fitted(table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
             bar_width = SHORT_BAR
         else:
             columns.pop(less.pop(0), None)
-    names_width = NAMES_WIDTH
-    while _width(columns) + bar_width > room and names_width > LEAST_NAMES and table.items in columns:
-        names_width -= 1
-        columns[table.items] = table.columns(rows, names_width)[table.items]
+    names_width, last = NAMES_WIDTH, [title for title in SAY_LEAST if title in columns]
+    while _width(columns) + bar_width > room:
+        if bar_width:
+            bar_width = 0
+        elif names_width > LEAST_NAMES and table.items in columns:
+            names_width -= 1
+            columns[table.items] = table.columns(rows, names_width)[table.items]
+        elif last:
+            columns.pop(last.pop(0))
+        else:
+            break
     return columns, bar_width, names_width
 
 
@@ -92,7 +102,8 @@ def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
     columns, bar_width, _ = _fitted(table, width)
     drawn = new_table()
     titles = list(columns)
-    titles.insert(titles.index("load"), "share")
+    if bar_width:
+        titles.insert(titles.index("load"), "share")
     for title in (*titles, ""):
         drawn.add_column(
             title, justify="left" if title in (table.what, table.items, *LEFT) else "right", no_wrap=True

@@ -12,10 +12,10 @@ from ...instances.graph_pipeline.referee.evaluate import StageGraphEvaluation, s
 from ...instances.graph_pipeline.series_parallel import decompose, to_text
 from ...instances.kind import Rules
 from ...instances.simulate import simulate
-from ..even import stage_graphs
+from ...planners.graphpipe.even import stage_graphs
 from ..names import Order, order_of
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, limit, several, size
+from ..words import amount, limit, rate, several
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
@@ -44,7 +44,7 @@ def _link(problem: GraphPipelineProblem, link: Link) -> str:
     latency = f"latency {amount(link.latency_s, problem.time_unit)}"
     if link.bandwidth is None:
         return latency if link.latency_s else "transfers take no time"
-    return f"{size(link.bandwidth)}/{problem.time_unit or 'time unit'}, {latency}"
+    return f"{rate(link.bandwidth, problem.time_unit)}, {latency}"
 
 
 def about(problem: GraphPipelineProblem) -> About:
@@ -61,6 +61,13 @@ def assumptions(problem: GraphPipelineProblem, rules: Rules) -> tuple[str, ...]:
         "Forward passes, backward passes and transfers of a stage add up to its load; in the iteration, which is "
         "simulated, transfers run beside the computation.",
         f"Each byte of weights is held {problem.weight_copies:g} times.",
+    )
+
+
+def scope_in_words(problem: GraphPipelineProblem, scope: str) -> str:
+    """Without what goes without saying."""
+    return scope.replace("stage graphs of any convex stages, ", "all stage graphs with ").replace(
+        ", a power of two", ""
     )
 
 

@@ -15,10 +15,13 @@ from ...instances.staging.rules import FLUSH
 from ..even import staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, limit, several, size
+from ..words import amount, limit, rate, several
 
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
+
+USUAL = ("weights synchronised as published", "memory counted on all levels")
+"""Parts of a scope."""
 
 even_plans = staging_plans
 """(problem) -> what anyone would try first, to compare with."""
@@ -27,12 +30,11 @@ even_plans = staging_plans
 def facts(problem: StagingProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     exactly = "exactly" if problem.exact_batches else "at most"
-    unit = problem.time_unit or "time unit"
     degrees = ", ".join(map(str, problem.degrees))
     known = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
         "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, "
-        f"{size(problem.bandwidth)}/{unit} between them",
+        f"{rate(problem.bandwidth, problem.time_unit)} between them",
         "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
     }
     if not problem.replication:
@@ -40,12 +42,14 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
     if problem.levels:
         known["cluster"] = f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}"
     if problem.device_types:
-        known["cluster"] = f"{several(problem.devices, 'device')}, {size(problem.bandwidth)}/{unit} between them"
+        known["cluster"] = (
+            f"{several(problem.devices, 'device')}, {rate(problem.bandwidth, problem.time_unit)} between them"
+        )
     for kind in problem.device_types:
         known[kind.name] = (
             f"{several(kind.devices, 'device')} of speed {kind.speed:g} with memory {limit(kind.memory_bytes)}"
         )
-    levels = [f"{level.devices} devices, {size(level.bandwidth)}/{unit}" for level in problem.levels]
+    levels = [f"{level.devices} devices, {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels]
     return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
 
 
@@ -60,6 +64,15 @@ def assumptions(problem: StagingProblem, rules: Rules) -> tuple[str, ...]:
         f"Weights are synchronised once {often}.",
         "A stage holds as many micro-batches as there are replicas from it to the last stage, shared among its own.",
     )
+
+
+def scope_in_words(problem: StagingProblem, scope: str) -> str:
+    """Without the theory of downsets, and without what is so unless it is asked otherwise."""
+    row = all(v == u + 1 for u, v in problem.arcs)
+    cut = "all ways to cut the row into stages" if row else "all ways to cut the graph into stages in a row"
+    within = " and these into stages on each level" if problem.levels else ""
+    rest = "".join(f", {part}" for part in scope.split(", ")[1:] if part not in USUAL)
+    return cut + within + rest
 
 
 def value_name(rules: Rules) -> str:
@@ -93,10 +106,14 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
-        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; held: micro-batches in flight",
+        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; {_held(problem)}",
         time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
+
+
+def _held(problem: StagingProblem) -> str:
+    return f"held: micro-batches in flight, of {problem.micro_batches} in a batch"
 
 
 def _stage_row(
@@ -121,7 +138,7 @@ def _stage_row(
         held=layers.fold(stage.nodes),
         told={
             "devices": str(cost.devices),
-            "layers run": counted(stage.configurations),
+            **_ways(problem, stage),
             "binds": ", ".join(cost.binds),
         },
     )
@@ -152,8 +169,14 @@ def _told(row: Row, cost: StageCost | LeafCost) -> str:
     largest, *memory = cost.binds
     share = row.parts[largest] / row.load if row.load else 1.0
     verb = "are" if largest == "transfers" else "is"
-    binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is full" if memory else "")
-    return f"stage {row.name}: {row.told['layers run']}; {binds}"
+    binds = f"{largest} {verb} {100 * share:.0f} % of the load" + (", memory is nearly full" if memory else "")
+    return f"stage {row.name}: {'; '.join(filter(None, [row.told.get('layers run'), binds]))}"
+
+
+def _ways(problem: StagingProblem, stage: PlannedStage | LeveledStage) -> dict[str, str]:
+    """How its layers run, where that is a choice."""
+    free = any(len(ways) > 1 for layer in problem.layers for ways in layer.configurations.values())
+    return {"layers run": counted(stage.configurations)} if free else {}
 
 
 def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanView:
@@ -177,7 +200,7 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
             *told[:MOST_TOLD],
         ),
         each="stage of each level",
-        legend=f"load: {unit or 'time'} per micro-batch of the whole; held: micro-batches in flight",
+        legend=f"load: {unit or 'time'} per micro-batch that leaves the pipeline; {_held(problem)}",
         time_unit=unit,
     )
 
@@ -203,5 +226,5 @@ def _leveled_row(problem: StagingProblem, row: LeveledRow, largest: float, layer
         slowest=row.load >= largest * (1 - EQUAL),
         depth=len(row.path) - 1,
         held=layers.fold(stage.nodes),
-        told={} if leaf is None else {"layers run": counted(stage.configurations)},
+        told={} if leaf is None else _ways(problem, stage),
     )

@@ -23,6 +23,10 @@ USUAL = SolveOptions(time_limit_s=TIME_LIMIT_S)
 Watch = Callable[[Progress], None] | None
 
 
+class NothingKnownError(Exception):
+    """No plan is known at an end of the curve, so that there is no curve: an answer, and nobody's mistake."""
+
+
 # ---- points ----------------------------------------------------------------------------------------------------
 
 
@@ -142,13 +146,13 @@ def places(flag: str, given: Iterable[float] | None, levels: int | None) -> tupl
     """How many levels, or the limits in their place."""
     chosen = tuple(sorted(set(given or ())))
     if chosen and levels is not None:
-        raise UsageError(f"{flag} and --levels both say where the points lie; give one of them.")
+        raise UsageError(f"{flag} and --points both say where the points lie; give one of them.")
     return LEVELS if levels is None else levels, chosen
 
 
 def check_levels(levels: int, chosen: Sequence[float]) -> None:
     if not chosen and levels < 2:
-        raise InputError("levels", f"is {levels}", "give at least 2: both ends of the curve are levels")
+        raise InputError("points", f"is {levels}", "give at least 2: both ends of the curve are points")
 
 
 def between(least: float, most: float, count: int) -> list[float]:

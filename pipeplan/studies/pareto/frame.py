@@ -9,7 +9,6 @@ from ...formulations.beaumont.integer_chain import integer_chain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.clock import now
-from ...instances.errors import UsageError
 from ...instances.result import Stop
 from ...planners.beaumont.contiguous import best_contiguous
 from ...planners.beaumont.grids import coarse_steps
@@ -19,7 +18,7 @@ from ...planners.beaumont.solver import Solver
 from ...planners.options import SolveOptions
 from ...planners.run.solve import solve
 from .candidates import measured, single
-from .curve import Watch, between
+from .curve import NothingKnownError, Watch, between
 from .records import Candidate, Frame, Settings
 
 UNLIMITED = "unlimited"
@@ -42,13 +41,12 @@ def build_frame(
     result = solve(free, planner="exact-beaumont", limits=settings.limits, on_progress=watch)
     if result.stop == Stop.INTERRUPTED:
         raise KeyboardInterrupt
-    if not isinstance(result.plan, PatternPlan) or result.bound is None:
-        raise UsageError(
-            f"Without a memory limit no pattern was found in {settings.limits.time_limit_s} s; "
-            "give a longer --time-limit."
+    # Where time was too short for the best pattern, that of the least memory is the end without a limit.
+    best = measured(free, result.plan if isinstance(result.plan, PatternPlan) else least.plan, UNLIMITED)
+    if best is None:
+        raise NothingKnownError(
+            f"no pattern was found without a memory limit ({result.stop}); give a longer --time-limit"
         )
-    best = measured(free, result.plan, UNLIMITED)
-    assert best is not None
     if not settings.memory_bytes:
         best = _compact(free, best, least, candidates, settings.limits)
     return Frame(
@@ -57,7 +55,7 @@ def build_frame(
         smallest_proven=least.proven,
         smallest_plan=least.plan,
         unlimited_period=best.period,
-        unlimited_bound=min(result.bound, best.period),
+        unlimited_bound=min(result.bound or 0.0, best.period),
         unlimited_bytes=best.peak_bytes,
         unlimited_plan=best.plan,
     )

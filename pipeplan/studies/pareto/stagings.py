@@ -9,13 +9,14 @@ import os
 from functools import partial
 from typing import Any
 
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import InputError
 from ...instances.result import Result, Stop, met
 from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
 from ...planners.run.solve import solve
 from ..journal import Journal
 from .curve import (
+    NothingKnownError,
     Sweep,
     Watch,
     between,
@@ -97,20 +98,24 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
         return ends_record(ends)
 
     def solved_ends(self) -> Ends:
+        """Where time was too short for the best plan, the even split is the end without a limit."""
         free = self._solved(self.problem, "without a limit")
-        best = measured(self.problem, free.plan) if free.verified else None
-        if best is None or free.bound is None:
-            raise UsageError(f"Without a memory limit no plan was found ({free.stop}); give a longer --time-limit.")
+        even = free if free.verified else self._solved(self.problem, "an even split", EVEN)
         known = smallest_memory(self.problem, self.settings.limits, on_progress=self.watcher("the least memory"))
         if known.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        least = measured(self.problem, known.plan) or best
+        ends = [measured(self.problem, plan) for plan in (known.plan, even.plan)]
+        least, best = ends[0] or ends[1], ends[1] or ends[0]
+        if least is None or best is None:
+            raise NothingKnownError(
+                f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit"
+            )
         return Ends(
             levels=self.settings.memory_bytes or _levels(least.peak_bytes, best.peak_bytes, self.settings.levels),
             least=least,
             lower_bytes=known.lower_bytes,
             best=best,
-            bound=min(free.bound, best.value),
+            bound=min(free.bound or 0.0, best.value),
         )
 
     def point(self, key: float, ends: Ends) -> MemoryPoint:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ...formulations.registry import FORMULATIONS
-from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
 from ...instances.result import Result, Stop, met
@@ -20,6 +19,7 @@ from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
 from ..journal import Journal
 from .curve import (
+    NothingKnownError,
     Sweep,
     Watch,
     between,
@@ -148,9 +148,7 @@ class _Sweep(Sweep[float, Point, Ends]):
         if result.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if not result.verified:
-            raise UsageError(
-                f"No plan was found for {what} ({result.stop}); give a longer --time-limit, or a larger cluster."
-            )
+            raise NothingKnownError(f"no plan was found for {what} ({result.stop}); give a longer --time-limit")
         return result
 
     def point(self, key: float, ends: Ends) -> Point:

@@ -13,9 +13,10 @@ from pipeplan.instances.cluster import Cluster
 from pipeplan.instances.result import Asked
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
+from pipeplan.planners.search import shares
 from pipeplan.show.answer import answer
 from pipeplan.show.command import command_of
-from pipeplan.show.even import shares, value_of_even_split
+from pipeplan.show.even import even_split
 from pipeplan.show.run import optimal
 from pipeplan.show.view import view_of
 
@@ -39,7 +40,7 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         (
             "tiny-chain",
             "dp",
-            "; an even split would be as fast; optimal, proven among contiguous plans: a chain of",
+            "; this is an even split; optimal, proven among contiguous plans: a chain of",
         ),
         (
             "tiny-chain",
@@ -63,7 +64,7 @@ def sentence(name: str, planner: str, **options: Any) -> str:
             "6 s per micro-batch: stage 0.0 (layer a) limits the pipeline and spends 66.7 %",
         ),
         ("tiny-graph", "graphpipe", " per iteration: stage "),
-        ("tiny-chain", "one-device", "No plan was found: the method found none."),
+        ("tiny-chain", "one-device", "No plan was found: the method knows none that fits."),
     ],
 )
 def test_every_kind_answers_in_one_sentence(name: str, planner: str, words: str) -> None:
@@ -101,14 +102,21 @@ def test_shares_differ_by_one_at_most() -> None:
 )
 def test_an_even_split_is_judged_by_the_referee(name: str, value: float | None) -> None:
     problem = load_packaged(name)
-    assert value_of_even_split(problem, rules_of(problem, {})) == value
+    even = even_split(problem, rules_of(problem, {}))
+    assert (None if even is None else even.value) == value
 
 
 def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:
     problem = load_packaged("case-study")
-    value = value_of_even_split(problem, rules_of(problem, {"objective": "iteration"}))
-    assert value is not None
-    assert value > 0.0850733
+    even = even_split(problem, rules_of(problem, {"objective": "iteration"}))
+    assert even is not None
+    assert even.value is not None
+    assert even.value > 0.0850733
+
+
+def test_an_even_split_is_not_compared_with_itself() -> None:
+    assert "; this is an even split; how far it is" in sentence("tiny-stages", "equi")
+    assert "even split would" not in sentence("tiny-stages", "equi")
 
 
 def test_the_command_repeats_what_was_asked_for() -> None:

@@ -179,6 +179,7 @@ def test_the_command_finds_packaged_instances_by_itself(plan: Plan, tmp_path: Pa
     assert plan("report", folder, "-o", page, "--json").json["report"] == str(page)
     changed = tmp_path / "changed.json"
     assert plan("solve", "tiny-chain", "--devices", 2, "--planner", "dp", "-o", changed).code == 0
-    assert plan("report", changed, "-o", page).code == 2
+    assert plan("report", changed, "-o", page).code == 0
+    assert plan("report", changed, "tiny-chain", "--devices", 3, "-o", page).code == 2
     assert plan("report", changed, "tiny-chain", "--devices", 2, "-o", page).code == 0
     assert plan("report", tmp_path, "-o", page).code == 2

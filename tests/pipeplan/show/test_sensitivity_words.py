@@ -41,6 +41,10 @@ def found(base: float | None, stop: str = "proven", **changes: float | None) -> 
             found(6.0, more=6.0, other=5.9999),
             "Advice: none of these changes alone saves 0.1 % of the time: what there is suffices.",
         ),
+        (
+            found(6.0, **{"10_%_more_bandwidth": 5.0}),
+            "Advice: 10 % more bandwidth helps most, with 16.67 % less time.",
+        ),
         (found(None, more=None), "Advice: none of these changes alone makes a plan possible."),
         (found(None, more=None, one_more_device=5.0), "Advice: 5 devices make a plan possible."),
         (found(None, more=4.0, other=5.0), "Advice: more and other each make a plan possible."),

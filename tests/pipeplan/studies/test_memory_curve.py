@@ -19,6 +19,7 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
 from pipeplan.studies.pareto import stagings
+from pipeplan.studies.pareto.curve import NothingKnownError
 from pipeplan.studies.pareto.staging_records import MemoryCurve, Settings
 from pipeplan.studies.pareto.stagings import sweep
 
@@ -85,7 +86,7 @@ def test_tiny_levels_by_hand() -> None:
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(InputError, match="levels is 1"):
+    with pytest.raises(InputError, match="points is 1"):
         sweep(load_packaged("tiny-stages"), Settings(levels=1))
     kinds = (DeviceType("big", 2, 1.0, 40.0), DeviceType("small", 2, 0.5, 20.0))
     typed = load_packaged("tiny-stages").replace(memory_bytes=None, device_types=kinds)
@@ -95,7 +96,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 def test_no_time_is_said() -> None:
     nothing = pipeplan.SolveOptions(time_limit_s=0.0)
-    with pytest.raises(pipeplan.UsageError, match="give a longer --time-limit"):
+    with pytest.raises(NothingKnownError, match="give a longer --time-limit"):
         sweep(load_packaged("tiny-stages"), Settings(limits=nothing))
 
 
@@ -122,7 +123,7 @@ def test_the_command_writes_table_points_csv_and_picture_and_goes_on(
     plan: Plan, tmp_path: Path, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curve.svg")}
-    asked = ("pareto", instance, "--levels", 3, "--output", files["points.jsonl"])
+    asked = ("pareto", instance, "--points", 3, "--output", files["points.jsonl"])
     said = plan(*asked, "--csv", files["points.csv"], "--picture", files["curve.svg"])
     assert said.code == 0, said.err
     assert "smallest memory with any plan" in said.out
@@ -139,18 +140,18 @@ def test_the_command_writes_table_points_csv_and_picture_and_goes_on(
 def test_memories_in_place_of_levels(plan: Plan) -> None:
     data = plan("pareto", "tiny-stages", "--memory", "35B", "--memory", "50B", "--json").json
     assert [(point["memory_bytes"], point["value"]) for point in data["points"]] == [(35.0, 6.0), (50.0, 5.0)]
-    assert plan("pareto", "tiny-stages", "--memory", "35B", "--levels", 3).code == 2
+    assert plan("pareto", "tiny-stages", "--memory", "35B", "--points", 3).code == 2
 
 
 def test_a_plan_that_was_changed_does_not_stand(plan: Plan, tmp_path: Path) -> None:
     file = tmp_path / "points.jsonl"
-    assert plan("pareto", "tiny-levels", "--levels", 3, "--output", file).code == 0
+    assert plan("pareto", "tiny-levels", "--points", 3, "--output", file).code == 0
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for line in lines:
         if line.get("record") == "point" and line["plan"] is not None:
             line["plan"]["stages"] = line["plan"]["stages"] * 2
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    said = plan("pareto", "tiny-levels", "--levels", 3, "--output", file)
+    said = plan("pareto", "tiny-levels", "--points", 3, "--output", file)
     assert said.code == 2
     assert "does not stand before the referee" in said.err
 

@@ -279,7 +279,7 @@ def test_settings_that_make_no_sense_are_refused(chain: ChainProblem) -> None:
         sweep(chain, Settings(methods=("dp",)))
     with pytest.raises(UsageError, match="no method to compare"):
         sweep(chain, Settings(methods=()))
-    with pytest.raises(InputError, match="levels is 1"):
+    with pytest.raises(InputError, match="points is 1"):
         sweep(chain, Settings(levels=1))
     with pytest.raises(InputError, match='memory_mode is "strict"'):
         sweep(chain.replace(memory_mode="strict"))

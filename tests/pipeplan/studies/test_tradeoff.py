@@ -53,7 +53,7 @@ def test_levels_lie_between_the_quickest_plan_and_the_best_one() -> None:
 
 def test_the_command_writes_table_points_csv_and_picture_and_goes_on(plan: Plan, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("points.jsonl", "points.csv", "curve.svg")}
-    asked = ("pareto", "tiny-chain", "--levels", 3, "--threads", 1, "--output", files["points.jsonl"])
+    asked = ("pareto", "tiny-chain", "--points", 3, "--threads", 1, "--output", files["points.jsonl"])
     said = plan(*asked, "--csv", files["points.csv"], "--picture", files["curve.svg"])
     assert said.code == 0
     assert "least load without a limit: 6 (proven)" in said.out
@@ -79,8 +79,8 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(plan: Plan) -> None:
     wrong = {
         ("tiny-chain", "--memory", "3GB"): "--memory says nothing about the curve of a placement problem",
         ("tiny-chain", "--method", "dp"): "--method says nothing",
-        ("tiny-chain", "--levels", 1): "levels is 1",
-        ("tiny-chain", "--levels", 3, "--latency-limit", "3"): "give one of them",
+        ("tiny-chain", "--points", 1): "points is 1",
+        ("tiny-chain", "--points", 3, "--latency-limit", "3"): "give one of them",
         ("tiny-chain", "--latency-limit", "3 apples"): "3 apples",
         ("tiny-chain", "--subgraphs-per-device", 2): "--non-contiguous",
         ("golden-4", "--latency-limit", "3"): "--latency-limit says nothing about the curve of a chain problem",

@@ -65,7 +65,7 @@ def test_five_layers_have_no_equal_split_in_servers_of_three() -> None:
     problem = row(5, (StagingLevel(3, 1.0), StagingLevel(2, 1.0)))
     result = solved(problem)
     assert (result.stop, result.plan) == (pipeplan.Stop.COMPLETED, None)
-    assert NO_TREES in result.messages
+    assert result.messages[0].startswith(NO_TREES)
     assert pipeplan.solve(problem).objective == 6.0
 
 
@@ -85,7 +85,7 @@ def test_equal_trees_are_equal_and_never_better_than_the_optimum(seed: int, vari
     problem = leveled(seed)
     result = solved(problem, variant=variant)
     if result.plan is None:
-        assert NO_TREES in result.messages
+        assert result.messages[0].startswith(NO_TREES)
         return
     assert isinstance(result.plan, LeveledPlan)
     assert result.verified

@@ -89,5 +89,17 @@ def test_it_is_said_how_much_memory_would_do() -> None:
 
 
 def test_other_methods_refuse_it() -> None:
-    with pytest.raises(pipeplan.UsageError, match="'equi' cannot plan stages without replicas"):
-        pipeplan.solve(without_replicas(0), planner="equi")
+    with pytest.raises(pipeplan.UsageError, match="'piper-no-tp' cannot plan stages without replicas"):
+        pipeplan.solve(without_replicas(0), planner="piper-no-tp")
+
+
+@pytest.mark.parametrize("levels", [(), (StagingLevel(2, 400.0), StagingLevel(2, 50.0))])
+def test_equal_stages_have_one_device_each(levels: tuple[StagingLevel, ...]) -> None:
+    problem = without_replicas(1, devices=4, memory_bytes=None, levels=levels)
+    even, best = pipeplan.solve(problem, planner="equi"), pipeplan.solve(problem)
+    assert even.verified
+    assert even.objective is not None
+    assert best.objective is not None
+    assert even.objective >= best.objective * (1 - 1e-9)
+    plans = even.plan.stages if isinstance(even.plan, pipeplan.StagedPlan) else even.plan.leaves()  # type: ignore
+    assert {stage.data_parallel for stage in plans} == {1}
