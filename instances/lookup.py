@@ -67,19 +67,6 @@ def _content(text: str) -> str:
         return ""
 
 
-def names_no_cluster(text: str) -> bool:
-    """Is this a profile or a table, ours or PipeDream's, which says nothing of the machine?"""
-    from .json_file import read_text
-    from .placement.pipedream import looks_like_profile
-
-    if holds_profile(text):
-        return True
-    try:
-        return text.endswith(".txt") and looks_like_profile(read_text(text))
-    except InputError:  # likewise
-        return False
-
-
 def _looks_like_a_path(text: str) -> bool:
     return os.sep in text or text.endswith((".json", ".txt", ".csv", ".tsv", ".xlsx", ".parquet"))
 

@@ -13,7 +13,7 @@ import typer
 from ..instances.errors import InputError, UsageError
 from ..instances.json_file import STDIN
 from ..instances.lookup import Cluster as Cluster
-from ..instances.lookup import load_with_notes, names_no_cluster
+from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.result import Asked
 from ..show.console import say_note
 from . import quantities
@@ -122,7 +122,7 @@ def _without_unit(text: str, on: Cluster) -> Iterator[str]:
     """A number alone counts bytes, which hardly anybody means."""
     few = {"--memory": (on.memory_bytes, "bytes", "GB"), "--bandwidth": (on.bandwidth, "bytes a second", "GB/s")}
     for flag, (amount, meant, unit) in few.items():
-        if amount is not None and amount < FEW and names_no_cluster(text):
+        if amount is not None and amount < FEW and holds_profile(text):
             yield f"{flag} is read as {amount:g} {meant}; write {amount:g}{unit} if that is meant"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.lookup import names_no_cluster
+from ..instances.lookup import holds_profile
 from ..planners.options import SolveOptions
 from ..show.console import print_json, say_note
 from .arguments import Cluster, InstanceArgument, Json, drawable, load_instance, output_file, with_cluster
@@ -71,7 +71,7 @@ def command(
         raise UsageError("--picture draws the curve, and with --points 0 there is none; drop one of them.")
     if on.memory_bytes not in (None, math.inf):
         raise UsageError("plan memory asks how much memory is needed, whatever there is; drop --memory.")
-    if names_no_cluster(instance):
+    if holds_profile(instance):
         on = replace(on, memory_bytes=math.inf)
     problem = load_instance(instance, on)
     from ..studies.memory import memory_study

@@ -13,7 +13,7 @@ import typer
 from ..instances.errors import UsageError
 from ..instances.kind import load_address
 from ..instances.kinds import KINDS, kind_of
-from ..instances.lookup import names_no_cluster
+from ..instances.lookup import holds_profile
 from ..show.console import print_json, say_note
 from . import quantities
 from .arguments import Cluster, Json, drawable, input_file, load_instance, output_file, with_cluster
@@ -122,7 +122,7 @@ def command(
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.
     """
-    profile = instance is not None and names_no_cluster(instance)
+    profile = instance is not None and holds_profile(instance)
     problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
     if profile and problem.kind == "placement":
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")

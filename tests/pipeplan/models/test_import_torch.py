@@ -155,7 +155,10 @@ def test_a_checkpoint_is_said(plan: Plan, file: Path) -> None:
         (("broken.py:build", *DEVICE), r"broken\.py: file cannot be run \(NameError: .*\); correct it"),
         (("notes.txt:build", *DEVICE), r"notes\.txt: file is no Python file; name one that ends in \.py"),
         (("my.py:raises", *DEVICE), r"raises raised FileNotFoundError.*; let it return \(model, args, kwargs\)"),
-        (("my.py:returns_a_model", *DEVICE), r"returns_a_model returns an object of type Net; let it return \(model, args, kwargs\)"),
+        (
+            ("my.py:returns_a_model", *DEVICE),
+            r"returns_a_model returns an object of type Net; let it return \(model, args, kwargs\)",
+        ),
         (
             ("my.py:no_loss", *DEVICE),
             r"the model returns no scalar that could be the loss; give --loss sum, or wrap",
