@@ -243,6 +243,6 @@ def test_it_is_shown_with_a_cluster_and_without(plan: Any, profile_file: Path) -
 
 
 def test_period_against_memory_takes_the_file_as_a_chain(plan: Any, profile_file: Path) -> None:
-    words = ("--devices", 2, "--bandwidth", "1GB/s", "--method", "contiguous", "--levels", 2)
+    words = ("--devices", 2, "--bandwidth", "1GB/s", "--kind", "chain", "--method", "contiguous", "--points", 2)
     said = plan("pareto", profile_file, *words, "--json")
     assert said.code == 0, said
