@@ -37,7 +37,7 @@ from pipeplan.models.capture import Captured, capture
 from pipeplan.models.extraction import extract
 from pipeplan.models.grouping import group
 from pipeplan.models.kernels import trace
-from pipeplan.models.measure import one_thread
+from pipeplan.models.measure import WARM_UP, one_thread
 
 FILE = Path(builds.__file__).resolve()
 FAMILIES = ("gpt2_tied", "llama", "bert", "t5", "mixtral", "resnet18", "vit", "clip", "whisper")
@@ -208,16 +208,16 @@ def times(repeats: int = 10) -> Iterator[Row]:
 
 
 def _eager_steps(name: str, repeats: int) -> list[float]:
-    """Seconds of this thread; the first step warms up."""
+    """Seconds of this thread; the first steps warm up, as many as of the nodes."""
     model, args, kwargs = build_of(name)()
     model.train()
     steps = []
     with one_thread():
-        for _ in range(repeats + 1):
+        for _ in range(repeats + WARM_UP):
             start = time.thread_time()
             model(*args, **kwargs).loss.backward()
             steps.append(time.thread_time() - start)
-    return steps[1:]
+    return steps[WARM_UP:]
 
 
 def large_import() -> Iterator[Row]:
@@ -226,10 +226,12 @@ def large_import() -> Iterator[Row]:
         config = Path(folder) / "config.json"
         config.write_text(json.dumps(LLAMA_3_70B))
         command = (
-            "import resource, sys; from pipeplan.cli import main; "
+            "from pathlib import Path; from pipeplan.cli import main; "
             f"code = main(['import', 'hf', {str(config)!r}, '--batch', '1', '--sequence', '4096', "
             f"'--dtype', 'bfloat16', '--hardware', 'h100-80gb', '-o', {str(Path(folder) / 'p.json')!r}]); "
-            "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
+            # The largest memory of this program alone: `ru_maxrss` begins with that of the process that started it.
+            "peak = dict(line.split(':', 1) for line in Path('/proc/self/status').read_text().splitlines())['VmHWM']; "
+            "print(code, int(peak.split()[0]) * 1024)"
         )
         start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=False)
