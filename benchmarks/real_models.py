@@ -311,7 +311,8 @@ def runs(steps: int, models: Sequence[str]) -> Iterator[Row]:
         words = f"{gains[0]:.3f}, {gains[1]:.3f}"
         yield Row("gain of the plan: predicted, measured", name, "not slower", words, gains[1] >= 0.99)
         best = max(best, gains, key=min)
-    yield Row("a model that gains 10 %", "", "1.10, 1.10", f"{best[0]:.3f}, {best[1]:.3f}", min(best) >= 1.1)
+    if len(models) == len(RUN):
+        yield Row("a model that gains 10 %", "", "1.10, 1.10", f"{best[0]:.3f}, {best[1]:.3f}", min(best) >= 1.1)
 
 
 def _run(name: str, steps: int) -> pipeplan.RunReport:
@@ -334,8 +335,8 @@ def _measured(model: str, granularity: str) -> pipeplan.Profile:
     """In a process of its own, as ranks are: what was freed before makes memory, and so passes, cheaper."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "profile.json")
-        command = [sys.executable, "-m", "pipeplan", "import", "torch", model, "--measure", "-o", path]
-        subprocess.run([*command, "--granularity", granularity], check=True, capture_output=True)
+        command = [sys.executable, "-m", "pipeplan", "import", "torch", model, "--measure", "--repeats", "20"]
+        subprocess.run([*command, "--granularity", granularity, "-o", path], check=True, capture_output=True)
         return pipeplan.load_profile(path)
 
 
