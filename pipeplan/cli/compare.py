@@ -116,8 +116,9 @@ def command(
     from ..studies.compare.write import check_parquet, write_tables
     from .compare_progress import Lines
 
-    if workloads is not None and not workloads.is_dir():
-        raise UsageError(f"--workloads is {str(workloads)!r}, which is not a folder.")
+    named = any(instance.published is not None for instance in chosen.instances)
+    if named and workloads is not None and not workloads.is_dir():
+        raise UsageError(f"--workloads (or PIPEPLAN_WORKLOADS) is {str(workloads)!r}, which is not a folder.")
     if parquet:
         check_parquet()
     going_on = {"resume": resume, "retry_failed": retry_failed}

@@ -131,7 +131,7 @@ def test_suites_are_listed(plan: Plan) -> None:
         (("tiny-chain", "-m", "dp", "--quick"), "--quick runs a part of a suite"),
         (("tiny-chain", "--suite", "piper-fig1"), "A suite itself says what is compared"),
         (("tiny-chain", "-m", "dp", "--seeds", "0,x"), "--seeds is '0,x'"),
-        (("tiny-chain", "-m", "dp", "--workloads", "/nowhere/at/all"), "which is not a folder"),
+        (("--suite", "tarnawski-table1", "--workloads", "/nowhere/at/all"), "which is not a folder"),
         (("tiny-chain", "-m", "dp", "--threads", "0"), "threads is 0"),
         (("tiny-chain", "-m", "dp", "--devices", "0"), "accelerators"),
         (("golden-4", "-m", "dp"), "none is among the instances"),
