@@ -39,6 +39,7 @@ def chain(*times: tuple[float, float], supported: tuple[bool, ...] = ()) -> Plac
     return PlacementProblem(nodes, tuple((i, i + 1) for i in range(len(times) - 1)), 2, 1)
 
 
+@pytest.mark.sweeps
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("forbidden", [1e6, 1e9, 1e12, 1e16, 1e30, 1e100])
 def test_a_time_that_means_forbidden_costs_no_digit(forbidden: float) -> None:

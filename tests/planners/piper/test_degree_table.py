@@ -25,6 +25,7 @@ def degree_table(problem: StagingProblem, semantics: str = "paper", knapsack: st
     return table_of(Search(model_of(problem, {"semantics": semantics}), knapsack == "exact"))
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
 @pytest.mark.parametrize("knapsack", ["exact", "greedy"])
 def test_every_entry_is_an_optimum_of_its_own(semantics: str, knapsack: str) -> None:

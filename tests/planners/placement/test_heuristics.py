@@ -141,6 +141,7 @@ def test_without_accelerators_everything_is_on_cpus(name: str) -> None:
     assert [device.type for device in outcome.plan.devices] == ["cpu"]
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("name", MANY)
 def test_many_devices_cost_nothing(name: str) -> None:
     """The CPUs' names are the problem's own even where most accelerators are left out of the search."""

@@ -63,6 +63,7 @@ def test_a_good_start_is_kept_and_told(name: str) -> None:
     assert (result.stop, result.objective) == (Stop.PROVEN, 5)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("known", [*golden_chains(), figure_4(), figure_5()], ids=lambda known: known.name)
 @pytest.mark.parametrize("name", CHAIN_FORMULATIONS)
 def test_solvers_accept_a_valid_plan_as_it_is(known: Any, name: str) -> None:

@@ -62,6 +62,7 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
         assert "compiling" not in done.stderr, (instance, planner)
 
 
+@pytest.mark.sweeps
 def test_a_cold_cache_costs_no_time_limit(tmp_path: Path) -> None:
     cold = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [*PLAN, "solve", "bert-large-training", "--planner", "lns", "--time-limit", "2s", "--json"]
