@@ -195,11 +195,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return zipfile.ZipFile(next(folder.glob("*.whl"))).namelist()
 
 
+@pytest.mark.sweeps
 def test_the_wheel_has_one_import_package(wheel: list[str]) -> None:
     tops = {name.split("/")[0] for name in wheel}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"pipeplan"}
 
 
+@pytest.mark.sweeps
 def test_the_wheel_holds_every_module_and_all_data(wheel: list[str]) -> None:
     """Real files, reached through the links; data too: schemas, packaged instances, the typing marker."""
     wanted = {"/".join(dotted(path)) for path in everything()}

@@ -54,6 +54,7 @@ def test_all_runs_finish_and_the_deterministic_columns_hold_their_values(undistu
     assert {row["stop"] for row in rows if row["method"] == "dp"} == {"proven"}
 
 
+@pytest.mark.sweeps
 def test_interrupted_and_resumed_it_repeats_nothing(tmp_path: Path, undisturbed: Comparison) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.record is not None and progress.finished == 3:
