@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
+from pipeplan.show.console import number
 from pipeplan.show.pictures.pareto import draw_pareto
 from pipeplan.studies.pareto.export import by_memory, verdict
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, Pareto, Point, Settings
@@ -50,6 +51,7 @@ def section(chain: str, pareto: Pareto, picture: str) -> str:
     frame = pareto.frame
     assert frame is not None
     network, gpus = chain.rsplit("-", 1)
+    free = "proven" if frame.unlimited_proven else f"bound {number(frame.unlimited_bound, 'unknown')}"
     head = ["memory (MiB)", "bound", *DEFAULT_METHODS, "s"]
     lines = [
         f"## {network}, {gpus} GPUs",
@@ -58,7 +60,7 @@ def section(chain: str, pareto: Pareto, picture: str) -> str:
         "",
         f"Smallest memory with any pattern: {frame.smallest_bytes / MIB:.1f} MiB"
         f" ({'proven' if frame.smallest_proven else 'not proven'}); without a limit: {frame.unlimited_period:.6g}"
-        f" ({'proven' if frame.unlimited_proven else f'bound {frame.unlimited_bound:.6g}'}).",
+        f" ({free}).",
         "",
         "| " + " | ".join(head) + " |",
         "|---" * len(head) + "|",

@@ -121,6 +121,9 @@ class Kind:
     each_memory: str | None = None
     """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 
+    batch_grows: bool = False
+    """Are its values of one micro-batch, so that a batch which nobody gave may grow with the devices?"""
+
     @property
     def batch(self) -> str | None:
         """The field of its problems that says how much passes through a pipeline between two updates, if one does."""

@@ -124,9 +124,9 @@ def command(
     """
     profile = instance is not None and holds_profile(instance)
     problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
-    if profile and problem.kind == "placement":
-        say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     study = _study(problem)
+    if profile and "memory" not in study.takes:
+        say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
     given = {
         "method": method,
         "memory": None if memory is None else [quantities.size(text) for text in memory],

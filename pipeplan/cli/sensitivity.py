@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..instances.errors import PipeplanError, UsageError
+from ..instances.kinds import kind_of
 from ..instances.lookup import holds_profile
 from ..show.console import clean, out, print_json, say_note
 from ..show.words import several
@@ -93,7 +94,7 @@ def command(
     problem, questions = _asked(instance, on)
     _check_steps(more_memory, more_bandwidth)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
-    batch_grows = problem.kind == "staging" and on.batch is None and holds_profile(instance)
+    batch_grows = kind_of(problem).batch_grows and on.batch is None and holds_profile(instance)
     if batch_grows:
         say_note("no --batch is given: with more devices a batch has as many more micro-batches")
     from ..studies.sensitivity import sensitivity

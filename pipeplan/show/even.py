@@ -35,8 +35,9 @@ def even_split(problem: Problem, rules: Rules) -> Ruling | None:
         rulings = [rule(problem, plan, rules) for plan in plans(problem)]
     except PipeplanError:
         return None
-    fitting = (ruling for ruling in rulings if ruling.value is not None)
-    return min(fitting, key=lambda ruling: ruling.value or 0.0, default=None)
+    fitting = ((ruling.value, i) for i, ruling in enumerate(rulings) if ruling.value is not None)
+    best = min(fitting, default=None)
+    return None if best is None else rulings[best[1]]
 
 
 def chain_plans(problem: ChainProblem) -> Iterator[PatternPlan]:

@@ -45,7 +45,7 @@ def _memory(problem: Problem) -> float | None:
 def changed(problem: Problem, worth: Worth) -> str:
     """What the change makes of the cluster: 10 devices, 1 GB more memory (33 GB)."""
     other = worth.problem
-    if other is None or other.kind != problem.kind:
+    if other is None or type(other) is not type(problem):
         return worth.change
     if _devices(other) != _devices(problem) and worth.change.startswith("one more"):
         alike = not getattr(problem, "levels", ()) and not (problem.extensions & {"types"})

@@ -36,7 +36,7 @@ def _cells(point: MemoryPoint) -> list[str]:
 def _said(ends: Ends) -> list[str]:
     least, best = ends.least.peak_bytes, ends.best
     known = "proven" if ends.least_proven else f"none exists with less than {size(ends.lower_bytes)}"
-    free = "proven" if ends.best_proven else f"bound {number(ends.bound)}"
+    free = "proven" if ends.best_proven else f"bound {number(ends.bound, 'unknown')}"
     return [
         f"smallest memory with any plan: {size(least)} ({known})",
         f"without a limit: {number(best.value)} ({free}), found with {size(best.peak_bytes)}",

@@ -48,7 +48,7 @@ def _cells(point: Point | None, method: str) -> list[str]:
 
 def _ends(frame: Frame, unit: str | None) -> list[str]:
     proven = "proven" if frame.smallest_proven else "not proven"
-    best = "proven" if frame.unlimited_proven else f"bound {number(frame.unlimited_bound)}"
+    best = "proven" if frame.unlimited_proven else f"bound {number(frame.unlimited_bound, 'unknown')}"
     time = "" if unit is None else f" {clean(unit)}"
     return [
         f"smallest memory with any pattern: {size(frame.smallest_bytes)} ({proven})",

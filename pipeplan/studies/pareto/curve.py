@@ -115,23 +115,32 @@ def with_plans_from_below(points: Iterable[P]) -> list[P]:
     return answer
 
 
-def with_bounds_from_above(points: Sequence[P], bound: float) -> list[P]:
+def no_more_than(bound: float | None, value: float | None) -> float | None:
+    """The bound, lowered to the value of a plan where a float solver's word is above it."""
+    return bound if bound is None or value is None else min(bound, value)
+
+
+def with_bounds_from_above(points: Sequence[P], bound: float | None) -> list[P]:
     """`bound` holds without a limit."""
     answer: list[P] = []
     for point in reversed(points):
-        if point.bound is not None:
-            bound = max(bound, point.bound)
+        bound = max((known for known in (bound, point.bound) if known is not None), default=None)
         if point.stop != Stop.INFEASIBLE:
-            bound = bound if point.value is None else min(bound, point.value)
+            bound = no_more_than(bound, point.value)
             point = _with(point, bound=bound)
         answer.append(point)
     return answer[::-1]
 
 
-def bound_at(points: Iterable[CurvePoint], limit: float, unlimited: float) -> float:
+def bound_at(points: Iterable[CurvePoint], limit: float, unlimited: float | None) -> float | None:
     """What is proven within this limit or a looser one."""
-    above = (point.bound for point in points if point.limit >= limit)
-    return max([unlimited, *(bound for bound in above if bound is not None)])
+    bounds = [unlimited, *(point.bound for point in points if point.limit >= limit)]
+    return max((bound for bound in bounds if bound is not None), default=None)
+
+
+def proven(value: float, bound: float | None) -> bool:
+    """Is there a bound, and does the value meet it?"""
+    return bound is not None and met(value, bound)
 
 
 # ---- what is asked ---------------------------------------------------------------------------------------------

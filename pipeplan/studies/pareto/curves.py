@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...instances.result import Stop
 from .candidates import best_within
-from .curve import with_bounds_from_above, with_plans_from_below
+from .curve import no_more_than, with_bounds_from_above, with_plans_from_below
 from .records import EXACT_METHODS, Candidate, Frame, Point
 
 
@@ -38,4 +38,4 @@ def _with_several_batches(point: Point, frame: Frame, candidates: Sequence[Candi
     if best.plan.batches_per_period == 1:
         return shown
     stop = Stop.COMPLETED if point.certified else point.stop
-    return replace(shown, stop=stop, bound=min(frame.unlimited_bound, best.period))
+    return replace(shown, stop=stop, bound=no_more_than(frame.unlimited_bound, best.period))

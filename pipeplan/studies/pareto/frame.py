@@ -18,7 +18,7 @@ from ...planners.beaumont.solver import Solver
 from ...planners.options import SolveOptions
 from ...planners.run.solve import solve
 from .candidates import measured, single
-from .curve import NothingKnownError, Watch, between
+from .curve import NothingKnownError, Watch, between, no_more_than
 from .records import Candidate, Frame, Settings
 
 UNLIMITED = "unlimited"
@@ -55,7 +55,7 @@ def build_frame(
         smallest_proven=least.proven,
         smallest_plan=least.plan,
         unlimited_period=best.period,
-        unlimited_bound=min(result.bound or 0.0, best.period),
+        unlimited_bound=no_more_than(result.bound, best.period),
         unlimited_bytes=best.peak_bytes,
         unlimited_plan=best.plan,
     )

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.result import Stop, met
+from ...instances.result import Stop
 from ...planners.options import SolveOptions
-from .curve import LEVELS, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json
+from .curve import LEVELS, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json, proven
 
 EXACT_METHODS = ("exact-beaumont", "ilp-beaumont", "cp-beaumont")
 """Their bounds hold for every pattern with one batch per period."""
@@ -51,15 +51,16 @@ class Frame:
     smallest_plan: PatternPlan
     unlimited_period: float
     """The best period found without a memory limit."""
-    unlimited_bound: float
-    """No pattern, whatever its memory and its number of batches per period, takes less time per batch."""
+    unlimited_bound: float | None
+    """No pattern, whatever its memory and its number of batches per period, takes less time per batch.
+    None: not known."""
     unlimited_bytes: float
     """Peak of a plan with that period, the least that was found."""
     unlimited_plan: PatternPlan
 
     @property
     def unlimited_proven(self) -> bool:
-        return met(self.unlimited_period, self.unlimited_bound)
+        return proven(self.unlimited_period, self.unlimited_bound)
 
 
 @dataclass(frozen=True, slots=True)

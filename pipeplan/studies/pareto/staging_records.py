@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from ...instances.errors import InputError
 from ...instances.fields import require, require_list
 from ...instances.kinds import Plan, any_plan_from_json
-from ...instances.result import Stop, met
+from ...instances.result import Stop
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.rules import rules_of
 from ...planners.options import SolveOptions
 from ..journal import Journal
-from .curve import LEVELS, POINT, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json
+from .curve import LEVELS, POINT, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json, no_more_than, proven
 from .stored import ANEW, as_it_was, level_of, lines_of, number_of, number_or_none
 
 ENDS = "ends"
@@ -75,8 +75,8 @@ class Ends:
     lower_bytes: float
     """With less there is no plan."""
     best: Staged
-    bound: float
-    """No plan takes less time, whatever its memory."""
+    bound: float | None
+    """No plan takes less time, whatever its memory; None: unknown."""
 
     @property
     def least_proven(self) -> bool:
@@ -84,7 +84,7 @@ class Ends:
 
     @property
     def best_proven(self) -> bool:
-        return met(self.best.value, self.bound)
+        return proven(self.best.value, self.bound)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -184,7 +184,7 @@ def stored_ends(problem: StagingProblem, journal: Journal) -> Ends | None:
             least=_staged(problem, require(where, line, "least"), where),
             lower_bytes=number_of(where, line, "lower"),
             best=best,
-            bound=min(best.value, number_of(where, line, "bound")),
+            bound=no_more_than(number_or_none(where, line, "bound"), best.value),
         )
     return None
 

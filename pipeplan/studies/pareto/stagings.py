@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.result import Result, Stop, met
+from ...instances.result import Result, Stop
 from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
 from ...planners.run.solve import solve
@@ -23,7 +23,9 @@ from .curve import (
     bound_at,
     check_levels,
     halving,
+    no_more_than,
     places,
+    proven,
     with_bounds_from_above,
     with_plans_from_below,
 )
@@ -115,7 +117,7 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
             least=least,
             lower_bytes=known.lower_bytes,
             best=best,
-            bound=min(free.bound or 0.0, best.value),
+            bound=no_more_than(free.bound, best.value),
         )
 
     def point(self, key: float, ends: Ends) -> MemoryPoint:
@@ -124,8 +126,8 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
         problem, known = self.problem.replace(memory_bytes=key), self._known(key, ends)
         bound = bound_at(self.points.values(), key, ends.bound)
         even = self._solved(problem, f"an even split at {key:.6g} B", EVEN).objective
-        if known is not None and met(known.value, bound):
-            return MemoryPoint(key, Stop.PROVEN, known, min(bound, known.value), even)
+        if known is not None and proven(known.value, bound):
+            return MemoryPoint(key, Stop.PROVEN, known, no_more_than(bound, known.value), even)
         result = self._solved(problem, f"at {key:.6g} B")
         found = measured(self.problem, result.plan) if result.verified else None
         rivals = [plan for plan in (found, known) if plan is not None]

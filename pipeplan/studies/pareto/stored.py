@@ -20,7 +20,7 @@ from ...instances.fields import as_list, as_object, require, require_list, requi
 from ...instances.result import Stop
 from ..journal import Journal, line_of
 from .candidates import measured
-from .curve import POINT, SCHEMA
+from .curve import POINT, SCHEMA, no_more_than
 from .records import Candidate, Frame, Point, Settings, facts
 
 FRAME, RUNS = "frame", "runs"
@@ -95,14 +95,14 @@ def stored_frame(problem: ChainProblem, journal: Journal) -> Frame | None:
     for where, line in lines_of(journal, FRAME):
         plan = _candidate(problem, require_object(where, line, "unlimited_plan"), "unlimited", where)
         smallest = _candidate(problem, require_object(where, line, "smallest_plan"), "smallest", where)
-        bound = number_of(where, line, "unlimited_bound")
+        bound = number_or_none(where, line, "unlimited_bound")
         return Frame(
             levels=tuple(level_of(where, level) for level in require_list(where, line, "levels")),
             smallest_bytes=number_of(where, line, "smallest_bytes"),
             smallest_proven=require(where, line, "smallest_proven") is True,
             smallest_plan=smallest.plan,
             unlimited_period=plan.period,
-            unlimited_bound=min(bound, plan.period),
+            unlimited_bound=no_more_than(bound, plan.period),
             unlimited_bytes=plan.peak_bytes,
             unlimited_plan=plan.plan,
         )

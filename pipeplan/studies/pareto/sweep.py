@@ -15,13 +15,13 @@ from ...formulations.registry import FORMULATIONS
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.errors import InputError, UsageError, did_you_mean
-from ...instances.result import Result, Stop, met
+from ...instances.result import Result, Stop
 from ...planners.beaumont import exact
 from ...planners.options import Progress
 from ...planners.run.solve import solve
 from ..journal import Journal
 from .candidates import PIPEDREAM, best_within, measured, pipedream_front, renumbered, single
-from .curve import Sweep, Watch, bound_at, check_levels, halving
+from .curve import Sweep, Watch, bound_at, check_levels, halving, no_more_than, proven
 from .curves import curves
 from .frame import build_frame
 from .records import EXACT_METHODS, METHODS, Candidate, Frame, Pareto, Point, Settings
@@ -110,8 +110,8 @@ class _Sweep(Sweep[tuple[str, float], Point, Frame]):
         if start is not None:
             own = [point for point in self.points.values() if point.method == method]
             bound = bound_at(own, memory, ends.unlimited_bound)
-            if met(start.period, bound):
-                return Point(method, memory, Stop.PROVEN, bound=min(bound, start.period)).with_plan(start)
+            if proven(start.period, bound):
+                return Point(method, memory, Stop.PROVEN, bound=no_more_than(bound, start.period)).with_plan(start)
         return _judged(problem, method, self._solve(problem, method, start), start)
 
     def _solve(self, problem: ChainProblem, method: str, start: Candidate | None) -> Result:

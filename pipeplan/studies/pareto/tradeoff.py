@@ -14,7 +14,7 @@ from typing import Any
 from ...formulations.registry import FORMULATIONS
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.result import Result, Stop, met
+from ...instances.result import Result, Stop
 from ...planners.run.choose import check_extensions, time_of
 from ...planners.run.solve import solve
 from ..journal import Journal
@@ -26,7 +26,9 @@ from .curve import (
     bound_at,
     check_levels,
     halving,
+    no_more_than,
     places,
+    proven,
     with_bounds_from_above,
     with_plans_from_below,
 )
@@ -155,8 +157,8 @@ class _Sweep(Sweep[float, Point, Ends]):
         if ends.latency_bound > key * (1 + 1e-9):
             return Point(key, Stop.INFEASIBLE)
         start, bound = self._start(key, ends), bound_at(self.points.values(), key, ends.max_load_bound)
-        if start is not None and met(start.max_load, bound):
-            return Point(key, Stop.PROVEN, bound=min(bound, start.max_load)).with_plan(start)
+        if start is not None and proven(start.max_load, bound):
+            return Point(key, Stop.PROVEN, bound=no_more_than(bound, start.max_load)).with_plan(start)
         return self._searched(key, start)
 
     def _searched(self, limit: float, start: Candidate | None) -> Point:

@@ -19,7 +19,7 @@ from pipeplan.planners.options import Progress, SolveOptions
 from pipeplan.show.pictures.pareto import draw_pareto
 from pipeplan.studies.pareto import sweep as module
 from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
-from pipeplan.studies.pareto.curve import halving
+from pipeplan.studies.pareto.curve import bound_at, halving, no_more_than, proven, with_bounds_from_above
 from pipeplan.studies.pareto.curves import curves
 from pipeplan.studies.pareto.export import write_csv
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, EXACT_METHODS, Candidate, Pareto, Point, Settings
@@ -305,3 +305,11 @@ def test_points_become_csv_and_pictures(swept: Pareto, tmp_path: Path) -> None:
         assert words in picture
     draw_pareto(swept, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == picture
+
+
+def test_an_unknown_bound_stays_unknown() -> None:
+    points = [Point(EXACT, 1.0, Stop.TIME), Point(EXACT, 2.0, Stop.TIME, bound=3.0), Point(EXACT, 4.0, Stop.TIME)]
+    assert [point.bound for point in with_bounds_from_above(points, None)] == [3.0, 3.0, None]
+    assert (bound_at(points, 1.0, None), bound_at(points, 4.0, None)) == (3.0, None)
+    assert (no_more_than(None, 5.0), no_more_than(6.0, 5.0)) == (None, 5.0)
+    assert not proven(5.0, None)
