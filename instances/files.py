@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from .cluster import Cluster
 from .errors import InputError, UsageError, did_you_mean, show, wrong_argument
@@ -23,10 +23,11 @@ from .result import Result
 
 FORMATS = ("own", "published", "pipedream")
 WRITABLE_FORMATS = ("own", "published")
+_SCHEMAS = [f'"{kind.schema}"' for kind in KINDS.values()]
 KNOWN_FORMATS = (
-    'own JSON ("schema": "pipeplan.placement/1", "pipeplan.chain/1", "pipeplan.staging/1" or '
-    '"pipeplan.graph-pipeline/1"), a published JSON ("maxFPGAs" or "maxDevices", "nodes", "edges"), a PipeDream '
-    'profile (graph.txt), a profile of ours ("pipeplan.profile/1") or a table of layers (.csv, .tsv, .xlsx, .parquet)'
+    f'own JSON ("schema": {", ".join(_SCHEMAS[:-1])} or {_SCHEMAS[-1]}), a published JSON ("maxFPGAs" or "maxDevices", '
+    '"nodes", "edges"), a PipeDream profile (graph.txt), a profile of ours ("pipeplan.profile/1") or a table of layers '
+    "(.csv, .tsv, .xlsx, .parquet)"
 )
 
 SAVED = "give what pipeplan.load(path), pipeplan.load_plan(path) or pipeplan.solve(problem) returns, or result.plan"
@@ -35,7 +36,7 @@ SAVED = "give what pipeplan.load(path), pipeplan.load_plan(path) or pipeplan.sol
 def load(
     path: str | os.PathLike[str],
     *,
-    kind: Literal["placement", "chain", "staging", "graph-pipeline"] | None = None,
+    kind: str | None = None,
     format: str | None = None,
     devices: int | None = None,
     cpus: int | None = None,
@@ -57,7 +58,7 @@ def load(
     path : str or PathLike
         The file.
     kind : str, optional
-        The kind that the problem must be of: "placement", "chain", "staging" or "graph-pipeline". None: any.
+        The kind that the problem must be of, as `plan instances` names them ("placement", "chain"...). None: any.
     format : str, optional
         "own", "published" or "pipedream". None: the format is told from the content.
     devices : int, optional

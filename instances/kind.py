@@ -94,6 +94,8 @@ class Kind:
     """On what, in words, where that is never a CPU."""
     recipes: str | None = None
     """Its packaged instances."""
+    generators: str | None = None
+    """Families of its problems by name, each with its parameters (`placement.generators.Generator`)."""
     remarks: str | None = None
     """problem -> sentences on what a reader should know of it as it was given."""
     periodic: bool = False
@@ -178,7 +180,7 @@ def kind_in(folder: str, **own: Any) -> Kind:
     usual: dict[str, Any] = {
         name: f"pipeplan.instances.{folder}.{address}" for name, address in USUAL_ADDRESSES.items()
     }
-    return Kind(**usual, view=f"pipeplan.show.views.{folder}", **own)
+    return Kind(**{**usual, "view": f"pipeplan.show.views.{folder}", **own})
 
 
 def chosen(options: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

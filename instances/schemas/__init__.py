@@ -6,23 +6,22 @@ import json
 from importlib import resources
 from typing import Any
 
-NAMES = (
-    "chain-1",
-    "graph-pipeline-1",
-    "placement-1",
-    "plan-1",
-    "profile-1",
-    "result-1",
-    "stage-graph-1",
-    "staged-plan-1",
-    "staging-1",
+_ENDING = ".schema.json"
+
+NAMES = tuple(
+    sorted(
+        entry.name.removesuffix(_ENDING)
+        for entry in resources.files(__package__).iterdir()
+        if entry.name.endswith(_ENDING)
+    )
 )
+"""Of the files in this folder."""
 
 
 def read_schema(name: str) -> dict[str, Any]:
     """The schema of that name as parsed JSON; references between schemas are by their `$id`."""
     if name not in NAMES:
         raise KeyError(f"{name!r} is no schema; there are {', '.join(NAMES)}")
-    text = resources.files(__package__).joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath(name + _ENDING).read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

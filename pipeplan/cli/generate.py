@@ -6,6 +6,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.errors import UsageError, did_you_mean, unknown_name
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.kinds import DEFAULT_KIND, KINDS, kind_of
-from ..instances.placement.generators import GENERATORS, Parameter
+from ..instances.placement.generators import Generator, Parameter
 from ..instances.profile.packaged import packaged_profile_names
 from ..instances.profile.profile import Profile
 from ..show.console import out, print_json, say_note, styled, tell
@@ -111,14 +112,21 @@ def _typer_parameter(parameter: Parameter) -> inspect.Parameter:
 
 def _families() -> dict[str, tuple[str, tuple[Parameter, ...]]]:
     """Title and parameters of every generator, of the networks together, and of every model of a graph pipeline."""
-    placements = {name: (generator.title, generator.parameters) for name, generator in GENERATORS.items()}
+    simple = {name: (generator.title, generator.parameters) for name, generator in _generators().items()}
     chains = {name: (generator.title, parameters_of(name)) for name, generator in CHAIN_GENERATORS.items()}
     networks = {
         NETWORK: ("one of those below, on hardware", NETWORK_PARAMETERS),
         PROFILE: ("a network of a published configuration, on hardware", PROFILE_PARAMETERS),
     }
     models = {model.name: (model.title, graph_parameters(model)) for model in GRAPH_MODELS.values()}
-    return {**placements, **chains, **networks, **models}
+    return {**simple, **chains, **networks, **models}
+
+
+@cache
+def _generators() -> dict[str, Generator[Any]]:
+    """Of all kinds that have any beside their networks."""
+    found = (kind.get("generators") for kind in KINDS.values() if kind.generators is not None)
+    return {name: generator for generators in found for name, generator in generators.items()}
 
 
 def graph_parameters(model: GraphModel) -> tuple[Parameter, ...]:
@@ -179,7 +187,7 @@ def _made(name: str, given: Mapping[str, Any]) -> tuple[Problem | Profile, Known
 
     families, profiles = _families(), packaged_profile_names()
     if name not in (families.keys() - {NETWORK, PROFILE}) | WORKLOADS.keys() | set(profiles):
-        choices = [*GENERATORS, *CHAIN_GENERATORS, *WORKLOADS, *profiles, *GRAPH_MODELS]
+        choices = [*_generators(), *CHAIN_GENERATORS, *WORKLOADS, *profiles, *GRAPH_MODELS]
         raise unknown_name("generator and no network named", name, choices)
     family = PROFILE if name in profiles else name if name in families else NETWORK
     _check_own(name, given, families[family][1])
@@ -210,8 +218,9 @@ def _check_own(name: str, given: Mapping[str, Any], parameters: Iterable[Paramet
 
 
 def _problem(name: str, given: Mapping[str, Any]) -> Problem:
-    if name in GENERATORS:
-        return GENERATORS[name](**given)
+    if name in _generators():
+        problem: Problem = _generators()[name](**given)
+        return problem
     if name in GRAPH_MODELS:
         named = {"devices" if key == "accelerators" else key: value for key, value in given.items()}
         return GRAPH_MODELS[name].build(**named)
