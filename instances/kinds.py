@@ -10,6 +10,7 @@ from .fields import as_object, join, require
 from .graph_pipeline.kind import KIND as GRAPH_PIPELINE
 from .kind import Kind, load_address
 from .placement.kind import KIND as PLACEMENT
+from .schedule.kind import KIND as SCHEDULE
 from .staging.kind import KIND as STAGING
 
 if TYPE_CHECKING:
@@ -19,19 +20,29 @@ if TYPE_CHECKING:
     from .graph_pipeline.problem import GraphPipelineProblem
     from .placement.plan import PlacementPlan
     from .placement.problem import PlacementProblem
+    from .schedule.plan import PeriodicSchedulePlan, SchedulePlan
+    from .schedule.problem import ScheduleProblem
     from .staging.leveled_plan import LeveledPlan
     from .staging.plan import StagedPlan
     from .staging.problem import StagingProblem
 
-    Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem
-    Plan = PlacementPlan | PatternPlan | StagedPlan | LeveledPlan | StageGraphPlan
+    Problem = PlacementProblem | ChainProblem | StagingProblem | GraphPipelineProblem | ScheduleProblem
+    Plan = (
+        PlacementPlan
+        | PatternPlan
+        | StagedPlan
+        | LeveledPlan
+        | StageGraphPlan
+        | SchedulePlan
+        | PeriodicSchedulePlan
+    )
 else:  # annotations alone name them, and a kind that nobody asks for is not imported
     Problem = Plan = Any
 
 DEFAULT_KIND = PLACEMENT
 """Of files that do not say what they are: placements were first."""
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (PLACEMENT, CHAIN, STAGING, GRAPH_PIPELINE, SCHEDULE)}
 
 
 def kind_of(problem: Problem) -> Kind:

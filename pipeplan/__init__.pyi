@@ -39,6 +39,12 @@ from .instances.result import Stop as Stop
 from .instances.result import WarmStart as WarmStart
 from .instances.results import load_plan as load_plan
 from .instances.results import load_result as load_result
+from .instances.schedule.plan import PeriodicSchedulePlan as PeriodicSchedulePlan
+from .instances.schedule.plan import SchedulePlan as SchedulePlan
+from .instances.schedule.problem import Block as Block
+from .instances.schedule.problem import BlockEdge as BlockEdge
+from .instances.schedule.problem import ScheduleDevice as ScheduleDevice
+from .instances.schedule.problem import ScheduleProblem as ScheduleProblem
 from .instances.simulate import simulate as simulate
 from .instances.staging.leveled_plan import LeveledPlan as LeveledPlan
 from .instances.staging.leveled_plan import LeveledStage as LeveledStage

@@ -1,0 +1,1 @@
+"""Schedules: when every block of work of every micro-batch runs, on devices with memory."""

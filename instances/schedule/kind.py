@@ -1,0 +1,28 @@
+"""The kind schedule: when every block of work of every micro-batch runs."""
+
+from __future__ import annotations
+
+from ..kind import kind_in
+
+_HERE = "pipeplan.instances.schedule"
+
+KIND = kind_in(
+    "schedule",
+    name="schedule",
+    schema="pipeplan.schedule/1",
+    problem=f"{_HERE}.problem:ScheduleProblem",
+    plans={
+        "schedule": f"{_HERE}.plan:SchedulePlan",
+        "periodic-schedule": f"{_HERE}.plan:PeriodicSchedulePlan",
+    },
+    write=f"{_HERE}.files:schedule_to_json",
+    choices={"objective": ("makespan", "span", "period")},
+    cluster={"memory_bytes": "devices", "batch": "micro_batches"},
+    runs_on="blocks run on the devices that the problem names",
+    adjust=f"{_HERE}.door:adjusted",
+    from_profile=None,
+    pipeline=None,
+    each_memory=f"{_HERE}.each_device:with_memory",
+    held=f"{_HERE}.each_device:held",
+    generators=f"{_HERE}.generators:GENERATORS",
+)

@@ -1,0 +1,91 @@
+"""Schedules as plans: when every block starts, once for each micro-batch or once for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ..amounts import as_written
+from ..errors import InputError, show
+from ..fields import as_list, as_plan, join, require, require_object
+
+EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
+PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'
+
+_RATIO = re.compile(r"-?\d{1,400}(/\d{1,400})?")
+
+
+@dataclass(frozen=True)
+class SchedulePlan:
+    """A start for every block of every micro-batch; exact, and judged by the referee alone."""
+
+    starts: Mapping[str, tuple[Fraction, ...]]
+    """By the id of the block, one for each micro-batch."""
+
+    kind = "schedule"
+
+    def to_json(self) -> dict[str, Any]:
+        starts = {block: [written(time) for time in times] for block, times in self.starts.items()}
+        return {"kind": self.kind, "starts": starts}
+
+    @classmethod
+    def from_json(cls, data: object, where: str = "plan") -> SchedulePlan:
+        """Read a plan object; shape and types are checked, merits are not."""
+        top = as_plan(where, data, cls.kind, EXAMPLE)
+        place, starts = join(where, "starts"), {}
+        for block, times in require_object(where, top, "starts").items():
+            here = join(place, block)
+            starts[block] = tuple(exact(f"{here}[{n}]", time) for n, time in enumerate(as_list(here, times)))
+        return cls(starts)
+
+
+@dataclass(frozen=True)
+class PeriodicSchedulePlan:
+    """Micro-batch n starts block b at `starts[b]` + n x `period`."""
+
+    period: Fraction
+    starts: Mapping[str, Fraction]
+
+    kind = "periodic-schedule"
+
+    def to_json(self) -> dict[str, Any]:
+        starts = {block: written(time) for block, time in self.starts.items()}
+        return {"kind": self.kind, "period": written(self.period), "starts": starts}
+
+    @classmethod
+    def from_json(cls, data: object, where: str = "plan") -> PeriodicSchedulePlan:
+        """Read a plan object; shape and types are checked, merits are not."""
+        top = as_plan(where, data, cls.kind, PERIODIC_EXAMPLE)
+        period = exact(join(where, "period"), require(where, top, "period"))
+        starts = require_object(where, top, "starts")
+        place = join(where, "starts")
+        return cls(period, {block: exact(join(place, block), time) for block, time in starts.items()})
+
+
+AnySchedule = SchedulePlan | PeriodicSchedulePlan
+
+
+def written(time: Fraction) -> int | float | str:
+    """As JSON holds it without loss: a number where its decimals are the exact time, else a text like "37/3"."""
+    if time.denominator == 1:
+        return int(time)
+    near = float(time)
+    return near if as_written(near) == time else f"{time.numerator}/{time.denominator}"
+
+
+def exact(where: str, value: object) -> Fraction:
+    """A time from a file."""
+    remedy = 'give a finite number, or a text like "37/3"'
+    if isinstance(value, str) and _RATIO.fullmatch(value):
+        numerator, _, denominator = value.partition("/")
+        if int(denominator or 1):
+            return Fraction(int(numerator), int(denominator or 1))
+        raise InputError(where, f"is {show(value)}, a division by 0", remedy)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(where, f"is {show(value)}, not a number", remedy)
+    if value != value or value in (float("inf"), float("-inf")):
+        raise InputError(where, f"is {show(value)}", remedy)
+    return as_written(value)

@@ -1,0 +1,401 @@
+"""The schedule problem: the blocks of one micro-batch on devices with memory, and how many micro-batches there are.
+
+All micro-batches are alike. A link is a device without memory. Tuples hold blocks and edges in the order of the file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeVar, get_args
+
+from ..amounts import as_written, exact_sum, in_digits
+from ..checks import (
+    MAX_AMOUNT,
+    MAX_DEVICES,
+    NodeId,
+    check_amount,
+    check_distinct,
+    check_flag,
+    check_id,
+    check_labels,
+    check_limit,
+    check_size,
+    check_text,
+    check_whole,
+)
+from ..errors import InputError, nearest, show
+from ..identity import canonical, canonical_or_none, digest
+
+BlockKind = Literal["F", "B", "I", "W", "X"]
+BLOCK_KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
+KIND_NAMES: Mapping[str, str] = {
+    "F": "forward",
+    "B": "backward",
+    "I": "backward for inputs",
+    "W": "backward for weights",
+    "X": "other",
+}
+
+MAX_BLOCKS = 100_000
+MAX_MICRO_BATCHES = 100_000
+MAX_STARTS = 5_000_000
+"""Blocks of all micro-batches together."""
+MAX_OFFSET = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDevice:
+    """What runs one block at a time."""
+
+    name: str
+    memory: float | None = None
+    """In the problem's memory unit; None: no limit, as for links."""
+    standing: float = 0
+    """What is held all the time: weights and the optimiser's state, say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of work of every micro-batch, which occupies all its devices at once.
+
+    A change of memory is positive where the block takes it as it starts, and negative where it gives back as it ends.
+    """
+
+    id: str
+    kind: BlockKind
+    devices: tuple[str, ...]
+    time: float
+    stage: NodeId | None = None
+    """A label, to show and to export."""
+    memory: Mapping[str, float] = field(default_factory=dict)
+    """The change on each device."""
+    workspace: Mapping[str, float] = field(default_factory=dict)
+    """What is held on each device while the block runs, and only then."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEdge:
+    """`target` of micro-batch n + `offset` starts no earlier than `lag` after `source` of micro-batch n has ended."""
+
+    source: str
+    target: str
+    lag: float = 0
+    """A latency, which occupies nobody."""
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class ScheduleProblem:
+    """Blocks, edges and devices, checked at construction; `replace()` makes variants.
+
+    Numbers are the decimals that they print as, and sums of them are exact.
+    """
+
+    devices: tuple[ScheduleDevice, ...]
+    blocks: tuple[Block, ...]
+    edges: tuple[BlockEdge, ...] = ()
+    micro_batches: int | None = None
+    """None: the steady state alone."""
+    leaks: bool = False
+    """May the changes of one micro-batch on a device not sum to 0?"""
+    name: str = "schedule"
+    time_unit: str | None = None
+    memory_unit: str | None = None
+    """bytes, or whatever the source counts; None where it does not say."""
+
+    kind = "schedule"
+    extensions: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "blocks", "edges"):
+            value = getattr(self, name)
+            if not isinstance(value, (tuple, list)):
+                raise InputError(name, f"is {show(value)}, not a list", "give a list")
+            object.__setattr__(self, name, tuple(value))
+        _check(self)
+
+    def replace(self, **changes: Any) -> ScheduleProblem:
+        return replace(self, **changes)
+
+    # ---- derived, computed once ------------------------------------------------------------------------
+
+    @cached_property
+    def device_index(self) -> Mapping[str, int]:
+        return {device.name: i for i, device in enumerate(self.devices)}
+
+    @cached_property
+    def block_index(self) -> Mapping[str, int]:
+        return {block.id: i for i, block in enumerate(self.blocks)}
+
+    @cached_property
+    def times(self) -> tuple[Fraction, ...]:
+        """Of the blocks, exactly."""
+        return tuple(as_written(block.time) for block in self.blocks)
+
+    @cached_property
+    def lags(self) -> tuple[Fraction, ...]:
+        """Of the edges, exactly."""
+        return tuple(as_written(edge.lag) for edge in self.edges)
+
+    @cached_property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """Of the edges, as positions of blocks."""
+        index = self.block_index
+        return tuple((index[edge.source], index[edge.target]) for edge in self.edges)
+
+    @cached_property
+    def on_device(self) -> tuple[tuple[int, ...], ...]:
+        """The blocks of each device, by their positions."""
+        index = self.device_index
+        found: list[list[int]] = [[] for _ in self.devices]
+        for b, block in enumerate(self.blocks):
+            for name in block.devices:
+                found[index[name]].append(b)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def loads(self) -> tuple[Fraction, ...]:
+        """The work of one micro-batch on each device."""
+        return tuple(sum((self.times[b] for b in blocks), Fraction(0)) for blocks in self.on_device)
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """The topological position of each block: the most edges without offset on a path that leads to it."""
+        order = topological_order(len(self.blocks), self._within_batch)
+        assert order is not None, "checked at the door"
+        following: list[list[int]] = [[] for _ in self.blocks]
+        for source, target in self._within_batch:
+            following[source].append(target)
+        depths = [0] * len(self.blocks)
+        for source in order:
+            for target in following[source]:
+                depths[target] = max(depths[target], depths[source] + 1)
+        return tuple(depths)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Positions of blocks such that every edge without offset leads forward."""
+        return tuple(sorted(range(len(self.blocks)), key=lambda b: (self.depths[b], b)))
+
+    @property
+    def _within_batch(self) -> list[tuple[int, int]]:
+        return [ends for ends, edge in zip(self.ends, self.edges, strict=True) if not edge.offset]
+
+    @cached_property
+    def computing(self) -> tuple[int, ...]:
+        """Positions of the devices that run passes of the network; all where there are none."""
+        running = {name for block in self.blocks if block.kind != "X" for name in block.devices}
+        found = tuple(i for i, device in enumerate(self.devices) if device.name in running)
+        return found or tuple(range(len(self.devices)))
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """The least limit of a device, in the problem's memory unit; None: there is no limit."""
+        return min((device.memory for device in self.devices if device.memory is not None), default=None)
+
+    @cached_property
+    def hash(self) -> str:
+        """A digest of every field that can change a plan's value, and of the ids by which plans name blocks."""
+        at = self.device_index
+        facts = [
+            [[canonical_or_none(device.memory), canonical(device.standing)] for device in self.devices],
+            [
+                [
+                    block.id,
+                    [at[name] for name in block.devices],
+                    canonical(block.time),
+                    sorted([at[name], canonical(change)] for name, change in block.memory.items()),
+                    sorted([at[name], canonical(held)] for name, held in block.workspace.items()),
+                ]
+                for block in self.blocks
+            ],
+            [[*ends, canonical(edge.lag), edge.offset] for ends, edge in zip(self.ends, self.edges, strict=True)],
+            self.micro_batches,
+        ]
+        return digest(facts)
+
+
+def topological_order(count: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:
+    """Of so many numbers; None where there is a cycle."""
+    following: list[list[int]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for source, target in edges:
+        following[source].append(target)
+        waiting[target] += 1
+    order = [number for number in range(count) if not waiting[number]]
+    for source in order:  # which grows
+        for target in following[source]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    return order if len(order) == count else None
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+
+def _check(problem: ScheduleProblem) -> None:
+    """Every rule that a schedule problem obeys; the first broken one is raised as an `InputError`."""
+    check_labels(problem.name, problem.time_unit)
+    if problem.memory_unit is not None:
+        check_text("memory_unit", problem.memory_unit, 40)
+    check_flag("leaks", problem.leaks)
+    _check_devices(problem)
+    _check_blocks(problem)
+    _check_edges(problem)
+    if problem.micro_batches is not None:
+        check_whole("micro_batches", problem.micro_batches, MAX_MICRO_BATCHES)
+        if problem.micro_batches * len(problem.blocks) > MAX_STARTS:
+            raise InputError(
+                "micro_batches",
+                f"is {problem.micro_batches} for {len(problem.blocks)} blocks",
+                f"give at most {MAX_STARTS // len(problem.blocks)}",
+            )
+    if problem.leaks and problem.micro_batches is None:
+        raise InputError("leaks", "is true without an end", "give micro_batches, or changes that sum to 0")
+    _check_sums(problem)
+
+
+T = TypeVar("T")
+
+
+def _check_entries(
+    field: str, entries: tuple[Any, ...], kind: type[T], most: int, check: Callable[..., None]
+) -> None:
+    if not entries:
+        raise InputError(field, "is empty", "give at least one")
+    check_size(field, entries, most)
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, kind):
+            raise InputError(f"{field}[{i}]", f"is {show(entry)}", f"give a pipeplan.{kind.__name__}")
+        check(f"{field}[{i}]", entry)
+
+
+def _check_devices(problem: ScheduleProblem) -> None:
+    _check_entries("devices", problem.devices, ScheduleDevice, MAX_DEVICES, _check_device)
+    check_distinct("devices", "device", [device.name for device in problem.devices], "name")
+
+
+def _check_device(where: str, device: ScheduleDevice) -> None:
+    check_text(f"{where}.name", device.name)
+    check_limit(f"{where}.memory", device.memory)
+    check_amount(f"{where}.standing", device.standing)
+    if device.memory is not None and as_written(device.standing) > as_written(device.memory):
+        raise InputError(
+            f"{where}.standing",
+            f"is {in_digits(device.standing)}, above the memory of {in_digits(device.memory)}",
+            f"give {show(device.name)} more memory or less to hold",
+        )
+
+
+def _check_blocks(problem: ScheduleProblem) -> None:
+    known = problem.device_index
+
+    def check(where: str, block: Block) -> None:
+        check_text(f"{where}.id", block.id)
+        if block.kind not in BLOCK_KINDS:
+            listed = ", ".join(f'"{kind}" ({KIND_NAMES[kind]})' for kind in BLOCK_KINDS)
+            raise InputError(f"{where}.kind", f"is {show(block.kind)}", f"give one of {listed}")
+        check_amount(f"{where}.time", block.time)
+        if block.stage is not None:
+            check_id(f"{where}.stage", block.stage)
+        _check_places(where, block, known)
+
+    _check_entries("blocks", problem.blocks, Block, MAX_BLOCKS, check)
+    check_distinct("blocks", "block", [block.id for block in problem.blocks])
+
+
+def _check_places(where: str, block: Block, known: Mapping[str, int]) -> None:
+    if not block.devices:
+        raise InputError(f"{where}.devices", "is empty", "name at least one device")
+    for i, name in enumerate(block.devices):
+        if name not in known:
+            guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
+            remedy = f"write {show(guess)}" if guess else "name one of the devices"
+            raise InputError(f"{where}.devices[{i}]", f"is {show(name)}, and no device is called so", remedy)
+    check_distinct(f"{where}.devices", "device", block.devices, "name")
+    for field_name, amounts in (("memory", block.memory), ("workspace", block.workspace)):
+        for name, amount in amounts.items():
+            place = f"{where}.{field_name}.{name}"
+            if name not in block.devices:
+                raise InputError(place, "is of a device that the block does not run on", "name one of its devices")
+            if field_name == "workspace":
+                check_amount(place, amount)
+            else:
+                _check_change(place, amount)
+
+
+def _check_change(where: str, value: object) -> None:
+    """A finite number: taken where positive, given back where negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -MAX_AMOUNT <= value <= MAX_AMOUNT:
+        raise InputError(where, f"is {show(value)}", "give a finite number: positive takes, negative gives back")
+
+
+def _check_edges(problem: ScheduleProblem) -> None:
+    known = problem.block_index
+    check_size("edges", problem.edges, 10 * MAX_BLOCKS)
+    for i, edge in enumerate(problem.edges):
+        where = f"edges[{i}]"
+        if not isinstance(edge, BlockEdge):
+            raise InputError(where, f"is {show(edge)}", "give a pipeplan.BlockEdge")
+        for key, name in (("from", edge.source), ("to", edge.target)):
+            if name not in known:
+                guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
+                remedy = f"write {show(guess)}" if guess else "give the id of a block"
+                raise InputError(f"{where}.{key}", f"is {show(name)}, and no block is called so", remedy)
+        check_amount(f"{where}.lag", edge.lag)
+        if isinstance(edge.offset, bool) or not isinstance(edge.offset, int) or not 0 <= edge.offset <= MAX_OFFSET:
+            raise InputError(
+                f"{where}.offset", f"is {show(edge.offset)}", f"give a whole number from 0 to {MAX_OFFSET}"
+            )
+    if topological_order(len(problem.blocks), problem._within_batch) is None:
+        raise InputError("edges", f"form a cycle: {_cycle(problem)}", "give one of its edges an offset, or drop it")
+
+
+def _cycle(problem: ScheduleProblem) -> str:
+    """The blocks of one cycle, each waiting for the one before."""
+    before: dict[int, list[int]] = {}
+    for source, target in problem._within_batch:
+        before.setdefault(target, []).append(source)
+    left = set(range(len(problem.blocks)))
+    while True:  # what waits for nobody is on no cycle
+        free = {block for block in left if not any(other in left for other in before.get(block, ()))}
+        if not free:
+            break
+        left -= free
+    block, seen = min(left), [min(left)]
+    while True:
+        block = next(other for other in before[block] if other in left)
+        if block in seen:
+            names = [problem.blocks[i].id for i in reversed([*seen[seen.index(block) :], block])]
+            return " -> ".join(names if len(names) < 9 else [*names[:4], "...", *names[-4:]])
+        seen.append(block)
+
+
+def _check_sums(problem: ScheduleProblem) -> None:
+    """On every device one micro-batch gives back what it took."""
+    for device in problem.devices:
+        changes = [block.memory[device.name] for block in problem.blocks if device.name in block.memory]
+        total = exact_sum(changes)
+        if total and not problem.leaks:
+            raise InputError(
+                "blocks",
+                f"change the memory of {show(device.name)} by {in_digits(total)} in one micro-batch, not by 0",
+                'let them give back what they take, or write "leaks": true where that is meant',
+            )
+
+
+def whole_times(
+    problem: ScheduleProblem, others: Iterable[Fraction] = ()
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Steps per time unit such that all times, lags and `others` are whole, and the times and lags in such steps."""
+    steps = math.lcm(*(number.denominator for number in (*problem.times, *problem.lags, *others)))
+    return (
+        steps,
+        tuple(int(time * steps) for time in problem.times),
+        tuple(int(lag * steps) for lag in problem.lags),
+    )

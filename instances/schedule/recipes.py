@@ -1,0 +1,37 @@
+"""What the packaged schedule problems are made of, and what their list shows."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..recipe import Packaged, Recipe
+from .pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from .problem import ScheduleProblem
+from .shapes import shape
+
+_MEASURED = "eight stages of a transformer as the authors of Zero Bubble measured them, 32 micro-batches"
+
+
+def _small() -> ScheduleProblem:
+    return divided_pipeline(equal_stages(4, 5, 6, 4), 12, 16, name="zero-bubble-4x12")
+
+
+RECIPES = (
+    Recipe("zero-bubble-4x12", "four equal stages with times 5, 6 and 4, by hand", _small),
+    Recipe("measured-even-8x32", f"{_MEASURED}; equal stages", measured_even),
+    Recipe("measured-uneven-8x32", f"{_MEASURED}; with embedding and head", measured_uneven),
+    Recipe("v-shape-4", "a chain of stages on 4 devices, the steady state", partial(shape, "v")),
+    Recipe("nn-shape-4", "two chains between blocks over all of 4 devices", partial(shape, "nn")),
+)
+
+
+def _named(recipe: Recipe) -> Recipe:
+    return Recipe(recipe.name, recipe.source, lambda: recipe.build().replace(name=recipe.name))
+
+
+PACKAGED = Packaged(
+    recipes=tuple(map(_named, RECIPES)),
+    columns={"blocks": "{blocks}", "devices": "{devices}"},
+    variants={"span": "span", "period": "period"},
+    note="schedules: best known span of all micro-batches, and period of the steady state",
+)

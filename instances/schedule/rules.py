@@ -1,0 +1,61 @@
+"""By which rules a schedule is judged: its steady state, or all micro-batches from the first start to the last end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+from ..kind import Rules, chosen
+from ..violation import Violation
+from .kind import KIND
+from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
+from .problem import ScheduleProblem
+from .referee.evaluate import ScheduleEvaluation, evaluate_schedule
+from .referee.verify import verify_schedule
+
+PERIOD = "period"
+
+
+@dataclass(frozen=True, slots=True)
+class _ScheduleRules:
+    objective: str
+
+    def violations(self, problem: ScheduleProblem, plan: AnySchedule) -> tuple[Violation, ...]:
+        return verify_schedule(problem, plan)
+
+    def value(self, problem: ScheduleProblem, plan: AnySchedule) -> float:
+        value = evaluate_schedule(problem, plan).objective(self.objective)
+        if value is None:
+            raise UsageError(f"A plan of the kind {plan.kind} has no {self.objective}; choose another --objective.")
+        return float(value)
+
+    def evaluation(self, problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
+        return evaluate_schedule(problem, plan)
+
+    def to_options(self) -> dict[str, Any]:
+        return {"objective": self.objective}
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteRules(_ScheduleRules):
+    """Makespan or span of the problem's micro-batches."""
+
+    objective: str = "makespan"
+    plan_type = SchedulePlan
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicRules(_ScheduleRules):
+    """The period of a schedule that repeats."""
+
+    objective: str = PERIOD
+    plan_type = PeriodicSchedulePlan
+
+
+def rules_of(problem: ScheduleProblem, options: Mapping[str, Any]) -> Rules:
+    """Without micro-batches there is the steady state alone."""
+    if options.get("objective") == PERIOD or problem.micro_batches is None:
+        return PeriodicRules()
+    return FiniteRules(chosen(options, "objective", KIND.choices["objective"]))
