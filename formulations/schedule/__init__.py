@@ -1,0 +1,1 @@
+"""Schedules of blocks on devices with memory: exact models and bounds."""
