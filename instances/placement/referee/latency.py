@@ -85,11 +85,11 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
     circle = circle_in_words(problem, plan, graph, given)
     if circle is not None:
         return LatencyEvaluation(None, {}, (), f"The subgraphs wait for each other in a circle: {circle}.")
-    keys = _complete(problem, plan, owner, given, graph)
+    keys = pieces_without_circles(problem, plan, owner, given, graph)
     return _schedule(problem, plan, units(problem, plan, owner, keys), keys)
 
 
-def _complete(
+def pieces_without_circles(
     problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], given: list[Key | None], graph: Units
 ) -> list[Key | None]:
     """A piece for every node of an accelerator, such that nothing waits in a circle."""
