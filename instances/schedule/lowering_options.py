@@ -8,9 +8,10 @@ from fractions import Fraction
 from ..amounts import as_written
 from ..checks import check_flag, check_whole
 from ..errors import InputError, UsageError, show
+from .pipelines import LOOP, V_SHAPE, device_of
 from .problem import MAX_MICRO_BATCHES
 
-SHAPES = ("v",)
+SHAPES = (V_SHAPE,)
 MAX_CHUNKS = 64
 
 
@@ -37,12 +38,11 @@ class ScheduleOptions:
     @property
     def chunks(self) -> int:
         """On each device."""
-        return self.virtual or (2 if self.shape == "v" else 1)
+        return self.virtual or (2 if self.shape == V_SHAPE else 1)
 
     def device_of(self, chunk: int, devices: int) -> int:
         """Where a chunk runs, by its place in the network."""
-        turn, place = divmod(chunk, devices)
-        return devices - 1 - place if self.shape == "v" and turn % 2 else place
+        return device_of(chunk, devices, self.shape or LOOP)
 
     def share_of(self, stage: int, stages: int) -> Fraction | None:
         """Of the backward pass of a stage, what is for its inputs."""
@@ -70,7 +70,7 @@ def _check(options: ScheduleOptions) -> None:
         check_whole("virtual", options.virtual, MAX_CHUNKS)
     if options.shape is not None and options.shape not in SHAPES:
         raise InputError("shape", f"is {show(options.shape)}", f"give one of {', '.join(SHAPES)}, or none")
-    if options.shape == "v" and options.virtual not in (None, 2):
+    if options.shape == V_SHAPE and options.virtual not in (None, 2):
         raise UsageError(f"The shape v has two chunks on each device, not {options.virtual}; drop virtual.")
 
 
