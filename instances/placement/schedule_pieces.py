@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ..amounts import as_written
 from ..checks import NodeId
+from ..graph import Graph
 from ..schedule.planned_work import Holder, Joint, Part, PlannedWork
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
@@ -23,13 +24,45 @@ from .referee.tree import level_facts
 from .referee.verify import memory_of
 
 
+class _Flow(Graph):
+    """The problem's nodes, with edges between backward nodes that lead from the later layer to the earlier one."""
+
+    def __init__(self, problem: PlacementProblem) -> None:
+        self.problem, self.turned = problem, _points_forward(problem)
+
+    @property
+    def ids(self) -> Sequence[NodeId]:
+        return self.problem.ids
+
+    @property
+    def ends(self) -> Iterator[tuple[NodeId, NodeId]]:
+        for source, target in self.problem.edges:
+            u, v = (self.problem.nodes[self.problem.index[node_id]] for node_id in (source, target))
+            yield (target, source) if self.turned and u.backward and v.backward else (source, target)
+
+
+def _points_forward(problem: PlacementProblem) -> bool:
+    """Do edges between backward nodes point as those of their forward nodes do? So they come from a profile; in
+    published files they point from where a gradient is made to where it is read."""
+    forward: dict[NodeId | None, int] = {
+        node.color: i for i, node in enumerate(problem.nodes) if not node.backward and node.color is not None
+    }
+    arcs = set(problem.arcs)
+    alike = mirrored = 0
+    for u, v in problem.arcs:
+        if problem.nodes[u].backward and problem.nodes[v].backward:
+            before, after = (forward.get(problem.nodes[i].color) for i in (u, v))
+            alike += (before, after) in arcs
+            mirrored += (after, before) in arcs
+    return alike > mirrored
+
+
 def work_in_pieces(problem: PlacementProblem, plan: PlacementPlan) -> PlannedWork:
     """Each piece with its pass; a piece and the one of its gradients are one part."""
-    problem = problem.replace(edges=tuple(_downstream(problem)))
     busy = [device for device in plan.devices if device.nodes]
     place = {device.name: number for number, device in enumerate(busy)}
     owner = [place[plan.devices[d].name] for d in device_of_nodes(problem, plan)]
-    graph = _pieces(problem, busy)
+    graph = _pieces(problem, owner, len(busy))
     part_of, parts = _parts(problem, busy, owner, graph)
     return PlannedWork(
         tuple(_holder(problem, device) for device in busy),
@@ -42,47 +75,14 @@ def work_in_pieces(problem: PlacementProblem, plan: PlacementPlan) -> PlannedWor
     )
 
 
-def _downstream(problem: PlacementProblem) -> Iterator[tuple[object, object]]:
-    """Edges with those between backward nodes from the later layer to the earlier one.
-
-    In published files they point so; made of a profile, they point as the edges of their forward nodes do.
-    """
-    forward: dict[NodeId | None, int] = {
-        node.color: i for i, node in enumerate(problem.nodes) if not node.backward and node.color is not None
-    }
-    arcs = set(problem.arcs)
-    alike = mirrored = 0
-    for u, v in problem.arcs:
-        if problem.nodes[u].backward and problem.nodes[v].backward:
-            before, after = (forward.get(problem.nodes[i].color) for i in (u, v))
-            alike += (before, after) in arcs
-            mirrored += (after, before) in arcs
-    for u, v in problem.arcs:
-        turned = alike > mirrored and problem.nodes[u].backward and problem.nodes[v].backward
-        ids = problem.nodes[u].id, problem.nodes[v].id
-        yield ids[::-1] if turned else ids
-
-
-def _pieces(problem: PlacementProblem, busy: Sequence[Device]) -> Units:
+def _pieces(problem: PlacementProblem, owner: Sequence[int], devices: int) -> Units:
     """As on twice as many devices, each with one direction alone."""
-    halves = [
-        Device(
-            f"{number} {backward}",
-            "accelerator",
-            tuple(node_id for node_id in device.nodes if backward == _is_backward(problem, node_id)),
-        )
-        for number, device in enumerate(busy)
-        for backward in (False, True)
-    ]
-    apart = PlacementPlan(tuple(halves))
-    owner = device_of_nodes(problem, apart)
+    flow = _Flow(problem)
+    apart = PlacementPlan(tuple(Device(str(number), "accelerator", ()) for number in range(2 * devices)))
+    halves = [2 * device + node.backward for device, node in zip(owner, problem.nodes, strict=True)]
     keys: list[Key | None] = [None] * len(owner)
-    graph = units(problem, apart, owner, keys)
-    return units(problem, apart, owner, pieces_without_circles(problem, apart, owner, keys, graph))
-
-
-def _is_backward(problem: PlacementProblem, node_id: object) -> bool:
-    return problem.nodes[problem.index[node_id]].backward  # type: ignore[index]
+    keys = pieces_without_circles(flow, apart, halves, keys, units(flow, apart, halves, keys))
+    return units(flow, apart, halves, keys)
 
 
 def _parts(
@@ -91,8 +91,11 @@ def _parts(
     """The number of each piece's part, and the parts in the order of the network."""
     part_of: dict[int, int] = {}
     parts: list[Part] = []
-    mates = _mates(problem, graph)
-    for piece in runnable(graph.waits_for):
+    mates = _mates(problem, owner, graph)
+    # Stable: forward pieces first, either direction in an order in which it can run.
+    for piece in sorted(
+        runnable(graph.waits_for), key=lambda piece: problem.nodes[graph.members[piece][0]].backward
+    ):
         held = graph.members[piece]
         device = busy[owner[held[0]]]
         time = as_written(math.fsum(time_of(problem, device, i) for i in held)) / device.replicas
@@ -108,19 +111,14 @@ def _parts(
     return part_of, tuple(parts)
 
 
-def _mates(problem: PlacementProblem, graph: Units) -> dict[int, int]:
-    """The forward piece of each backward piece, where they are of the same colours."""
-    colours = [frozenset(problem.nodes[i].color for i in held) - {None} for held in graph.members]
-    forward = {
-        colours[piece]: piece
-        for piece, held in enumerate(graph.members)
-        if colours[piece] and not problem.nodes[held[0]].backward
-    }
-    return {
-        piece: forward[colours[piece]]
-        for piece, held in enumerate(graph.members)
-        if problem.nodes[held[0]].backward and colours[piece] in forward
-    }
+def _mates(problem: PlacementProblem, owner: Sequence[int], graph: Units) -> dict[int, int]:
+    """The forward piece of each backward piece, where both are on one device and of the same colours."""
+    found: dict[bool, dict[tuple[int, frozenset[NodeId | None]], int]] = {False: {}, True: {}}
+    for piece, held in enumerate(graph.members):
+        colours = frozenset(problem.nodes[i].color for i in held) - {None}
+        if colours:
+            found[problem.nodes[held[0]].backward][owner[held[0]], colours] = piece
+    return {piece: found[False][key] for key, piece in found[True].items() if key in found[False]}
 
 
 def _joints(
@@ -134,8 +132,6 @@ def _joints(
     factor = level_facts(problem, 1).transfer_factor
     for (x, y), producers in _crossing(problem, graph).items():
         first, second = graph.members[x][0], graph.members[y][0]
-        if problem.nodes[first].backward != problem.nodes[second].backward:
-            continue
         ends = sum(busy[owner[i]].type != "cpu" for i in (first, second)) if owner[first] != owner[second] else 0
         lag = ends * factor * math.fsum(problem.nodes[u].transfer_time for u in producers)
         if problem.nodes[first].backward:
@@ -145,11 +141,13 @@ def _joints(
 
 
 def _crossing(problem: PlacementProblem, graph: Units) -> dict[tuple[int, int], list[int]]:
-    """Producers between two pieces, each once."""
+    """Between two pieces of one direction, the producers as the problem has them, each once."""
+    turned = _points_forward(problem)
     found: defaultdict[tuple[int, int], dict[int, None]] = defaultdict(dict)
     for u, v in problem.arcs:
-        if graph.unit_of[u] != graph.unit_of[v]:
-            found[graph.unit_of[u], graph.unit_of[v]][u] = None
+        pair, backward = (graph.unit_of[u], graph.unit_of[v]), problem.nodes[u].backward
+        if pair[0] != pair[1] and backward == problem.nodes[v].backward:
+            found[pair[::-1] if turned and backward else pair][u] = None
     return {pair: list(producers) for pair, producers in found.items()}
 
 

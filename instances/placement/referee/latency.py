@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem
 from .assignment import check_computable, device_of_nodes, time_of
@@ -90,7 +91,7 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
 
 
 def pieces_without_circles(
-    problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], given: list[Key | None], graph: Units
+    problem: Graph, plan: PlacementPlan, owner: Sequence[int], given: list[Key | None], graph: Units
 ) -> list[Key | None]:
     """A piece for every node of an accelerator, such that nothing waits in a circle."""
     free = {d for d, device in enumerate(plan.devices) if device.type == "accelerator" and device.subgraphs is None}

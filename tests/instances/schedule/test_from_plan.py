@@ -22,6 +22,9 @@ from pipeplan.instances.graph_pipeline.problem import Link
 from pipeplan.instances.kinds import Plan, Problem
 from pipeplan.instances.placement.plan import Device, PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.schedule_pieces import work_in_pieces
+from pipeplan.instances.schedule.from_plan import schedule_of
+from pipeplan.instances.schedule.lowering_options import ScheduleOptions
 from pipeplan.instances.schedule.own_order import own_schedule
 from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
@@ -347,11 +350,12 @@ def test_plans_without_backward_passes_or_of_other_problems_are_refused() -> Non
 # ---- against the simulator -----------------------------------------------------------------------------
 
 
-def random_split(seed: int) -> tuple[PlacementProblem, PlacementPlan] | None:
-    problem = random_placement(seed, training=True)
-    return problem, PlacementPlan.from_assignment(
-        problem, {node.id: Random(seed).randrange(3) for node in problem.nodes}
+def random_split(seed: int) -> tuple[PlacementProblem, PlacementPlan]:
+    problem, rng = (
+        random_placement(seed, training=True).replace(accelerators=3, cpus=1, memory_bytes=None),
+        Random(seed),
     )
+    return problem, PlacementPlan.from_assignment(problem, {node.id: rng.randrange(4) for node in problem.nodes})
 
 
 def random_pattern(seed: int) -> tuple[ChainProblem, PatternPlan]:
@@ -393,9 +397,28 @@ def test_a_plan_in_its_own_order_takes_as_long_as_it_is_simulated(make: Any, see
 
 @pytest.mark.parametrize("seed", range(40))
 def test_any_training_placement_can_be_scheduled(seed: int) -> None:
-    """Every node's work is in a block, and the blocks of all devices can run."""
-    case = random_split(seed)
-    assert case is not None
-    problem, plan = case
-    lowered = lower_to_schedule(problem.replace(memory_bytes=None), plan, micro_batches=2).problem
+    """In pieces that wait for each other in no circle, each device with all of its work."""
+    problem, plan = random_split(seed)
+    lowered = lower_to_schedule(problem, plan, micro_batches=2).problem
     assert lowered.order
+    loads = {device.name: float(load) for device, load in zip(lowered.devices, lowered.loads, strict=True)}
+    for device in (device for device in plan.devices if device.nodes):
+        nodes = [problem.nodes[problem.index[node_id]] for node_id in device.nodes]
+        times = (node.cpu_time if device.type == "cpu" else node.accelerator_time for node in nodes)
+        assert loads[device.name] == pytest.approx(sum(times), rel=1e-4)
+
+
+def test_pieces_of_a_chain_of_stages_are_its_stages() -> None:
+    """Whichever way the edges of the backward pass are written."""
+    problem, plan = as_placement()
+    edges = tuple((v, u) if u[0] == v[0] == "b" else (u, v) for u, v in problem.edges if (u[0], v[0]) != ("f", "b"))
+    # There the gradient of a tensor is sent by the backward node of whoever made the tensor.
+    last = f"b{STAGES - 1}"
+    nodes = [
+        replace(n, transfer_time=0.0 if n.id == last else DELAY / 2) if n.backward else n for n in problem.nodes
+    ]
+    reference = lower_to_schedule(problem, plan, micro_batches=1).problem
+    for same in (problem, problem.replace(nodes=tuple(nodes), edges=edges)):
+        found = schedule_of(work_in_pieces(same, plan), ScheduleOptions(1)).problem
+        assert found.blocks == reference.blocks
+        assert set(found.edges) == set(reference.edges)
