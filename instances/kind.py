@@ -97,7 +97,7 @@ class Kind:
     recipes: str | None = None
     """Its packaged instances."""
     generators: str | None = None
-    """Families of its problems by name, each with its parameters (`placement.generators.Generator`)."""
+    """Families of its problems by name, each with its parameters (`generator.Generator`)."""
     remarks: str | None = None
     """problem -> sentences on what a reader should know of it as it was given."""
     periodic: bool = False

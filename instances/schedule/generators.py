@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..placement.generators import Generator, Parameter
+from ..generator import Generator, Parameter
 from .pipelines import divided_pipeline, equal_stages
 from .problem import ScheduleProblem
 from .random_schedules import random_pipeline, random_schedule
