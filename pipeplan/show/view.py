@@ -134,7 +134,7 @@ class Timeline:
     colours: tuple[str, ...] = ()
     """What the colours mean, where they mean anything but batches."""
     palette: tuple[str, ...] = ()
-    """The colours themselves, drawn as they are; empty: those of all pictures, in two shades if there are passes back."""
+    """The colours themselves, drawn as they are; empty: those of all pictures, passes back in darker shades."""
     period: float | None = None
     steady: float | None = None
     """From then on everything repeats."""
@@ -152,7 +152,9 @@ class Timeline:
     def explained(self) -> tuple[int, ...]:
         """Colours that a legend names: of a palette those that occur."""
         every = range(len(self.colours))
-        return tuple(sorted({bar.colour for bar in self.bars}.intersection(every))) if self.palette else tuple(every)
+        return (
+            tuple(sorted({bar.colour for bar in self.bars}.intersection(every))) if self.palette else tuple(every)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,12 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
         drawn += _periods(timeline.period or 0.0, x, top)
     for bar in shown:
         drawn += _task(bar, timeline, top_of[bar.lane] + LABEL, x, unit)
-    if timeline.steady is not None:
-        place = per_cent(x(timeline.steady))
-        drawn.append(tag("line", {"class": "steady", "x1": place, "x2": place, "y1": 0, "y2": bottom}))
     if timeline.over_memory and view.memory:
         drawn += memory_strips(view, x, bottom)
         bottom += STRIP * len(view.memory)
+    if timeline.steady is not None:
+        place = per_cent(x(timeline.steady))
+        drawn.append(tag("line", {"class": "steady", "x1": place, "x2": place, "y1": 0, "y2": bottom}))
     drawn += instants(x, bottom + 14)
     label = f"{timeline.title}: {len(shown)} tasks on {len(lanes)} lanes"
     more = [tag("div", {"class": "axis"}, f"time {unit}".rstrip())]
@@ -89,12 +89,12 @@ def _task(bar: Bar, timeline: Timeline, top: float, x: Scale, unit: str) -> list
 def memory_strips(view: PlanView, x: Scale, top: float) -> list[Element]:
     """Memory of each device over the time above, below its name and its peak; with its limit, where it has one."""
     drawn: list[Element] = []
-    unit = view.memory_unit
+    factor, unit = view.memory_unit.scale(max(max(*curve.totals, curve.limit or 0.0) for curve in view.memory))
     for i, curve in enumerate(view.memory):
         y, peak = top + STRIP * i, max(curve.totals)
         high = Scale(0.0, max(peak, curve.limit or 0.0) or 1.0, STRIP - LABEL - 6, 1.0)
-        of = "" if curve.limit is None else f" of {unit.text(curve.limit)}"
-        words = f"memory of {curve.name}: at most {unit.text(peak)}{of}"
+        of = "" if curve.limit is None else f" of {number(curve.limit / factor)}"
+        words = f"{curve.name} holds up to {number(peak / factor)}{of} {unit}".rstrip()
         drawn.append(tag("text", {"x": 0, "y": y + 12}, shortened(words, LONGEST_LANE)))
         area = {"viewBox": f"0 0 {FULL:g} {STRIP - LABEL - 6:g}", "preserveAspectRatio": "none"}
         place = {"y": y + LABEL, "width": "100%", "height": STRIP - LABEL - 6}

@@ -22,7 +22,7 @@ MOST_SHAPES = 2_000
 MOST_LANES = 128
 MOST_PANELS = 64
 MEMORY_COLUMNS = 4
-LABEL_SHARE = 0.012
+LABEL_SHARE = 0.009
 """A bar that is narrower than this share of its panel, per character, has no label."""
 MANY_BARS = 100
 """Of a lane: more have no room for their labels, so that windows of the timeline are drawn below it."""
@@ -80,13 +80,14 @@ def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView, panels: int = 
         axes.broken_barh(spans, (row - 0.42, 0.84), facecolors=[_colour(bar, timeline) for bar in bars], **style)
         for bar, (_, span) in zip(bars, spans, strict=True):
             label = legible(bar.label)
-            if label and span > LABEL_SHARE * (1 if panels == 1 else panels / 2) * len(label) * length:
+            if label and span > LABEL_SHARE * (1 if panels == 1 else panels / 1.5) * len(label) * length:
                 ink = _ink(bar, timeline)
                 axes.text(
                     bar.start + span / 2, row, label, ha="center", va="center", color=ink, fontsize=7, clip_on=True
                 )
     if timeline.steady is not None:
         axes.axvline(timeline.steady, color="black", linestyle="--", linewidth=1)
+        axes.axvline(timeline.steady + (timeline.period or 0.0), color="black", linestyle=":", linewidth=1)
     for i in timeline.explained if panels == 1 else ():
         axes.broken_barh([], (0, 0), facecolor=(timeline.palette or COLOURS)[i], label=timeline.colours[i])
     if timeline.colours and panels == 1:
@@ -96,7 +97,9 @@ def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView, panels: int = 
 
 def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], view: PlanView) -> None:
     left_out = len(timeline.lanes) - len(lanes)
-    title = timeline.title + (" (dashed: from here on everything repeats)" if timeline.steady is not None else "")
+    title = timeline.title + (
+        " (dashed: from here on everything repeats; dotted: a period later)" if timeline.steady is not None else ""
+    )
     axes.set_title(title + (f", {left_out} lanes left out" if left_out else ""), loc="left", fontsize="medium")
     axes.set_yticks(range(len(lanes)), [legible(view.named(lane, MOST_NAMED)) for lane in lanes])
     axes.set_ylim(len(lanes) - 0.5, -0.5)
@@ -141,8 +144,7 @@ def windows_of(timeline: Timeline) -> list[Timeline]:
         return []
     begins = (timeline.start, timeline.start + (length - width) / 2, timeline.end - width)
     return [
-        _window(timeline, name, begin, begin + width)
-        for name, begin in zip(timeline.windows, begins, strict=True)
+        _window(timeline, name, begin, begin + width) for name, begin in zip(timeline.windows, begins, strict=True)
     ]
 
 
@@ -186,6 +188,7 @@ def _draw_with_memory(
         axes.set_xlim(timeline.start, timeline.end)
         axes.set_ylabel(legible(curve.name), rotation=0, ha="right", va="center")
         axes.tick_params(axis="y", labelsize=6)
+        axes.tick_params(axis="x", length=3 if curve is curves[-1] else 0)
         if timeline.steady is not None:
             axes.axvline(timeline.steady, color="black", linestyle="--", linewidth=1)
     peaks = ", ".join(f"{legible(curve.name)} {max(curve.totals) / factor:.4g}" for curve in curves)

@@ -69,7 +69,10 @@ def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[st
     """The columns, and the widths of bars and of names. Where they do not fit, bars are shortened, numbers and parts of
     the load left out, then the bars, then names shortened, and at last columns left out that say least."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
-    columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows, view.memory_unit, NAMES_WIDTH).items()}
+    columns = {
+        SHORT.get(title, title): cells
+        for title, cells in table.columns(rows, view.memory_unit, NAMES_WIDTH).items()
+    }
     for title in HIDDEN:
         columns.pop(title, None)
     for title in CUT & columns.keys() | {table.what}:

@@ -76,15 +76,15 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
     value, unit = evaluation.objective(rules.objective), problem.time_unit
     assert value is not None, "the rules say what the plan has"
     end = _end(unrolled)
-    idle = "" if evaluation.bubble is None else f", devices idle {percent(float(evaluation.bubble))} of it"
     return PlanView(
         name=problem.name,
         value=f"{rules.objective} {amount(float(value), unit)} {_of_what(problem, rules)}",
-        headline=f"{value_name(rules)} {amount(float(value), unit)} {_of_what(problem, rules)}{idle}",
+        headline=f"{value_name(rules)} {amount(float(value), unit)} {_of_what(problem, rules)}, "
+        f"devices idle {percent(max(0.0, _idle(evaluation, value)))} of it",
         tables=(Table("device", tuple(_rows(problem, evaluation))),),
         unit=unit,
         full_load=float(max(use.span for use in evaluation.devices)),
-        limits=_limits(evaluation) + idle,
+        limits=_limits(evaluation, value),
         sentences=tuple(_sentences(evaluation, unit)),
         legend=f"load: {unit or 'time'} of work " + ("in a period" if unrolled.period else "for all micro-batches"),
         time_unit=unit,
@@ -111,7 +111,7 @@ def _rows(problem: ScheduleProblem, evaluation: ScheduleEvaluation) -> Iterator[
             memory=_at_peak(use),
             limit=None if use.limit is None else float(use.limit),
             slowest=use.busy == most,
-            told={"at its peak": _peak_block(use)},
+            told={"at its peak": "" if _at_peak(use) is None else _peak_block(use)},
         )
 
 
@@ -119,28 +119,38 @@ def _at_peak(use: DeviceUse) -> dict[str, float] | None:
     """None for links and the like, which hold nothing and may hold anything."""
     if use.limit is None and not use.peak:
         return None
-    return {STANDING: float(min(use.standing, use.peak)), TAKEN: max(0.0, float(use.peak - use.standing))}
+    return {
+        STANDING: float(min(use.standing, use.peak)),
+        "taken by blocks": max(0.0, float(use.peak - use.standing)),
+    }
 
 
-def _limits(evaluation: ScheduleEvaluation) -> str:
+def _idle(evaluation: ScheduleEvaluation, value: Fraction) -> float:
+    """The share of the value in which the devices that run passes idle."""
+    busy = sum((evaluation.devices[d].busy for d in evaluation.computing), Fraction(0))
+    return float(1 - busy / (len(evaluation.computing) * value)) if value else 0.0
+
+
+def _limits(evaluation: ScheduleEvaluation, value: Fraction) -> str:
     """Who has no time left, or that all wait for others or for memory."""
     most = max(use.busy for use in evaluation.devices)
-    fullest = [use for use in evaluation.devices if use.busy == most]
-    share = max((float(use.busy / use.span) for use in fullest if use.span), default=1.0)
-    names = _together([use.name for use in fullest])
-    one = len(fullest) == 1
+    names = [use.name for use in evaluation.devices if use.busy == most]
+    share = float(most / value) if value else 1.0
+    alike = len(names) >= len(evaluation.computing) > 1
+    idle = percent(max(0.0, _idle(evaluation, value)))
+    if alike and share >= ALWAYS:
+        return "all devices are always busy"
+    if alike:
+        return f"all devices have the same work, and idle {idle} of it"
+    who = f"{len(names)} devices" if len(names) > 2 else " and ".join(names)
+    one, several_of_them = ("is", "limits") if len(names) == 1 else ("are", "limit")
+    others = f"devices idle {idle} of it"
     if share >= ALWAYS:
-        return f"{names} {'limits' if one else 'limit'} it and {'is' if one else 'are'} always busy"
+        return f"{who} {several_of_them} it and {one} always busy, {others} in all"
     if share >= NEARLY_ALWAYS:
-        return f"{names} {'limits' if one else 'limit'} it, busy for {percent(share)} of {'its' if one else 'their'} time"
-    return f"waiting for data or memory limits it, {names} {'is' if one else 'are'} busy for {percent(share)} of the time"
-
-
-def _together(names: list[str]) -> str:
-    """Few of them by name."""
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= 2 else f"the {len(names)} devices with most work"
+        return f"{who} {several_of_them} it, busy for {percent(share)} of it, and {others} in all"
+    busy = f"even {who} {one} busy for {percent(share)} of it"
+    return f"waiting for data or memory limits it, {busy}, and {others} in all"
 
 
 def _sentences(evaluation: ScheduleEvaluation, unit: str | None) -> Iterator[str]:
@@ -162,8 +172,8 @@ def _peak_block(use: DeviceUse) -> str:
 def _steady(unrolled: Unrolled) -> int | None:
     """From when on everything repeats, in steps.
 
-    Then at last every block runs in each period: micro-batch 0 has ended but for what happens in the same period, so that
-    a micro-batch before it, had there been one, would have ended, too, and would hold nothing.
+    That is a period before micro-batch 0 has ended: a micro-batch before it, had there been one, would have ended, and
+    would hold nothing. A moment earlier what ends last of that one would be missing.
     """
     if unrolled.period is None:
         return None
@@ -217,7 +227,12 @@ def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
                 )
 
 
-MARKS: dict[str, str] = {"F": "digits: forward", "B": "letters: backward", "W": "capitals: for weights", "X": "=: other"}
+MARKS: dict[str, str] = {
+    "F": "digits: forward",
+    "B": "letters: backward",
+    "W": "capitals: for weights",
+    "X": "=: other",
+}
 
 
 def _marks(kinds: set[BlockKind]) -> str:
@@ -237,17 +252,16 @@ def _mark(kind: BlockKind, n: int) -> str:
 
 
 def _memory(unrolled: Unrolled, end: int) -> tuple[Curve, ...]:
-    """Of each device that has a limit or holds anything; kinds that occur nowhere are left out."""
+    """Of each device that has a limit or holds anything; workspace that occurs nowhere is left out."""
     curves, last = [], float(unrolled.in_units(end))
     for d, device in enumerate(unrolled.problem.devices):
         curve = _curve(unrolled, d, end, last)
         if device.memory is not None or any(curve.totals):
             curves.append(curve)
-    held = {term for curve in curves for term, amounts in curve.terms.items() if any(amounts)} or {TAKEN}
-    return tuple(
-        replace(curve, terms={term: amounts for term, amounts in curve.terms.items() if term in held})
-        for curve in curves
-    )
+    if any(any(curve.terms[WORKSPACE]) for curve in curves):
+        return tuple(curves)
+    terms = (STANDING, TAKEN)
+    return tuple(replace(curve, terms={term: curve.terms[term] for term in terms}) for curve in curves)
 
 
 def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
