@@ -167,6 +167,22 @@ class Entry:
     """The notebook of the course that goes through its model."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
+    twins: tuple[Entry, ...] = ()
+    """Methods of the same name for other kinds of problems: the problem says which one is meant."""
+
+    @property
+    def all_kinds(self) -> tuple[Entry, ...]:
+        """Itself and those of its name for other kinds of problems."""
+        return (self, *self.twins)
+
+    @property
+    def declared(self) -> dict[str, OptionSpec]:
+        """Options by name, of all kinds of problems."""
+        return {spec.name: spec for entry in reversed(self.all_kinds) for spec in entry.options}
+
+    def for_kind(self, kind: str) -> Entry:
+        """The one of its name for such problems; itself where there is none."""
+        return next((entry for entry in self.all_kinds if entry.problem_kind in (kind, "any")), self)
 
     @property
     def module(self) -> str:
