@@ -109,6 +109,16 @@ TIME_PER_SAMPLE = _choice(
 )
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
 
+SCHEDULE_OBJECTIVE = _choice(
+    "objective",
+    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their own "
+    "first start to their own last end.",
+    "makespan",
+    "span",
+)
+
+_ZERO_BUBBLE = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024"
+
 _TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
 
 _PIPER = "Tarnawski et al., Piper: Multidimensional Planner for DNN Parallelization, NeurIPS 2021"
@@ -309,6 +319,28 @@ FORMULATIONS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.graphpipe.scope:family",
             starts={"auto": ("graphpipe",)},
             proves_anew=({"family": "convex"},),
+        ),
+        Entry(
+            "cp-schedule",
+            "Schedules of given micro-batches as a CP-SAT model",
+            "schedule",
+            "pipeplan.formulations.schedule.finite:FORMULATION",
+            (SCHEDULE_OBJECTIVE,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.finite_scope:family",
+            proves_anew=({"objective": "makespan"}, {"objective": "span"}),
+            coarse_first=False,
+        ),
+        Entry(
+            "ilp-zero-bubble",
+            "Schedules of given micro-batches as an integer program, with the order of every two blocks of a device",
+            "schedule",
+            "pipeplan.formulations.schedule.zero_bubble:FORMULATION",
+            (SCHEDULE_OBJECTIVE,),
+            paper=_ZERO_BUBBLE,
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.finite_scope:family",
+            coarse_first=False,
         ),
     )
 }
