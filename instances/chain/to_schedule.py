@@ -20,7 +20,7 @@ from ..violation import Violation
 from .plan import PatternPlan
 from .problem import ChainProblem
 from .referee.layout import shape_faults
-from .simulated import pipeline_of_runs, runs_of
+from .simulated import chain_pipeline, pipeline_of_runs, runs_of
 
 WITH_PASSING = ("reserved", "strict")
 """Memory modes that count what tasks read and write, and tensors that cross a GPU's border."""
@@ -47,7 +47,8 @@ def lower(problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions) ->
         problem.time_unit,
         notes=tuple(_notes(problem, len(used))),
     )
-    return schedule_of(work, options)
+    apart = len(used) < len(runs)  # which the simulator does not run
+    return schedule_of(work, options, None if apart else lambda count: chain_pipeline(problem, plan, count))
 
 
 def _chunks(plan: PatternPlan, options: ScheduleOptions) -> tuple[list[list[int]], list[int]]:

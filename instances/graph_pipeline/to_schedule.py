@@ -26,20 +26,23 @@ from .simulated import stage_graph_pipeline
 def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: ScheduleOptions) -> LoweredSchedule:
     """The plan's own kFkB schedule does not count."""
     refuse_broken(verify_stage_graph(problem, plan), "lowered to a schedule problem")
-    plan = _cut(problem, plan, options.chunks)
-    pipeline = stage_graph_pipeline(problem, plan)
-    devices = spread(len(plan.stages), options)
-    count = len(plan.stages) // options.chunks
+    cut = _cut(problem, plan, options.chunks)
+    pipeline = stage_graph_pipeline(problem, cut)
+    devices = spread(len(cut.stages), options)
+    count = len(cut.stages) // options.chunks
     names, limits = [f"d{number}" for number in range(count)], [problem.memory_bytes] * count
     work = PlannedWork(
         holders_of(pipeline, devices, names, limits, problem.workspace_bytes),
-        parts_of(pipeline, devices, [_read(problem, stage) for stage in plan.stages]),
+        parts_of(pipeline, devices, [_read(problem, stage) for stage in cut.stages]),
         joints_of(pipeline, devices),
         problem.name,
         problem.time_unit,
         notes=tuple(chain(_notes(plan), notes_on(pipeline))),
     )
-    return schedule_of(work, options)
+    samples = max(stage.micro_batch for stage in plan.stages)
+    return schedule_of(
+        work, options, lambda count: stage_graph_pipeline(problem.replace(mini_batch=count * samples), plan)
+    )
 
 
 def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> StageGraphPlan:

@@ -68,7 +68,7 @@ def _chain(
         joints_of(pipeline, devices),
         problem.name,
         problem.time_unit,
-        notes=tuple(notes_on(pipeline)),
+        notes=(HELD, *notes_on(pipeline)),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ..amounts import Amount, as_written, in_digits
+from ..simulation.model import Pipeline
 from .lowering_options import ScheduleOptions
 from .plan import written
 from .planned_work import Holder, Part, PlannedWork
@@ -18,23 +19,30 @@ TIME_DIGITS, MEMORY_DIGITS = 6, 12
 """Of the longest time and the largest amount: what lies below is rounded, so that solvers can count in whole steps."""
 
 
+OwnSchedule = Callable[[int], Pipeline]
+"""From a number of micro-batches to the passes of all stages, in the order that the plan was made for."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoweredSchedule:
     """A schedule problem that a plan became, with sentences on what it loses."""
 
     problem: ScheduleProblem
     notes: tuple[str, ...] = ()
+    own: OwnSchedule | None = field(default=None, repr=False, compare=False)
+    """What the simulator runs of this very plan; None where it runs no such plan, or the plan was cut into chunks."""
 
 
-def schedule_of(work: PlannedWork, options: ScheduleOptions) -> LoweredSchedule:
-    """The blocks of one micro-batch."""
+def schedule_of(work: PlannedWork, options: ScheduleOptions, own: OwnSchedule | None = None) -> LoweredSchedule:
+    """The blocks of one micro-batch. `own`: of the plan as it was before it was cut."""
     builder = _Builder(work, options)
     blocks = tuple(block for number in range(len(work.parts)) for block in builder.blocks(number))
     devices = tuple(builder.device(holder) for holder in work.devices)
     problem = ScheduleProblem(
         devices, blocks, tuple(builder.edges()), options.micro_batches, False, work.name, work.time_unit, "bytes"
     )
-    return LoweredSchedule(problem, (*work.notes, *builder.notes()))
+    notes = (*work.notes, *builder.notes())
+    return LoweredSchedule(problem, notes, own if options.chunks == 1 else None)
 
 
 class _Grid:

@@ -31,28 +31,30 @@ def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: Sche
             raise UsageError(
                 "Stages on devices within devices are not cut into chunks; drop --virtual and --shape."
             )
-        stages = tuple(plan.leaves())
-        return _lowered(
-            problem, stages, leveled_pipeline(problem, plan, 1), options, [problem.memory_bytes] * len(stages)
+        leaves = tuple(plan.leaves())
+        work = _work(
+            problem, leaves, leveled_pipeline(problem, plan, 1), options, [problem.memory_bytes] * len(leaves)
         )
+        return schedule_of(work, options, lambda count: leveled_pipeline(problem, plan, count))
     refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
-    plan = _cut(problem, plan, options.chunks)
-    kinds = [type_of(problem, stage) for stage in plan.stages]
+    cut = _cut(problem, plan, options.chunks)
+    kinds = [type_of(problem, stage) for stage in cut.stages]
     limits = [None if kind is None else kind.memory_bytes for kind in kinds]
-    return _lowered(problem, plan.stages, staged_pipeline(problem, plan, 1), options, limits)
+    work = _work(problem, cut.stages, staged_pipeline(problem, cut, 1), options, limits)
+    return schedule_of(work, options, lambda count: staged_pipeline(problem, plan, count))
 
 
-def _lowered(
+def _work(
     problem: StagingProblem,
     stages: Sequence[AnyStage],
     pipeline: Pipeline,
     options: ScheduleOptions,
     limits: Sequence[Amount | None],
-) -> LoweredSchedule:
+) -> PlannedWork:
     devices = spread(len(stages), options)
     count = len(stages) // options.chunks
     names = [f"d{number}" for number in range(count)]
-    work = PlannedWork(
+    return PlannedWork(
         holders_of(pipeline, devices, names, limits[:count]),
         parts_of(pipeline, devices, _read(problem, stages)),
         joints_of(pipeline, devices),
@@ -60,7 +62,6 @@ def _lowered(
         problem.time_unit,
         notes=tuple(chain(_notes(stages, options), notes_on(pipeline))),
     )
-    return schedule_of(work, options)
 
 
 def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:

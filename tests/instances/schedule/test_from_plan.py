@@ -30,7 +30,8 @@ from pipeplan.instances.schedule.plan import SchedulePlan
 from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.instances.simulate import pipeline_of, simulate
+from pipeplan.instances.simulate import simulate
+from pipeplan.instances.simulation.engine import run
 from pipeplan.instances.simulation.timeline import Simulation
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
@@ -88,16 +89,15 @@ def computed(simulation: Simulation) -> float:
 
 
 def in_own_order(
-    problem: Problem, plan: Plan, micro_batches: int | None
+    problem: Problem, plan: Plan, micro_batches: int
 ) -> tuple[ScheduleProblem, SchedulePlan, Simulation]:
     """What a plan's own schedule is, as blocks, and as it is simulated."""
-    given = None if problem.kind == "graph-pipeline" else micro_batches
-    pipeline = pipeline_of(problem, plan, micro_batches=given)
-    count = pipeline.mini_batch // max(stage.micro_batch for stage in pipeline.stages)
-    lowered = lower_to_schedule(problem, plan, micro_batches=count).problem
-    starts = own_schedule(lowered, pipeline)
+    lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches)
+    assert lowered.own is not None
+    pipeline = lowered.own(micro_batches)
+    starts = own_schedule(lowered.problem, pipeline)
     assert isinstance(starts, SchedulePlan)
-    return lowered, starts, simulate(problem, plan, micro_batches=given)
+    return lowered.problem, starts, run(pipeline)
 
 
 # ---- by hand -------------------------------------------------------------------------------------------
@@ -122,6 +122,9 @@ def test_a_plan_in_its_own_order_takes_the_closed_form(make: Any) -> None:
     assert not verify_schedule(lowered, starts)
     assert evaluate_schedule(lowered, starts).makespan == pytest.approx(computed(simulation))
     assert computed(simulation) >= CLOSED
+    problem, plan = make()
+    given = None if problem.kind == "graph-pipeline" else BATCHES
+    assert computed(simulate(problem, plan, micro_batches=given)) == computed(simulation)
 
 
 @ALL
@@ -390,7 +393,12 @@ def random_graph(seed: int) -> tuple[Problem, Plan]:
 @pytest.mark.parametrize("make", [random_pattern, random_stages, random_graph])
 @pytest.mark.parametrize("seed", range(40))
 def test_a_plan_in_its_own_order_takes_as_long_as_it_is_simulated(make: Any, seed: int) -> None:
-    lowered, starts, simulation = in_own_order(*make(seed), 5)
+    problem, plan = make(seed)
+    samples = (
+        max((stage.micro_batch for stage in plan.stages), default=1) if problem.kind == "graph-pipeline" else None
+    )
+    count = 5 if samples is None else problem.mini_batch // samples  # in flight were counted for that many
+    lowered, starts, simulation = in_own_order(problem, plan, count)
     assert not [fault for fault in verify_schedule(lowered, starts) if fault.rule != "memory"]
     assert float(evaluate_schedule(lowered, starts).makespan or 0) == pytest.approx(computed(simulation), rel=1e-4)
 
