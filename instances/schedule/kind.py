@@ -25,5 +25,7 @@ KIND = kind_in(
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
     least_memory="pipeplan.planners.memory.schedule:least_memory",
+    read_plan=f"{_HERE}.csv_file:schedule_from_csv",
+    exports={"torch": "pipeplan.models.export.schedules:torch"},
     generators=f"{_HERE}.generators:GENERATORS",
 )
