@@ -19,7 +19,7 @@ from ...instances.schedule.referee.verify import verify_schedule
 from ..contract import Outcome, Request
 from .alone import order_alone
 from .chain_shape import chain_shape
-from .list_schedule import Rank, Rule, as_plan, late, listed, why_none
+from .listing import Rank, Rule, as_plan, late, listed, why_none
 from .whole import WholeProblem, in_whole_numbers
 
 PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...instances.result import Stop
 from ...instances.schedule.referee.evaluate import evaluate_schedule
 from ..contract import Outcome, Request
-from .list_schedule import list_schedules, why_none
+from .list_schedule import better_and_better
+from .listing import why_none
 from .periodic_list import periodic_list_schedule
 
 PERIOD = "period"
@@ -22,14 +23,13 @@ class ListSchedule:
                 return Outcome(stop, messages=(why_none(problem),))
             return Outcome(stop, periodic, float(periodic.period))
         board = request.board
-        for plan in list_schedules(problem, objective):
+        for plan in better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed):
             value = evaluate_schedule(problem, plan).objective(objective)
             assert value is not None, "the micro-batches have an end"
             board.post(plan, float(value))
-            if request.out_of_time():
-                return Outcome(Stop.TIME, board.plan, board.value)
+        stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED
         messages = (why_none(problem),) if board.plan is None else ()
-        return Outcome(Stop.COMPLETED, board.plan, board.value, messages=messages)
+        return Outcome(stop, board.plan, board.value, messages=messages)
 
 
 PLANNER = ListSchedule()

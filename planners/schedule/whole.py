@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.amounts import as_written
@@ -30,12 +30,20 @@ class WholeProblem:
     """So far below 0 the changes on a device may go."""
     uses: tuple[tuple[tuple[int, int, int], ...], ...]
     """Of each block: (device, what it adds at most while it runs, what it changes) where that is not 0."""
+    backwards: bool = False
+    """Does time run backwards?"""
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Positions of blocks such that every edge without offset leads forward."""
+        return self.problem.order[::-1] if self.backwards else self.problem.order
 
     @cached_property
     def orders(self) -> tuple[tuple[int, int], ...]:
         """By which blocks without time follow each other at one instant: topological position, then order in the file;
         the micro-batch comes before both."""
-        return tuple((depth, b) for b, depth in enumerate(self.problem.depths))
+        sign = -1 if self.backwards else 1
+        return tuple((sign * depth, sign * b) for b, depth in enumerate(self.problem.depths))
 
     @cached_property
     def gives_first(self) -> tuple[bool, ...]:
@@ -50,7 +58,7 @@ class WholeProblem:
     def tails(self) -> tuple[int, ...]:
         """The longest path from the start of each block to the end of its micro-batch."""
         tails = list(self.times)
-        for b in reversed(self.problem.order):
+        for b in reversed(self.order):
             follow = (lag + tails[j] for j, offset, lag in self.after[b] if not offset)
             tails[b] = self.times[b] + max(follow, default=0)
         return tuple(tails)
@@ -59,7 +67,7 @@ class WholeProblem:
     def heads(self) -> tuple[int, ...]:
         """The longest path to the start of each block within its micro-batch."""
         heads = [0] * len(self.times)
-        for b in self.problem.order:
+        for b in self.order:
             heads[b] = max((heads[i] + self.times[i] + lag for i, o, lag in self.before[b] if not o), default=0)
         return tuple(heads)
 
@@ -67,6 +75,17 @@ class WholeProblem:
     def load(self) -> int:
         """Of the busiest device in one micro-batch."""
         return int(max(self.problem.loads) * self.steps)
+
+    def mirrored(self) -> WholeProblem:
+        """The problem as time runs backwards, and micro-batches from the last one on: what was given back is taken.
+
+        Whoever waited is waited for, and a device holds the same between the same two blocks.
+        """
+        uses = tuple(
+            tuple((d, peak - max(change, 0) + max(-change, 0), -change) for d, peak, change in rows)
+            for rows in self.uses
+        )
+        return replace(self, before=self.after, after=self.before, uses=uses, backwards=not self.backwards)
 
 
 def in_whole_numbers(problem: ScheduleProblem) -> WholeProblem:
