@@ -84,6 +84,8 @@ class Kind:
     """(problem, step) -> slightly better clusters."""
     pipeline: str | None = None
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
+    to_schedule: str | None = None
+    """(problem, plan, `schedule.lowering_options.ScheduleOptions`) -> when its stages run what, with notes."""
     from_profile: str | None = None
     """(profile, cluster, options) -> what it becomes on that cluster, with notes on what it loses."""
     profile_options: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ class Kind:
     recipes: str | None = None
     """Its packaged instances."""
     generators: str | None = None
-    """Families of its problems by name, each with its parameters (`placement.generators.Generator`)."""
+    """Families of its problems by name, each with its parameters (`generator.Generator`)."""
     remarks: str | None = None
     """problem -> sentences on what a reader should know of it as it was given."""
     periodic: bool = False

@@ -26,7 +26,11 @@ def _wide() -> ScheduleProblem:
 
 RECIPES = (
     Recipe("zero-bubble-4x12", "four equal stages with times 5, 6 and 4, by hand", _small),
-    Recipe("zero-bubble-4x12-lag", "four equal stages with times 5478, 5806 and 3534 and a lag of 200, by hand", _lagging),
+    Recipe(
+        "zero-bubble-4x12-lag",
+        "four equal stages with times 5478, 5806 and 3534 and a lag of 200, by hand",
+        _lagging,
+    ),
     Recipe("zero-bubble-32x16", "more stages than micro-batches, every pass of one time unit, by hand", _wide),
     Recipe("measured-even-8x32", f"{_MEASURED}; equal stages", measured_even),
     Recipe("measured-uneven-8x32", f"{_MEASURED}; with embedding and head", measured_uneven),
