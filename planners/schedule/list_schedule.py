@@ -184,8 +184,9 @@ class _Listing:
             key = (n, *whole.orders[b])
             while any(self.at_once[d][0] == at and key < self.at_once[d][1] for d in whole.devices[b]):
                 at += 1
-        self.possible[b] = at, self.rule.rank(b, n)
-        heapq.heappush(self.queue, (at + whole.times[b], at, self.possible[b][1], b, self.version[b]))
+        rank = self.rule.rank(b, n)
+        self.possible[b] = at, rank
+        heapq.heappush(self.queue, (at + whole.times[b], at, rank, b, self.version[b]))
 
     def _choose(self) -> int | None:
         whole = self.whole
