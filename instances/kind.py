@@ -120,6 +120,8 @@ class Kind:
     """(problem, options, limits, watcher) -> the least memory with a plan."""
     held: str | None = None
     """(problem, plan, options) -> what the fullest device holds, in bytes and exactly."""
+    read_plan: str | None = None
+    """(text, problem) -> the plan in a file that is no JSON; None: all its plans are JSON."""
     each_memory: str | None = None
     """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 

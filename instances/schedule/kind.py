@@ -24,5 +24,6 @@ KIND = kind_in(
     pipeline=None,
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
+    read_plan=f"{_HERE}.csv_file:schedule_from_csv",
     generators=f"{_HERE}.generators:GENERATORS",
 )
