@@ -20,6 +20,7 @@ from ..errors import InputError, UsageError, show
 from .order import Deadlock, Run, earliest_starts
 from .plan import SchedulePlan
 from .problem import KIND_NAMES, BlockEdge, ScheduleProblem
+from .referee.verify import verify_schedule
 
 PASSES = "FBIW"
 OVERLAP = "OVERLAP_F_B"
@@ -218,6 +219,11 @@ def schedule_to_csv(problem: ScheduleProblem, plan: SchedulePlan) -> str:
     wait for its neighbours alone, could not run this order.
     """
     stages = csv_stages(problem)
+    faults = verify_schedule(problem, plan)
+    if faults:
+        raise InputError(
+            "plan", f"is no schedule of this problem ({faults[0].message})", "give one that is verified"
+        )
     orders = orders_of(problem, plan)
     found = earliest_starts(stages.chain, orders)
     if isinstance(found, Deadlock):
