@@ -110,12 +110,26 @@ _GRAPH = {
     "piper-downsets": "tiny-graph --planner piper-downsets",
     "infeasible": "tiny-graph --memory 1",
 }
+_SCHEDULE = {
+    "list": "zero-bubble-4x12 --planner list-schedule --objective span",
+    "list-period": "v-shape-4 --planner list-schedule --objective period",
+    "gpipe": "zero-bubble-4x12 --planner gpipe --memory 24",
+    "1f1b": "zero-bubble-4x12 --planner 1f1b",
+    "zb-h1": "zero-bubble-4x12 --planner zb-h1 --objective span",
+    "zb-h2": "zero-bubble-4x12 --planner zb-h2 --objective span",
+    "zb-greedy": "zero-bubble-4x12 --planner zb-greedy --objective span",
+    "interleaved": "{inputs}/interleaved.json --planner interleaved-1f1b",
+    "zb-v": "{inputs}/v-pipeline.json --planner zb-v",
+    "dualpipe-v": "{inputs}/v-pipeline.json --planner dualpipe-v",
+    "rule-without-memory": "zero-bubble-4x12 --planner gpipe",
+}
 _FAMILIES = {
     "placement": _PLACEMENT,
     "latency": _LATENCY,
     "chain": _CHAIN,
     "staging": _STAGING,
     "graph-pipeline": _GRAPH,
+    "schedule": _SCHEDULE,
 }
 
 SOLVE: Mapping[str, str] = {
