@@ -171,7 +171,7 @@ def methods() -> str:
     lines = ["# Formulations and planners", ""]
     for title, table in (("Formulations", FORMULATIONS), ("Planners", PLANNERS)):
         lines += [f"## {title}", ""]
-        for entry in table.values():
+        for entry in (entry for one in table.values() for entry in one.all_kinds):
             lines += [f"### {entry.name}", "", plain(entry.title) + ".", ""]
             lines += [f"- plans: {entry.problem_kind}", f"- exact: {'yes' if entry.exact else 'no'}"]
             if entry.paper:

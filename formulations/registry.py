@@ -107,7 +107,18 @@ TIME_PER_SAMPLE = _choice(
     "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles.",
     "time-per-sample",
 )
+PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", "period")
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
+
+SCHEDULE_OBJECTIVE = _choice(
+    "objective",
+    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their own "
+    "first start to their own last end.",
+    "makespan",
+    "span",
+)
+
+_ZERO_BUBBLE = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024"
 
 _TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
 
@@ -167,6 +178,22 @@ class Entry:
     """The notebook of the course that goes through its model."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
+    twins: tuple[Entry, ...] = ()
+    """Methods of the same name for other kinds of problems: the problem says which one is meant."""
+
+    @property
+    def all_kinds(self) -> tuple[Entry, ...]:
+        """Itself and those of its name for other kinds of problems."""
+        return (self, *self.twins)
+
+    @property
+    def declared(self) -> dict[str, OptionSpec]:
+        """Options by name, of all kinds of problems."""
+        return {spec.name: spec for entry in reversed(self.all_kinds) for spec in entry.options}
+
+    def for_kind(self, kind: str) -> Entry:
+        """The one of its name for such problems; itself where there is none."""
+        return next((entry for entry in self.all_kinds if entry.problem_kind in (kind, "any")), self)
 
     @property
     def module(self) -> str:
@@ -293,6 +320,39 @@ FORMULATIONS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.graphpipe.scope:family",
             starts={"auto": ("graphpipe",)},
             proves_anew=({"family": "convex"},),
+        ),
+        Entry(
+            "cp-schedule",
+            "Schedules of given micro-batches as a CP-SAT model",
+            "schedule",
+            "pipeplan.formulations.schedule.finite:FORMULATION",
+            (SCHEDULE_OBJECTIVE,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.finite_scope:family",
+            proves_anew=({"objective": "makespan"}, {"objective": "span"}),
+            coarse_first=False,
+        ),
+        Entry(
+            "ilp-zero-bubble",
+            "Schedules of given micro-batches as an integer program, with the order of every two blocks of a device",
+            "schedule",
+            "pipeplan.formulations.schedule.zero_bubble:FORMULATION",
+            (SCHEDULE_OBJECTIVE,),
+            paper=_ZERO_BUBBLE,
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.finite_scope:family",
+            coarse_first=False,
+        ),
+        Entry(
+            "cp-periodic",
+            "Schedules that repeat, of blocks on devices with memory, as a CP-SAT model",
+            "schedule",
+            "pipeplan.formulations.schedule.periodic_cp:FORMULATION",
+            (PERIOD,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            proves_anew=({},),
+            coarse_first=False,
         ),
     )
 }

@@ -84,6 +84,8 @@ class Kind:
     """(problem, step) -> slightly better clusters."""
     pipeline: str | None = None
     """(problem, plan, micro-batches, schedule) -> what the simulator runs."""
+    to_schedule: str | None = None
+    """(problem, plan, `schedule.lowering_options.ScheduleOptions`) -> when its stages run what, with notes."""
     from_profile: str | None = None
     """(profile, cluster, options) -> what it becomes on that cluster, with notes on what it loses."""
     profile_options: tuple[str, ...] = ()
@@ -95,7 +97,7 @@ class Kind:
     recipes: str | None = None
     """Its packaged instances."""
     generators: str | None = None
-    """Families of its problems by name, each with its parameters (`placement.generators.Generator`)."""
+    """Families of its problems by name, each with its parameters (`generator.Generator`)."""
     remarks: str | None = None
     """problem -> sentences on what a reader should know of it as it was given."""
     periodic: bool = False
@@ -120,6 +122,10 @@ class Kind:
     """(problem, options, limits, watcher) -> the least memory with a plan."""
     held: str | None = None
     """(problem, plan, options) -> what the fullest device holds, in bytes and exactly."""
+    read_plan: str | None = None
+    """(text, problem) -> the plan in a file that is no JSON; None: all its plans are JSON."""
+    exports: Mapping[str, str] = field(default_factory=dict)
+    """Frameworks that are told of a plan by its problem, not by the model: (problem, plan, options) -> the files."""
     each_memory: str | None = None
     """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 

@@ -39,6 +39,7 @@ from .instances.result import Stop as Stop
 from .instances.result import WarmStart as WarmStart
 from .instances.results import load_plan as load_plan
 from .instances.results import load_result as load_result
+from .instances.schedule.from_plan import LoweredSchedule as LoweredSchedule
 from .instances.schedule.plan import PeriodicSchedulePlan as PeriodicSchedulePlan
 from .instances.schedule.plan import SchedulePlan as SchedulePlan
 from .instances.schedule.problem import Block as Block
@@ -56,6 +57,7 @@ from .instances.staging.problem import Edge as Edge
 from .instances.staging.problem import Layer as Layer
 from .instances.staging.problem import StagingLevel as StagingLevel
 from .instances.staging.problem import StagingProblem as StagingProblem
+from .instances.to_schedule import lower_to_schedule as lower_to_schedule
 from .instances.violation import Violation as Violation
 from .models.export.registry import export as export
 from .models.from_hf import import_hf as import_hf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..formulations.contract import OptionSpec
@@ -17,6 +18,8 @@ from .latency.options import EXPERT_OPTIONS, LNS_OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
 from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 from .placement.options import OPTIONS
+from .schedule.options import ANY_OBJECTIVE
+from .schedule.options import OBJECTIVE as SCHEDULE_OBJECTIVE
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
@@ -59,6 +62,21 @@ _CHAINS = "pipeplan.planners.beaumont"
 
 def _baseline(name: str, title: str, attribute: str, *options: OptionSpec) -> Entry:
     return Entry(name, title, "chain", f"{_CHAINS}.baselines:{attribute}", options, exact=False)
+
+
+def _schedule(name: str, title: str, address: str, *options: OptionSpec, paper: str | None = None) -> Entry:
+    address = f"pipeplan.planners.schedule.{address}"
+    return Entry(name, title, "schedule", address, options or (SCHEDULE_OBJECTIVE,), paper, exact=False)
+
+
+_GPIPE = "Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism, NeurIPS 2019"
+_1F1B = "Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, SOSP 2019"
+_MEGATRON = (
+    "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, SC 2021"
+)
+_ZERO_BUBBLE = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
+_V_SHAPES = "Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024"
+_DUALPIPE = "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; the V shape cuts its DualPipe in half"
 
 
 def _graph(name: str, title: str, address: str, options: tuple[OptionSpec, ...], **more: Any) -> Entry:
@@ -172,7 +190,12 @@ PLANNERS: Mapping[str, Entry] = {
         ),
         _baseline("pipedream-eager", "PipeDream's partitions, run eagerly and measured", "PIPEDREAM"),
         _baseline("contiguous", "The best contiguous stages within the memory", "CONTIGUOUS"),
-        _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
+        replace(
+            _baseline("gpipe", "GPipe: all forward, then all backward passes", "GPIPE", BATCHES),
+            twins=(
+                _schedule("gpipe", "GPipe: all forward, then all backward passes", "named:GPIPE", paper=_GPIPE),
+            ),
+        ),
         _baseline("sync-1f1b", "Synchronous 1F1B, flushed every few batches", "SYNCHRONOUS", BATCHES),
         _graph(
             "graphpipe",
@@ -199,6 +222,30 @@ PLANNERS: Mapping[str, Entry] = {
             TEXTBOOK_OPTIONS,
         ),
         _graph("piper-downsets", "Stages in a row, over all downsets", "textbook:PLANNER", DOWNSET_OPTIONS),
+        Entry(
+            "exact-schedule",
+            "Rules, bounds, annealing on orders, and a model of all that is better",
+            "schedule",
+            "pipeplan.planners.schedule.exact:PLANNER",
+            (ANY_OBJECTIVE,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.finite_scope:family",
+            default=True,
+            example="zero-bubble-4x12",
+            as_formulation=True,
+            checked_by="ilp-zero-bubble",
+            proves_anew=({"objective": "makespan"}, {"objective": "span"}),
+        ),
+        _schedule("list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_OBJECTIVE),
+        _schedule("1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper=_1F1B),
+        _schedule(
+            "interleaved-1f1b", "1F1B over several stages on each device", "named:INTERLEAVED", paper=_MEGATRON
+        ),
+        _schedule("zb-h1", "Zero bubble within the memory of 1F1B", "named:ZB_H1", paper=_ZERO_BUBBLE),
+        _schedule("zb-h2", "Zero bubble with twice the memory of 1F1B", "named:ZB_H2", paper=_ZERO_BUBBLE),
+        _schedule("zb-greedy", "Zero bubble by greedy choices within memory", "greedy:PLANNER", paper=_ZERO_BUBBLE),
+        _schedule("zb-v", "Zero bubble over stages there and back", "named:ZB_V", paper=_V_SHAPES),
+        _schedule("dualpipe-v", "DualPipe's V: two ways through one pipeline", "named:DUALPIPE_V", paper=_DUALPIPE),
     )
 }
 
@@ -236,9 +283,10 @@ def option_owners() -> dict[str, list[str]]:
 
 
 def all_methods() -> Iterator[Entry]:
-    """Formulations first, then planners."""
+    """Formulations first, then planners; those of one name for several kinds of problems one after the other."""
     yield from FORMULATIONS.values()
-    yield from PLANNERS.values()
+    for entry in PLANNERS.values():
+        yield from entry.all_kinds
 
 
 def methods_of(kind: str) -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import InputError
-from ..placement.generators import Generator, Parameter
+from ..generator import Generator, Parameter
 from . import theory
 from .known import KnownChain
 from .problem import MAX_LAYERS

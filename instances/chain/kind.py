@@ -22,5 +22,6 @@ KIND = kind_in(
     why_none="pipeplan.planners.beaumont.too_little_memory:explain",
     least_memory="pipeplan.planners.beaumont.smallest_memory:least_memory",
     held=f"{_HERE}.each_device:held",
+    to_schedule=f"{_HERE}.to_schedule:lower",
     pareto="pipeplan.studies.pareto.chains:STUDY",
 )

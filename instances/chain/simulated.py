@@ -7,6 +7,7 @@ drains. Memory is weights and the inputs that are kept for the backward passes; 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import groupby
 
 from ..errors import UsageError
@@ -20,10 +21,23 @@ def chain_pipeline(
     problem: ChainProblem, plan: PatternPlan, micro_batches: int, schedule: str = "planned"
 ) -> Pipeline:
     """1F1B, each stage holding as many batches as there are stages from it to the end; or GPipe."""
-    runs = [list(members) for _, members in groupby(range(problem.layers), key=plan.allocation.__getitem__)]
+    runs = runs_of(plan)
     gpus = [plan.allocation[run[0]] for run in runs]
     if len(set(gpus)) < len(gpus):
         raise UsageError("A GPU holds layers that do not follow each other, so it is no stage of a pipeline.")
+    return pipeline_of_runs(problem, runs, gpus, micro_batches, schedule)
+
+
+def runs_of(plan: PatternPlan) -> list[list[int]]:
+    """Layers in a row on one GPU, from 0."""
+    layers = range(len(plan.allocation))
+    return [list(members) for _, members in groupby(layers, key=plan.allocation.__getitem__)]
+
+
+def pipeline_of_runs(
+    problem: ChainProblem, runs: Sequence[Sequence[int]], gpus: Sequence[int], micro_batches: int, schedule: str
+) -> Pipeline:
+    """Each run as a stage of its own."""
     stages = []
     for number, (run, gpu) in enumerate(zip(runs, gpus, strict=True)):
         held = micro_batches if schedule == "gpipe" else len(runs) - number
@@ -41,7 +55,7 @@ def chain_pipeline(
     return Pipeline(tuple(stages), _dependencies(problem, runs), micro_batches, problem.name, problem.time_unit)
 
 
-def _dependencies(problem: ChainProblem, runs: list[list[int]]) -> tuple[Dependency, ...]:
+def _dependencies(problem: ChainProblem, runs: Sequence[Sequence[int]]) -> tuple[Dependency, ...]:
     """Edge l leads forward out of layer l (from 1), edge 2L - l carries its gradient back."""
     found = []
     for number in range(len(runs) - 1):

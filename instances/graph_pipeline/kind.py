@@ -24,4 +24,5 @@ KIND = kind_in(
     why_none="pipeplan.planners.memory.graph_pipeline:explain",
     least_memory="pipeplan.planners.memory.graph_pipeline:least_memory",
     held=f"{_HERE}.each_device:held",
+    to_schedule=f"{_HERE}.to_schedule:lower",
 )

@@ -6,40 +6,14 @@ import itertools
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ..checks import check_amount, check_count
 from ..errors import InputError
+from ..generator import Generator, Parameter
 from .problem import Node, NodeId, PlacementProblem
 
 Edge = tuple[int, int]
-Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of a generator, as the command line offers it. `type` is int, float or flag."""
-
-    name: str
-    type: str
-    default: Any
-    help: str
-
-
-@dataclass(frozen=True, slots=True)
-class Generator(Generic[Made]):
-    """A family of problems: every parameter has a usual value."""
-
-    name: str
-    title: str
-    build: Callable[..., Made]
-    parameters: tuple[Parameter, ...] = ()
-
-    def __call__(self, **arguments: Any) -> Made:
-        usual = {parameter.name: parameter.default for parameter in self.parameters}
-        return self.build(**{**usual, **arguments})
-
-
 COMMON = (
     Parameter("nodes", "int", 40, "how many forward nodes"),
     Parameter("accelerators", "int", 4, "how many accelerators"),

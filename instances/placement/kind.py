@@ -28,6 +28,7 @@ KIND = kind_in(
     least_memory="pipeplan.planners.memory.placement:least_memory",
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
+    to_schedule=f"{_HERE}.to_schedule:lower",
     generators=f"{_HERE}.generators:GENERATORS",
     pareto="pipeplan.studies.pareto.tradeoff:STUDY",
 )

@@ -16,8 +16,22 @@ def _small() -> ScheduleProblem:
     return divided_pipeline(equal_stages(4, 5, 6, 4), 12, 16, name="zero-bubble-4x12")
 
 
+def _lagging() -> ScheduleProblem:
+    return divided_pipeline(equal_stages(4, 5478, 5806, 3534), 12, 32, 200)
+
+
+def _wide() -> ScheduleProblem:
+    return divided_pipeline(equal_stages(32, 1, 1, 1), 16, 64)
+
+
 RECIPES = (
     Recipe("zero-bubble-4x12", "four equal stages with times 5, 6 and 4, by hand", _small),
+    Recipe(
+        "zero-bubble-4x12-lag",
+        "four equal stages with times 5478, 5806 and 3534 and a lag of 200, by hand",
+        _lagging,
+    ),
+    Recipe("zero-bubble-32x16", "more stages than micro-batches, every pass of one time unit, by hand", _wide),
     Recipe("measured-even-8x32", f"{_MEASURED}; equal stages", measured_even),
     Recipe("measured-uneven-8x32", f"{_MEASURED}; with embedding and head", measured_uneven),
     Recipe("v-shape-4", "a chain of stages on 4 devices, the steady state", partial(shape, "v")),

@@ -23,11 +23,11 @@ def check_tasks(micro_batches: Iterable[int]) -> None:
         )
 
 
-def refuse_broken(violations: Iterable[Violation]) -> None:
-    """A plan that breaks a rule which the simulation needs."""
+def refuse_broken(violations: Iterable[Violation], what: str = "simulated") -> None:
+    """A plan that breaks a rule which the simulation needs, or `what` else is made of the same stages."""
     blocking = next((violation for violation in violations if violation.rule not in HARMLESS), None)
     if blocking is not None:
-        raise UsageError(f"The plan cannot be simulated. {blocking.message}")
+        raise UsageError(f"The plan cannot be {what}. {blocking.message}")
 
 
 def given(count: int | None) -> int:

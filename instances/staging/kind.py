@@ -39,6 +39,7 @@ KIND = kind_in(
     least_memory="pipeplan.planners.memory.staging:least_memory",
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
+    to_schedule=f"{_HERE}.to_schedule:lower",
     batch_grows=True,
     pareto="pipeplan.studies.pareto.stagings:STUDY",
 )

@@ -24,7 +24,7 @@ from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
 from .problem import Configuration, StagingProblem
 from .referee.levels import evaluate_leveled, full_weight
-from .referee.stages import SYNC_TRIPS, evaluate_stages, ways_of
+from .referee.stages import SYNC_TRIPS, evaluate_stages, type_of, ways_of
 
 FORWARD_SHARE = 1 / 3
 
@@ -44,6 +44,8 @@ class _Part:
     in_flight: int
     """Micro-batches of one copy, as its memory was judged with."""
     synchronisation: float
+    speed: float = 1.0
+    """Of its devices."""
 
 
 def staged_pipeline(
@@ -54,7 +56,10 @@ def staged_pipeline(
     parts = []
     for number, (stage, cost) in enumerate(zip(plan.stages, costs, strict=True)):
         d, ways = stage.data_parallel, ways_of(problem, stage)
-        parts.append(_Part((number,), stage, ways, d, cost.in_flight, _sync(d, _weights(ways), problem.bandwidth)))
+        kind = type_of(problem, stage)
+        assert kind is not None, "plans with other types are refused before"
+        after = _sync(d, _weights(ways), problem.bandwidth)
+        parts.append(_Part((number,), stage, ways, d, cost.in_flight, after, kind.speed))
     return _pipeline(problem, parts, (problem.bandwidth,), micro_batches, schedule)
 
 
@@ -115,7 +120,7 @@ def _pipeline(
 
 def _stage(part: _Part, count: int, warm_up: int) -> Stage:
     ways = part.ways.values()
-    time = math.fsum(way.time for way in ways)
+    time = math.fsum(way.time for way in ways) / part.speed
     return Stage(
         name="stage " + ".".join(map(str, part.path)),
         micro_batch=1,

@@ -13,9 +13,9 @@ import typer
 
 from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.errors import UsageError, did_you_mean, unknown_name
+from ..instances.generator import Generator, Parameter
 from ..instances.graph_pipeline.models import GRAPH_MODELS, GraphModel
 from ..instances.kinds import DEFAULT_KIND, KINDS, kind_of
-from ..instances.placement.generators import Generator, Parameter
 from ..instances.profile.packaged import packaged_profile_names
 from ..instances.profile.profile import Profile
 from ..show.console import out, print_json, say_note, styled, tell

@@ -9,7 +9,7 @@ from typing import Any
 from ..instances.chain.generators import CHAIN_GENERATORS
 from ..instances.chain.known import KnownChain
 from ..instances.errors import UsageError
-from ..instances.placement.generators import Parameter
+from ..instances.generator import Parameter
 
 TIGHTNESS = Parameter(
     "tightness",

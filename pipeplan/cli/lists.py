@@ -158,12 +158,14 @@ def _solver_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show_entries(table: _Table, name: str | None, json: bool) -> None:
-    chosen = [table.one(name)] if name is not None else list(table.all())
+    named = [table.one(name)] if name is not None else list(table.all())
+    chosen = [entry for one in named for entry in one.all_kinds]
     if json:
         entries = [entry.to_json() for entry in chosen]
-        print_json(entries[0] if name is not None else entries)
+        print_json(entries[0] if len(entries) == 1 and name is not None else entries)
     elif name is not None:
-        _show_entry(chosen[0])
+        for entry in chosen:
+            _show_entry(entry)
     else:
         print_table([{"name": e.name, "plans": e.problem_kind, "exact": e.exact, "title": e.title} for e in chosen])
 

@@ -62,9 +62,9 @@ def _busy_with(row: Row) -> str:
 
 
 def _full(row: Row) -> str:
-    if not row.limit or row.memory_bytes is None or row.memory_bytes < FULL * row.limit:
+    if not row.limit or row.memory_held is None or row.memory_held < FULL * row.limit:
         return ""
-    return f", its memory is nearly full ({percent(row.memory_bytes / row.limit)})"
+    return f", its memory is nearly full ({percent(row.memory_held / row.limit)})"
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:

@@ -73,7 +73,7 @@ def _method(result: Result) -> Iterator[str]:
 def _own(result: Result) -> Iterator[str]:
     """What the method has declared as its own."""
     entry = FORMULATIONS.get(result.formulation or "") or PLANNERS.get(result.planner or "")
-    for spec in () if entry is None else entry.options:
+    for spec in () if entry is None else entry.declared.values():
         value = result.options.get(spec.name, spec.default)
         if value is None or value == spec.default:
             continue

@@ -11,7 +11,7 @@ from typing import Any
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
 from .names import Held
-from .words import size
+from .words import IN_BYTES, MemoryUnit
 
 COUNT = "count"
 """Of the layers or nodes in a row."""
@@ -36,7 +36,7 @@ class Row:
     label: str | None = None
     """Its name where no heading says what it names."""
     memory: Mapping[str, float] | None = None
-    """Bytes by what they are for; None: it has no memory of its own."""
+    """Amounts by what they are for, in the unit of the view; None: it has no memory of its own."""
     limit: float | None = None
     slowest: bool = False
     depth: int = 0
@@ -55,7 +55,7 @@ class Row:
         return self.title if self.held is None else f"{self.title}: {self.held.named(item, most)}"
 
     @property
-    def memory_bytes(self) -> float | None:
+    def memory_held(self) -> float | None:
         return None if self.memory is None else math.fsum(self.memory.values())
 
 
@@ -73,7 +73,9 @@ class Table:
         """The title of the column that names them."""
         return f"{self.item}s"
 
-    def columns(self, rows: Sequence[Row], names_width: int | None = None) -> dict[str, list[str]]:
+    def columns(
+        self, rows: Sequence[Row], unit: MemoryUnit = IN_BYTES, names_width: int | None = None
+    ) -> dict[str, list[str]]:
         """Some of its rows as text by column; names in full, or as wide as that."""
         columns = {self.what: [row.name for row in rows]}
         columns[self.items] = ["" if row.held is None else row.held.text(names_width) for row in rows]
@@ -84,9 +86,9 @@ class Table:
         parts = self.parts
         for part in parts if len(parts) > 1 else ():
             columns[part] = [f"{row.parts.get(part, 0.0):.3g}" for row in rows]
-        columns["memory"] = ["" if row.memory_bytes is None else size(row.memory_bytes) for row in rows]
+        columns["memory"] = ["" if row.memory_held is None else unit.text(row.memory_held) for row in rows]
         columns["full"] = [
-            f"{100 * (row.memory_bytes or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows
+            f"{100 * (row.memory_held or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows
         ]
         return {title: cells for title, cells in columns.items() if any(cells)}
 
@@ -131,11 +133,28 @@ class Timeline:
     """What the characters mean."""
     colours: tuple[str, ...] = ()
     """What the colours mean, where they mean anything but batches."""
+    palette: tuple[str, ...] = ()
+    """The colours themselves, drawn as they are; empty: those of all pictures, passes back in darker shades."""
     period: float | None = None
     steady: float | None = None
     """From then on everything repeats."""
     windows: tuple[str, ...] = ()
     """Of beginning, middle and end, which are all that a terminal shows of a long one."""
+    over_memory: bool = False
+    """Is memory over the same time to be shown below it?"""
+
+    @property
+    def shaded(self) -> bool:
+        """Are passes back darker than others of the same colour?"""
+        return not self.palette and any(bar.backward for bar in self.bars)
+
+    @property
+    def explained(self) -> tuple[int, ...]:
+        """Colours that a legend names: of a palette those that occur."""
+        every = range(len(self.colours))
+        return (
+            tuple(sorted({bar.colour for bar in self.bars}.intersection(every))) if self.palette else tuple(every)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +245,8 @@ class PlanView:
     """Of what follows."""
     timelines: tuple[Timeline, ...] = ()
     memory: tuple[Curve, ...] = ()
+    memory_unit: MemoryUnit = IN_BYTES
+    """Of rows and curves."""
     graph: Graph | None = None
     flow: Flow | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 
 from ..instances.cluster import SECONDS
@@ -30,6 +31,30 @@ def byte_scale(largest: float) -> tuple[float, str]:
     """One unit for sizes that are compared: what to divide bytes by, and what the result is in."""
     power = max((power for power in range(len(BYTES)) if largest >= 1000.0**power), default=0)
     return 1000.0**power, BYTES[power]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUnit:
+    """What amounts of memory are counted in. Bytes are told in the multiple that suits them, all else as it is."""
+
+    name: str | None = None
+    """None: bytes; empty: the source does not say."""
+
+    def text(self, count: float) -> str:
+        """For eyes."""
+        return size(count) if self.name is None else amount(count, self.name)
+
+    def scale(self, largest: float) -> tuple[float, str]:
+        """For amounts that are compared: what to divide them by, and what the result is in."""
+        return byte_scale(largest) if self.name is None else (1.0, self.name)
+
+
+IN_BYTES = MemoryUnit()
+
+
+def memory_unit(name: str | None) -> MemoryUnit:
+    """By the name that a file gives it."""
+    return IN_BYTES if name in ("B", "byte", "bytes") else MemoryUnit(name or "")
 
 
 def limit(memory_bytes: float | None) -> str:

@@ -21,7 +21,7 @@ def outcome_of(
     problem: Problem, name: str, options: Mapping[str, Any], limits: SolveOptions, start: Plan | None = None
 ) -> Outcome:
     """Of a formulation or a planner, with those of the options that are its own; a failure is an open question."""
-    entry = FORMULATIONS.get(name) or PLANNERS[name]
+    entry = FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind)
     own = {spec.name: options[spec.name] for spec in entry.options if spec.name in options}
     asked = resolve_options(entry, own)
     planner = PLANNERS[EXACT] if name in FORMULATIONS else entry
@@ -37,7 +37,7 @@ def outcome_of(
 
 def check_method(problem: Problem, name: str) -> None:
     """Refuse a problem that the method cannot plan."""
-    check_extensions(FORMULATIONS.get(name) or PLANNERS[name], problem)
+    check_extensions(FORMULATIONS.get(name) or PLANNERS[name].for_kind(problem.kind), problem)
 
 
 def accepted(problem: Problem, plan: Plan | None, options: Mapping[str, Any]) -> Plan | None:

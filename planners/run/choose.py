@@ -141,6 +141,7 @@ def _choose_planner(
     problem: Problem, formulation: str | None, planner: str, solver: str, options: Mapping[str, Any]
 ) -> Method:
     entry = PLANNERS.get(planner) or _another("planner", planner, PLANNERS, GROUP, find_planner)
+    entry = entry.for_kind(problem.kind)
     if formulation is not None:
         raise UsageError(
             f"Planner {planner!r} uses no formulation; give --planner {planner} alone, or --formulation {formulation} "
@@ -150,7 +151,7 @@ def _choose_planner(
         raise UsageError(
             f"Planner {planner!r} uses no solver; drop --solver {solver}, or choose --planner {EXACT}."
         )
-    _check_kind(entry, problem.kind, PLANNERS.values(), "planner")
+    _check_kind(entry, problem.kind, [other.for_kind(problem.kind) for other in PLANNERS.values()], "planner")
     check_extensions(entry, problem)
     return Method(entry, None, None, resolve_options(entry, options))
 
@@ -252,7 +253,7 @@ def _foreign_option(name: str, entry: Entry) -> str:
 def declared_options(name: str) -> tuple[str, ...]:
     """The names of a method's own options; none where there is no such method."""
     entry = find_method(name)
-    return () if entry is None else tuple(spec.name for spec in entry.options)
+    return () if entry is None else tuple(entry.declared)
 
 
 def check_value(spec: OptionSpec, value: Any) -> Any:

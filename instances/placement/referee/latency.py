@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import NodeId, PlacementProblem
 from .assignment import check_computable, device_of_nodes, time_of
@@ -85,12 +86,12 @@ def evaluate_latency(problem: PlacementProblem, plan: PlacementPlan) -> LatencyE
     circle = circle_in_words(problem, plan, graph, given)
     if circle is not None:
         return LatencyEvaluation(None, {}, (), f"The subgraphs wait for each other in a circle: {circle}.")
-    keys = _complete(problem, plan, owner, given, graph)
+    keys = pieces_without_circles(problem, plan, owner, given, graph)
     return _schedule(problem, plan, units(problem, plan, owner, keys), keys)
 
 
-def _complete(
-    problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], given: list[Key | None], graph: Units
+def pieces_without_circles(
+    problem: Graph, plan: PlacementPlan, owner: Sequence[int], given: list[Key | None], graph: Units
 ) -> list[Key | None]:
     """A piece for every node of an accelerator, such that nothing waits in a circle."""
     free = {d for d, device in enumerate(plan.devices) if device.type == "accelerator" and device.subgraphs is None}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...errors import show
+from ...graph import Graph
 from ..plan import Device, PlacementPlan
 from ..problem import PlacementProblem
 
@@ -58,9 +59,7 @@ def given_pieces(problem: PlacementProblem, plan: PlacementPlan, owner: Sequence
     return keys
 
 
-def units(
-    problem: PlacementProblem, plan: PlacementPlan, owner: Sequence[int], keys: Sequence[Key | None]
-) -> Units:
+def units(graph: Graph, plan: PlacementPlan, owner: Sequence[int], keys: Sequence[Key | None]) -> Units:
     """Nodes of equal key become one unit; the pieces of one device wait for each other in order."""
     number: dict[Key | int, int] = {}
     unit_of = [number.setdefault(i if key is None else key, len(number)) for i, key in enumerate(keys)]
@@ -68,7 +67,7 @@ def units(
     for i, unit in enumerate(unit_of):
         members[unit].append(i)
     waits_for = [
-        list(dict.fromkeys(unit_of[u] for i in held for u in problem.predecessors[i] if unit_of[u] != unit))
+        list(dict.fromkeys(unit_of[u] for i in held for u in graph.predecessors[i] if unit_of[u] != unit))
         for unit, held in enumerate(members)
     ]
     last: dict[int, Key] = {}

@@ -127,7 +127,7 @@ def _assignment(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[Viol
 def overfull(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[tuple[Device, float]]:
     """Accelerators that hold more bytes than their memory has, with that memory."""
     for device in plan.devices:
-        limit = _memory_of(problem, device)
+        limit = memory_of(problem, device)
         if limit is not None and not fits(_sizes(problem, device), limit):
             yield device, limit
 
@@ -146,7 +146,7 @@ def _sizes(problem: PlacementProblem, device: Device) -> list[float]:
     return [problem.nodes[i].size_bytes for i in _known(problem, device.nodes)]
 
 
-def _memory_of(problem: PlacementProblem, device: Device) -> float | None:
+def memory_of(problem: PlacementProblem, device: Device) -> float | None:
     """None: no limit, or a type that is not there."""
     if device.type != "accelerator":
         return None

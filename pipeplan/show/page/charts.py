@@ -164,10 +164,11 @@ def times(x: Scale, y: float) -> list[Element]:
     return drawn
 
 
-def legend(names: Sequence[str], limit: bool = False) -> Element:
+def legend(names: Sequence[str], limit: bool = False, palette: Sequence[str] = ()) -> Element:
+    """`palette`: their colours, where these are not those of all charts."""
     entries = []
     for i, name in enumerate(names):
-        square = tag("rect", {"width": 12, "height": 12, "fill": colour(i)})
+        square = tag("rect", {"width": 12, "height": 12, "fill": palette[i] if palette else colour(i)})
         entries.append(
             tag("li", None, tag("svg", {"width": 12, "height": 12, "aria-hidden": "true"}, square), name)
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from xml.etree.ElementTree import Element
 
 from ..names import shortened
-from ..view import Bar, PlanView, Timeline
+from ..pictures.canvas import COLOURS, ink_on
+from ..view import Bar, Curve, PlanView, Timeline
 from .charts import (
     CHARACTER,
     FULL,
@@ -27,6 +29,10 @@ from .markup import tag
 
 MOST_BARS = 4000
 MOST_PERIODS = 300
+MOST_ZOOM = 8
+"""Times as wide as the page."""
+STRIP = 44.0
+"""The memory of a device, with the line above it that says whose it is."""
 LONGEST_LANE = int(NARROW / CHARACTER)
 
 
@@ -43,27 +49,70 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
     for top in top_of.values() if timeline.period else ():
         drawn += _periods(timeline.period or 0.0, x, top)
     for bar in shown:
-        drawn += _task(bar, top_of[bar.lane] + LABEL, x, unit)
+        drawn += _task(bar, timeline, top_of[bar.lane] + LABEL, x, unit)
+    if timeline.over_memory and view.memory:
+        drawn += memory_strips(view, x, bottom)
+        bottom += STRIP * len(view.memory)
+    if timeline.steady is not None:
+        place = per_cent(x(timeline.steady))
+        drawn.append(tag("line", {"class": "steady", "x1": place, "x2": place, "y1": 0, "y2": bottom}))
     drawn += instants(x, bottom + 14)
     label = f"{timeline.title}: {len(shown)} tasks on {len(lanes)} lanes"
     more = [tag("div", {"class": "axis"}, f"time {unit}".rstrip())]
-    more += [legend(timeline.colours)] if timeline.colours else []
+    names, palette = ([of[i] for i in timeline.explained] for of in (timeline.colours, timeline.palette or COLOURS))
+    more += [legend(names, palette=palette)] if names else []
+    if timeline.steady is not None:
+        more.append(tag("div", {"class": "note"}, "dashed: from here on everything repeats"))
     return chart(svg(bottom + 20, label, *drawn), label, True, *more)
 
 
-def _task(bar: Bar, top: float, x: Scale, unit: str) -> list[Element]:
-    """With its label, if it is wide enough for that: on every page, or on wide ones."""
+def _task(bar: Bar, timeline: Timeline, top: float, x: Scale, unit: str) -> list[Element]:
+    """With its label, if it is wide enough for that: on every page, on wide ones, or on those that are zoomed in."""
     start, width = x(bar.start), x(bar.end) - x(bar.start)
     shape = {"x": per_cent(start), "y": top, "width": per_cent(width), "height": ROW - LABEL - 4}
-    ink = {"fill": colour(bar.colour), "fill-opacity": 0.55 if bar.backward else 1.0}
+    ink: dict[str, object] = {"fill": colour(bar.colour), "fill-opacity": 0.55 if bar.backward else 1.0}
+    if timeline.palette:
+        ink = {"fill": timeline.palette[bar.colour]}
     title = f"{bar.title}, {bar.lane}: {number(bar.start)} to {number(bar.end)} {unit}".rstrip()
     drawn = [mark("rect", {**shape, **ink}, title)]
     needed = 100 * (4 + CHARACTER * len(bar.label))
-    if bar.label and width * WIDE > needed:
-        kind = "inside" if width * NARROW > needed else "inside wide"
+    if bar.label and width * WIDE * MOST_ZOOM > needed:
+        kind = "inside" if width * NARROW > needed else "inside wide" if width * WIDE > needed else "inside later"
+        if timeline.palette and ink_on(timeline.palette[bar.colour]) == "white":
+            kind += " light"
         place = {"class": kind, "x": per_cent(start + width / 2), "y": top + 13, "text-anchor": "middle"}
+        place |= {"data-zoom": math.ceil(100 * needed / (width * WIDE))} if "later" in kind else {}
         drawn.append(tag("text", place, bar.label))
     return drawn
+
+
+def memory_strips(view: PlanView, x: Scale, top: float) -> list[Element]:
+    """Memory of each device over the time above, below its name and its peak; with its limit, where it has one."""
+    drawn: list[Element] = []
+    factor, unit = view.memory_unit.scale(max(max(*curve.totals, curve.limit or 0.0) for curve in view.memory))
+    for i, curve in enumerate(view.memory):
+        y, peak = top + STRIP * i, max(curve.totals)
+        high = Scale(0.0, max(peak, curve.limit or 0.0) or 1.0, STRIP - LABEL - 6, 1.0)
+        of = "" if curve.limit is None else f" of {number(curve.limit / factor)}"
+        words = f"{curve.name} holds up to {number(peak / factor)}{of} {unit}".rstrip()
+        drawn.append(tag("text", {"x": 0, "y": y + 12}, shortened(words, LONGEST_LANE)))
+        area = {"viewBox": f"0 0 {FULL:g} {STRIP - LABEL - 6:g}", "preserveAspectRatio": "none"}
+        place = {"y": y + LABEL, "width": "100%", "height": STRIP - LABEL - 6}
+        shape = tag("path", {"class": "held", "d": _area(curve, x, high)})
+        drawn.append(tag("svg", {**area, **place}, shape))
+        drawn.append(mark("rect", {**place, "x": 0, "class": "mark clear"}, words))
+        if curve.limit is not None:
+            line = y + LABEL + high(curve.limit)
+            drawn.append(tag("line", {"class": "limit", "x1": "0%", "x2": "100%", "y1": line, "y2": line}))
+    return drawn
+
+
+def _area(curve: Curve, x: Scale, high: Scale) -> str:
+    """What lies below the steps of a curve."""
+    path = f"M{x(curve.times[0]):.3f},{high(0.0):.2f}"
+    for start, end, held in zip(curve.times, (*curve.times[1:], curve.end), curve.totals, strict=True):
+        path += f" L{x(start):.3f},{high(held):.2f} L{x(end):.3f},{high(held):.2f}"
+    return f"{path} L{x(curve.end):.3f},{high(0.0):.2f} Z"
 
 
 def _periods(period: float, x: Scale, top: float) -> list[Element]:

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from ...instances.kinds import Plan, Problem
 from ..view import Curve, PlanView, Row, Table
 from ..views.simulated import first_micro_batches
-from ..words import byte_scale
+from ..words import MemoryUnit
 from .charts import Bar, Line, bars, line_chart
 from .gantt import gantt
 from .graph import graph
@@ -31,15 +31,15 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
         *(section(f"{part.what[0].upper()}{part.what[1:]}s", _table(view, part)) for part in view.tables),
         *(section(line.title, gantt(line, view), name="gantt") for line in timelines[-1:] if line.bars),
         section("Loads", bars(loads, f"Load of each {words}", view.unit or ""), *map(_parts, view.tables)),
-        *_memory(rows, view.tables[0].what),
-        *_memory_over_time(memory, view.time_unit),
+        *_memory(rows, view.tables[0].what, view.memory_unit),
+        *_memory_over_time(() if timelines[-1:] and timelines[-1].over_memory else memory, view),
     ]
     drawn = None if view.graph is None else graph(view.graph)
     return parts + ([] if drawn is None else [section("Graph", drawn)])
 
 
 def _table(view: PlanView, part: Table) -> Element:
-    columns = part.columns(part.rows)
+    columns = part.columns(part.rows, view.memory_unit)
     for title in part.parts:
         columns.pop(title, None)
     for title in dict.fromkeys(title for row in part.rows for title in row.told):
@@ -60,11 +60,11 @@ def _parts(part: Table) -> Element | None:
     return details("As a table", table([part.what, "load", *part.parts], rows))
 
 
-def _memory(rows: Sequence[Row], what: str) -> list[Element]:
+def _memory(rows: Sequence[Row], what: str, memory: MemoryUnit) -> list[Element]:
     held = [row for row in rows if row.memory]
     if not held:
         return []
-    factor, unit = byte_scale(max(max(row.memory_bytes or 0.0, row.limit or 0.0) for row in held))
+    factor, unit = memory.scale(max(max(row.memory_held or 0.0, row.limit or 0.0) for row in held))
     terms = [
         Bar(
             row.title,
@@ -76,15 +76,15 @@ def _memory(rows: Sequence[Row], what: str) -> list[Element]:
     return [section("Memory", bars(terms, f"Memory of a device of each {what}", unit))]
 
 
-def _memory_over_time(curves: Sequence[Curve], time_unit: str | None) -> list[Element]:
+def _memory_over_time(curves: Sequence[Curve], view: PlanView) -> list[Element]:
     """What a device holds while micro-batches come and go."""
     if not curves:
         return []
-    factor, unit = byte_scale(max(max(curve.totals) for curve in curves))
+    factor, unit = view.memory_unit.scale(max(max(curve.totals) for curve in curves))
     lines = []
     for curve in curves:
         held = [amount / factor for amount in curve.totals]
         points = zip((*curve.times, curve.end), (*held, held[-1]), strict=True)
         lines.append(Line(curve.name, tuple(points), steps=True))
-    chart = line_chart(lines, "Memory of each device over time", f"time {time_unit or ''}".rstrip(), unit)
+    chart = line_chart(lines, "Memory of each device over time", f"time {view.time_unit or ''}".rstrip(), unit)
     return [section("Memory over time", chart)]

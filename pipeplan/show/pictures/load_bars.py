@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..view import PlanView, Row
-from ..words import byte_scale, measured
+from ..words import MemoryUnit, measured
 from .canvas import COLOURS, canvas, legible, write_picture
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:
         loads, memory = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         _draw_loads(loads, view, rows)
         _name_rows(loads, rows, names)
-        _draw_memory(memory, rows)
+        _draw_memory(memory, rows, view.memory_unit)
         figure.legend(*loads.get_legend_handles_labels(), loc="outside lower center", ncols=4)
         write_picture(figure, path)
 
@@ -55,13 +55,13 @@ def _name_rows(axes: Axes, rows: Sequence[Row], names: Sequence[str]) -> None:
         text.set_fontweight("bold" if row.slowest else "normal")
 
 
-def _draw_memory(axes: Axes, rows: Sequence[Row]) -> None:
-    amounts = [row.memory_bytes or 0.0 for row in rows]
-    factor, unit = byte_scale(max((*amounts, *(row.limit or 0.0 for row in rows)), default=0.0))
+def _draw_memory(axes: Axes, rows: Sequence[Row], unit: MemoryUnit) -> None:
+    amounts = [row.memory_held or 0.0 for row in rows]
+    factor, name = unit.scale(max((*amounts, *(row.limit or 0.0 for row in rows)), default=0.0))
     axes.barh(range(len(rows)), [amount / factor for amount in amounts], color=COLOURS[6])
     for i, row in enumerate(rows):
         if row.limit is not None:
             axes.plot([row.limit / factor] * 2, [i - 0.45, i + 0.45], color="black", linestyle="--", linewidth=1.2)
     dashed = "; dashed: the limit" if any(row.limit is not None for row in rows) else ""
-    axes.set_xlabel(f"memory ({unit}{dashed})")
+    axes.set_xlabel(measured("memory", f"{name}{dashed}".removeprefix("; ")))
     axes.set_xlim(left=0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..view import Flow, PlanView, Row
-from ..words import several, size
+from ..words import several
 from .canvas import COLOURS, canvas, legible, write_picture
 from .schedule import draw_timeline
 
@@ -55,7 +55,7 @@ def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[i
         arrow = {"arrowstyle": "->", "color": COLOURS[6], "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", xy=(x1 - 0.42, y1), xytext=(x0 + 0.42, y0), arrowprops=arrow, zorder=0)
     for place, row in zip(places, view.tables[0].rows, strict=True):
-        _box(axes, place, row, row.load / view.full_load)
+        _box(axes, place, row, row.load / view.full_load, view.memory_unit.text(row.memory_held or 0.0))
     axes.set_xlim(-0.5, max(x for x, _ in places) + 0.5)
     axes.set_ylim(max(y for _, y in places) + 0.6, -0.6)
     axes.set_axis_off()
@@ -63,15 +63,15 @@ def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[i
     axes.set_title(title, fontsize="medium")
 
 
-def _box(axes: Axes, place: tuple[int, int], row: Row, load: float) -> None:
+def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str) -> None:
     x, y = place
-    held, cells = row.memory_bytes or 0.0, row.cells
+    held, cells = row.memory_held or 0.0, row.cells
     colour = COLOURS[1] if row.slowest else COLOURS[0]
     count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
     settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
     text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
     axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color="white", edgecolor=colour, linewidth=1.5)
-    axes.text(x, y + 0.06, f"{text}\n{size(held)}", ha="center", va="center", fontsize="x-small")
+    axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize="x-small")
     _bar(axes, place, -0.22, load, colour)
     if row.limit:
         _bar(axes, place, -0.27, min(1.0, held / row.limit), COLOURS[2])

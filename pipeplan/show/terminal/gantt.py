@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ..console import can_draw, number
 from ..view import Bar, Curve, PlanView, Timeline
-from ..words import amount, size
+from ..words import MemoryUnit, amount
 from .shapes import MAX_DEVICES_DRAWN
 
 WIDTH = 66
@@ -46,9 +46,11 @@ def _row(timeline: Timeline, lane: str, windows: Sequence[Window], step: float) 
 def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: str, unit: str | None) -> list[str]:
     """What stands under the rows."""
     lines = []
-    if timeline.steady is not None:
+    if timeline.steady is not None and len(windows) == 1:
         place = int((timeline.steady - timeline.start) / step)
         lines.append(f"{indent}{'':>{place}}^ from here on everything repeats")
+    elif timeline.steady is not None:
+        lines.append(f"from {amount(timeline.steady, unit)} on everything repeats")
     if len(windows) == 1:
         start = number(timeline.start)
         lines.append(f"{indent}{start}{number(timeline.end):>{WIDTH - len(start)}}")
@@ -94,25 +96,42 @@ def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> str:
 
 
 def memory_lines(view: PlanView) -> list[str]:
-    """Of what repeats, memory over the period above: a line of blocks for each device."""
-    if not any(timeline.period for timeline in view.timelines):
-        return []
+    """Memory over the time of the timeline above, where both are of the same time: a line of blocks for each device."""
+    timelines = view.timelines[:1] if any(line.period or line.over_memory for line in view.timelines) else ()
     curves = view.memory[:MAX_DEVICES_DRAWN]
-    limit = curves[0].limit
-    full = limit or max(max(curve.totals) for curve in view.memory)
-    width = max(len(name) for name in _names(view.timelines[0].lanes[:MAX_DEVICES_DRAWN]).values())
-    lines = [f"{curve.name:>{width}} |{spark(curve, full)}|" for curve in curves]
-    what = "the limit" if limit else "the largest peak"
-    return [*lines, f"memory over the same period; a full block is {what}, {size(full)}"]
+    if not curves or not timelines or timelines[0].end <= timelines[0].start:
+        return []
+    windows, step = _windows(timelines[0])
+    width = max(len(name) for name in _names(timelines[0].lanes[:MAX_DEVICES_DRAWN]).values())
+    what, fulls = _full_blocks(curves, view.memory_unit)
+    lines = []
+    for curve, full in zip(curves, fulls, strict=True):
+        cells = "|".join(spark(curve, full, window, step) for window in windows)
+        lines.append(f"{curve.name[:LONGEST_NAME]:>{width}} |{cells}|")
+    same = "time" if timelines[0].over_memory else "period"
+    return [*lines, f"memory over the same {same}; a full block is {what}"]
 
 
-def spark(curve: Curve, full: float) -> str:
-    """The most bytes in each cell, as a block; rounded up, so that nothing but 0 looks like nothing."""
+def _full_blocks(curves: Sequence[Curve], unit: MemoryUnit) -> tuple[str, list[float]]:
+    """In words, and of each device: its limit where all have one, so that it is seen who is full."""
+    limits = [curve.limit for curve in curves if curve.limit]
+    if len(limits) == len(curves):
+        said = "the limit" if len(set(limits)) == 1 else "each device's limit, at most"
+        return f"{said}, {unit.text(max(limits))}".replace("most, ", "most "), limits
+    peak = max(max(curve.totals) for curve in curves)
+    return f"the largest peak, {unit.text(peak)}", [peak] * len(curves)
+
+
+def spark(curve: Curve, full: float, window: Window, step: float) -> str:
+    """The most of it in each cell, as a block; rounded up, so that nothing but 0 looks like nothing."""
     blocks = BLOCKS if can_draw(BLOCKS) else PLAIN_BLOCKS
-    most = [0.0] * WIDTH
+    begin, count = window
+    most = [0.0] * count
     for held, start, end in zip(curve.totals, curve.times, (*curve.times[1:], curve.end), strict=True):
-        first = min(WIDTH - 1, int(start / curve.end * WIDTH))
-        for cell in range(first, max(first + 1, min(WIDTH, math.ceil(end / curve.end * WIDTH)))):
-            most[cell] = max(most[cell], held)
+        first, last = int((start - begin) / step), math.ceil((end - begin) / step)
+        if start < begin + count * step and end >= begin:
+            first = min(count - 1, max(0, first))
+            for cell in range(first, max(first + 1, min(count, last))):
+                most[cell] = max(most[cell], held)
     top = len(blocks) - 1
     return "".join(blocks[min(top, math.ceil(held * top / full))] if full else blocks[0] for held in most)

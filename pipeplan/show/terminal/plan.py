@@ -59,17 +59,20 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
 def _in_full(view: PlanView, width: int) -> Iterator[str]:
     """The layers of rows whose column has no room for all of them."""
     for table in view.tables:
-        _, _, names_width = _fitted(table, width)
+        _, _, names_width = _fitted(view, table, width)
         for row in table.rows[:MAX_DEVICES_DRAWN]:
             if row.held is not None and row.held.text(names_width) != row.held.text():
                 yield f"{row.title}: {table.items} {row.held.text(MOST_NAMED)}"
 
 
-def _fitted(table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
+def _fitted(view: PlanView, table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
     """The columns, and the widths of bars and of names. Where they do not fit, bars are shortened, numbers and parts of
     the load left out, then the bars, then names shortened, and at last columns left out that say least."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
-    columns = {SHORT.get(title, title): cells for title, cells in table.columns(rows, NAMES_WIDTH).items()}
+    columns = {
+        SHORT.get(title, title): cells
+        for title, cells in table.columns(rows, view.memory_unit, NAMES_WIDTH).items()
+    }
     for title in HIDDEN:
         columns.pop(title, None)
     for title in CUT & columns.keys() | {table.what}:
@@ -88,7 +91,7 @@ def _fitted(table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
             bar_width = 0
         elif names_width > LEAST_NAMES and table.items in columns:
             names_width -= 1
-            columns[table.items] = table.columns(rows, names_width)[table.items]
+            columns[table.items] = table.columns(rows, view.memory_unit, names_width)[table.items]
         elif last:
             columns.pop(last.pop(0))
         else:
@@ -99,7 +102,7 @@ def _fitted(table: Table, width: int) -> tuple[dict[str, list[str]], int, int]:
 def _drawn(view: PlanView, table: Table, width: int) -> Drawn:
     """The slowest rows are marked."""
     rows = table.rows[:MAX_DEVICES_DRAWN]
-    columns, bar_width, _ = _fitted(table, width)
+    columns, bar_width, _ = _fitted(view, table, width)
     drawn = new_table()
     titles = list(columns)
     if bar_width:

@@ -1,26 +1,36 @@
-"""A schedule: what every device runs when, how long it idles, and what it holds."""
+"""A schedule: what every device runs when, how long it idles, and what it holds over the same time."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 from ...instances.amounts import as_written
 from ...instances.kind import Rules
-from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan
+from ...instances.schedule.plan import AnySchedule
 from ...instances.schedule.problem import BlockKind, ScheduleProblem
 from ...instances.schedule.referee.evaluate import DeviceUse, ScheduleEvaluation
 from ...instances.schedule.referee.memory import held_over_time
 from ...instances.schedule.referee.unrolled import Unrolled, unroll
-from ..view import Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, percent, several
+from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
+from ..words import amount, memory_unit, percent, several
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
 COLOURS = ("forward", "backward (for inputs)", "backward for weights", "other")
-ALWAYS = 1e-9
-MARKS = "digits: forward, letters: backward, +: for weights, =: other (1 and a: micro-batch 1)"
+PALETTE = ("#4297d3", "#cc5229", "#8442c4", "#8c8c8c")
+"""Blue, vermilion, purple and grey, passes back darker: told apart by colour-blind readers as well, and three times
+as light or as dark as a white and a dark page."""
+NEARLY_ALWAYS = 0.95
+ALWAYS = 1 - 1e-9
+WINDOWS = ("filling", "between", "draining")
+PERIODIC_WINDOWS = ("filling", "between", "last periods")
+STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
+STEADY_PERIODS = 2
+"""So many are shown after the pipeline has filled."""
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:
@@ -33,20 +43,26 @@ def facts(problem: ScheduleProblem) -> dict[str, Any]:
     kinds = Counter(block.kind for block in problem.blocks)
     made = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     batches = problem.micro_batches
-    limits = {device.memory for device in problem.devices if device.memory is not None}
-    span = f"{min(limits):g}" + (f" to {max(limits):g}" if len(limits) > 1 else "") if limits else "no limit"
     return {
         "blocks": f"{several(len(problem.blocks), 'block')} of a micro-batch ({made})",
-        "devices": f"{several(len(problem.devices), 'device')}, memory {span} {problem.memory_unit or ''}".rstrip(),
+        "devices": f"{several(len(problem.devices), 'device')}, memory {_limits_in_words(problem)}",
         "micro-batches": "the steady state alone" if batches is None else str(batches),
         "work": f"{amount(float(max(problem.loads)), problem.time_unit)} on the fullest device, for each micro-batch",
     }
 
 
+def _limits_in_words(problem: ScheduleProblem) -> str:
+    limits = sorted({device.memory for device in problem.devices if device.memory is not None})
+    if not limits:
+        return "without limit"
+    unit = memory_unit(problem.memory_unit)
+    return " to ".join(unit.text(limit) for limit in dict.fromkeys((limits[0], limits[-1])))
+
+
 def assumptions(problem: ScheduleProblem, rules: Rules) -> tuple[str, ...]:
     return (
         "All micro-batches are alike; a device runs one block at a time, and a block occupies all its devices at once.",
-        "Memory is taken as a block starts and given back as it ends.",
+        "Memory is taken as a block starts and given back as it ends; what it needs only while it runs counts as well.",
     )
 
 
@@ -60,120 +76,213 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
     unrolled = unroll(problem, plan)
     value, unit = evaluation.objective(rules.objective), problem.time_unit
     assert value is not None, "the rules say what the plan has"
-    whole = float(_full(evaluation, plan))
+    end = _end(unrolled)
     return PlanView(
         name=problem.name,
-        value=f"{amount(float(value), unit)} {_of_what(problem, rules)}",
-        headline=f"{value_name(rules)} {amount(float(value), unit)}"
-        + ("" if evaluation.bubble is None else f", devices idle {percent(float(evaluation.bubble))} of it"),
+        value=f"{rules.objective} {amount(float(value), unit)} {_of_what(problem, rules)}",
+        headline=f"{value_name(rules)} {amount(float(value), unit)} {_of_what(problem, rules)}, "
+        f"devices idle {percent(max(0.0, _idle(evaluation, value)))} of it",
         tables=(Table("device", tuple(_rows(problem, evaluation))),),
         unit=unit,
-        full_load=whole,
-        limits=_limits(evaluation, whole),
+        full_load=float(max(use.span for use in evaluation.devices)),
+        limits=_limits(evaluation, value),
         sentences=tuple(_sentences(evaluation, unit)),
+        legend=f"load: {unit or 'time'} of work " + ("in a period" if unrolled.period else "for all micro-batches"),
         time_unit=unit,
-        timelines=(_timeline(unrolled, plan),),
-        memory=_memory(unrolled),
+        timelines=(_timeline(unrolled, end),),
+        memory=_memory(unrolled, end),
+        memory_unit=memory_unit(problem.memory_unit),
     )
 
 
 def _of_what(problem: ScheduleProblem, rules: Rules) -> str:
     if rules.objective == "period":
         return "per micro-batch"
-    count = problem.micro_batches
-    return f"for {count} micro-batch{'' if count == 1 else 'es'}"
-
-
-def _full(evaluation: ScheduleEvaluation, plan: AnySchedule) -> Fraction:
-    longest = max(use.span for use in evaluation.devices)
-    return evaluation.period if evaluation.period is not None else longest
+    return f"for {problem.micro_batches} micro-batch{'' if problem.micro_batches == 1 else 'es'}"
 
 
 def _rows(problem: ScheduleProblem, evaluation: ScheduleEvaluation) -> Iterator[Row]:
     most = max(use.busy for use in evaluation.devices)
-    unit = problem.memory_unit or ""
     for use in evaluation.devices:
-        limit = "" if use.limit is None else f"{float(use.limit):g}"
         yield Row(
             name=use.name,
             load=float(use.busy),
             parts={"busy": float(use.busy)},
-            cells={
-                "idle": "" if use.bubble is None else percent(max(0.0, float(use.bubble))),
-                f"peak {unit}".rstrip(): f"{float(use.peak):g}",
-                "limit": limit,
-            },
+            cells={"idle": "" if use.bubble is None else percent(max(0.0, float(use.bubble)))},
+            memory=_at_peak(use),
+            limit=None if use.limit is None else float(use.limit),
             slowest=use.busy == most,
+            told={"at its peak": "" if _at_peak(use) is None else _peak_block(use)},
         )
 
 
-def _limits(evaluation: ScheduleEvaluation, whole: float) -> str:
-    use = max(evaluation.devices, key=lambda use: use.busy)
-    busy = float(use.busy) / whole if whole else 1.0
-    if busy >= 1 - ALWAYS:
-        return f"{use.name} limits the schedule and is always busy"
-    return f"waiting for data or memory limits the schedule, {use.name} is busy for {percent(busy)} of the time"
+def _at_peak(use: DeviceUse) -> dict[str, float] | None:
+    """None for links and the like, which hold nothing and may hold anything."""
+    if use.limit is None and not use.peak:
+        return None
+    return {
+        STANDING: float(min(use.standing, use.peak)),
+        "taken by blocks": max(0.0, float(use.peak - use.standing)),
+    }
+
+
+def _idle(evaluation: ScheduleEvaluation, value: Fraction) -> float:
+    """The share of the value in which the devices that run passes idle."""
+    busy = sum((evaluation.devices[d].busy for d in evaluation.computing), Fraction(0))
+    return float(1 - busy / (len(evaluation.computing) * value)) if value else 0.0
+
+
+def _limits(evaluation: ScheduleEvaluation, value: Fraction) -> str:
+    """Who has no time left, or that all wait for others or for memory."""
+    most = max(use.busy for use in evaluation.devices)
+    names = [use.name for use in evaluation.devices if use.busy == most]
+    share = float(most / value) if value else 1.0
+    alike = len(names) >= len(evaluation.computing) > 1
+    idle = percent(max(0.0, _idle(evaluation, value)))
+    if alike and share >= ALWAYS:
+        return "all devices are always busy"
+    if alike:
+        return f"all devices have the same work, and idle {idle} of it"
+    who = f"{len(names)} devices" if len(names) > 2 else " and ".join(names)
+    one, several_of_them = ("is", "limits") if len(names) == 1 else ("are", "limit")
+    others = f"devices idle {idle} of it"
+    if share >= ALWAYS:
+        return f"{who} {several_of_them} it and {one} always busy, {others} in all"
+    if share >= NEARLY_ALWAYS:
+        return f"{who} {several_of_them} it, busy for {percent(share)} of it, and {others} in all"
+    busy = f"even {who} {one} busy for {percent(share)} of it"
+    return f"waiting for data or memory limits it, {busy}, and {others} in all"
 
 
 def _sentences(evaluation: ScheduleEvaluation, unit: str | None) -> Iterator[str]:
     values = {name: evaluation.objective(name) for name in ("period", "makespan", "span")}
     told = [f"{name} {amount(float(value), unit)}" for name, value in values.items() if value is not None]
     yield f"{', '.join(told)}; micro-batches under way: {evaluation.in_flight}"
-    for use in evaluation.devices:
+    for use in evaluation.devices[:MOST_TOLD]:
         if use.peak_block is not None and use.limit is not None:
-            yield f"{use.name} holds the most at {_when(use, unit)}"
+            yield f"{use.name} holds the most at {amount(float(use.peak_time), unit)}, {_peak_block(use)}"
 
 
-def _when(use: DeviceUse, unit: str | None) -> str:
-    return (
-        f"{amount(float(use.peak_time), unit)}, when {use.peak_block} of micro-batch {use.peak_micro_batch} starts"
-    )
+def _peak_block(use: DeviceUse) -> str:
+    return "" if use.peak_block is None else f"when {use.peak_block} of micro-batch {use.peak_micro_batch} starts"
 
 
-def _timeline(unrolled: Unrolled, plan: AnySchedule) -> Timeline:
-    problem = unrolled.problem
-    bars = []
-    for b, block in enumerate(problem.blocks):
-        for n, start in enumerate(unrolled.starts[b]):
-            begin, end = (float(unrolled.in_units(time)) for time in (start, start + unrolled.times[b]))
-            for device in block.devices if end > begin else ():
-                title = f"{block.id} of micro-batch {n}"
-                backward = block.kind in "BIW"
-                bars.append(
-                    Bar(device, begin, end, _mark(block.kind, n), str(n), title, COLOUR_OF[block.kind], backward)
-                )
-    last = max((bar.end for bar in bars), default=0.0)
-    periodic = isinstance(plan, PeriodicSchedulePlan)
-    period = float(plan.period) if isinstance(plan, PeriodicSchedulePlan) else None
+# ---- what runs when ------------------------------------------------------------------------------------
+
+
+def _steady(unrolled: Unrolled) -> int | None:
+    """From when on everything repeats, in steps.
+
+    That is a period before micro-batch 0 has ended: a micro-batch before it, had there been one, would have ended, and
+    would hold nothing. A moment earlier what ends last of that one would be missing.
+    """
+    if unrolled.period is None:
+        return None
+    ends = (row[0] + time for row, time in zip(unrolled.starts, unrolled.times, strict=True))
+    return max(0, max(ends) - unrolled.period)
+
+
+def _end(unrolled: Unrolled) -> int:
+    """In steps: the end of all, or of some periods of the steady state, for which the micro-batches are laid out."""
+    steady = _steady(unrolled)
+    if steady is not None and unrolled.period:
+        return steady + STEADY_PERIODS * unrolled.period
+    return max(row[-1] + time for row, time in zip(unrolled.starts, unrolled.times, strict=True))
+
+
+def _timeline(unrolled: Unrolled, end: int) -> Timeline:
+    """Labels are micro-batches, colours the kinds of blocks."""
+    problem, steady = unrolled.problem, _steady(unrolled)
+    last = float(unrolled.in_units(end))
+    bars = tuple(sorted(_bars(unrolled, last), key=lambda bar: (bar.start, bar.lane)))
+    kinds = {block.kind for block in problem.blocks}
     return Timeline(
-        "from the first micro-batch on" if periodic else "one iteration, by micro-batch",
+        "one iteration, by number of the micro-batch" if steady is None else "from micro-batch 0 on, by its number",
         tuple(device.name for device in problem.devices),
-        tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane))),
+        bars,
         last,
-        marks=MARKS,
-        colours=COLOURS,
-        period=period,
+        marks=_marks(kinds),
+        colours=tuple("backward" if "I" not in kinds and i == 1 else name for i, name in enumerate(COLOURS)),
+        palette=PALETTE,
+        period=None if unrolled.period is None else float(unrolled.in_units(unrolled.period)),
+        steady=None if steady is None else float(unrolled.in_units(steady)),
+        windows=WINDOWS if steady is None else PERIODIC_WINDOWS,
+        over_memory=True,
     )
+
+
+def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
+    for b, block in enumerate(unrolled.problem.blocks):
+        for n, start in enumerate(unrolled.starts[b]):
+            first, last = (float(unrolled.in_units(time)) for time in (start, start + unrolled.times[b]))
+            for device in block.devices if first < min(last, end) else ():
+                yield Bar(
+                    device,
+                    first,
+                    min(last, end),
+                    _mark(block.kind, n),
+                    str(n),
+                    f"{block.id} of micro-batch {n}",
+                    COLOUR_OF[block.kind],
+                    block.kind in ("B", "I", "W"),
+                )
+
+
+MARKS: dict[str, str] = {
+    "F": "digits: forward",
+    "B": "letters: backward",
+    "W": "capitals: for weights",
+    "X": "=: other",
+}
+
+
+def _marks(kinds: set[BlockKind]) -> str:
+    """What the characters mean that occur."""
+    occur = {"B" if kind == "I" else kind for kind in kinds}
+    told = ", ".join(words for kind, words in MARKS.items() if kind in occur)
+    return told if occur == {"X"} else f"{told}; 0, a and A: micro-batch 0"
 
 
 def _mark(kind: BlockKind, n: int) -> str:
-    if kind in "BI":
-        return chr(ord("a") + (n - 1) % 26)
-    return {"F": str(n % 10), "W": "+"}.get(kind, "=")
+    if kind == "F":
+        return str(n % 10)
+    return "=" if kind == "X" else chr(ord("A" if kind == "W" else "a") + n % 26)
 
 
-def _memory(unrolled: Unrolled) -> tuple[Curve, ...]:
-    problem, curves = unrolled.problem, []
-    end = max((row[-1] + time for row, time in zip(unrolled.starts, unrolled.times, strict=True)), default=0)
-    for d, device in enumerate(problem.devices):
-        held = list(held_over_time(unrolled, d))
-        if device.memory is None and not any(one.amount for one in held):
-            continue
-        standing = float(as_written(device.standing))
-        times = (0.0, *(float(unrolled.in_units(one.time)) for one in held))
-        terms = {"changes": (0.0, *(max(0.0, float(one.amount)) for one in held))}
-        if standing:
-            terms = {"standing": (standing,) * len(times), **terms}
-        limit = None if device.memory is None else float(device.memory)
-        curves.append(Curve(device.name, times, terms, float(unrolled.in_units(end)), limit))
-    return tuple(curves)
+# ---- memory --------------------------------------------------------------------------------------------
+
+
+def _memory(unrolled: Unrolled, end: int) -> tuple[Curve, ...]:
+    """Of each device that has a limit or holds anything; workspace that occurs nowhere is left out."""
+    curves, last = [], float(unrolled.in_units(end))
+    for d, device in enumerate(unrolled.problem.devices):
+        curve = _curve(unrolled, d, end, last)
+        if device.memory is not None or any(curve.totals):
+            curves.append(curve)
+    if any(any(curve.terms[WORKSPACE]) for curve in curves):
+        return tuple(curves)
+    terms = (STANDING, TAKEN)
+    return tuple(replace(curve, terms={term: curve.terms[term] for term in terms}) for curve in curves)
+
+
+def _curve(unrolled: Unrolled, d: int, end: int, last: float) -> Curve:
+    """Where gives come before takes, for a while less stands there."""
+    device, none = unrolled.problem.devices[d], Fraction(0)
+    standing = as_written(device.standing)
+    times, instants = [0], [(standing, none, none)]
+    for time, found in groupby(held_over_time(unrolled, d), key=lambda held: held.time):
+        if time >= end:
+            break
+        # Of several at one time the last one stays; what is most there is seen as well, without any width.
+        held = list(found)
+        for one in dict.fromkeys((max(held, key=lambda one: one.amount), held[-1])):
+            times.append(time)
+            instants.append((standing + min(none, one.changes), max(none, one.changes), one.workspace))
+    stands, taken, workspace = (tuple(map(float, column)) for column in zip(*instants, strict=True))
+    return Curve(
+        device.name,
+        tuple(float(unrolled.in_units(time)) for time in times),
+        {STANDING: stands, TAKEN: taken, WORKSPACE: workspace},
+        last,
+        None if device.memory is None else float(device.memory),
+    )

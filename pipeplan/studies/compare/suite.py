@@ -202,7 +202,7 @@ def expand(suite: Suite, workloads: Path | None = None) -> Expanded:
 def _runs(
     suite: Suite, instance: Instance, setting: Setting, method: Competitor, problem: Problem
 ) -> Iterable[Run]:
-    if method.entry.problem_kind not in (problem.kind, "any"):
+    if method.entry.for_kind(problem.kind).problem_kind not in (problem.kind, "any"):
         return
     for seed in suite.seeds if method.seeds is None else method.seeds:
         yield Run(
@@ -222,8 +222,9 @@ def _runs(
 def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
     """Values of different objectives have no best among them."""
     first: dict[str, tuple[str, str]] = {}
-    for method in methods:
-        kind, options = method.entry.problem_kind, resolve_options(method.entry, method.options)
+    meant = [(method, entry) for method in methods for entry in _meant(method)]
+    for method, entry in meant:
+        kind, options = entry.problem_kind, resolve_options(entry, method.options)
         objective = str(options.get("objective") or usual_objective(kind))
         other, label = first.setdefault(kind, (objective, method.label))
         if objective != other:
@@ -231,6 +232,16 @@ def _refuse_mixed_objectives(methods: Iterable[Competitor]) -> None:
                 f"{label} is judged by {other} and {method.label} by {objective}: compare them apart, or give them one "
                 "objective."
             )
+
+
+def _meant(method: Competitor) -> Sequence[Entry]:
+    """Of all methods of its name, those that have the given options."""
+    able = [
+        entry
+        for entry in method.entry.all_kinds
+        if {spec.name for spec in entry.options}.issuperset(method.options)
+    ]
+    return able or [method.entry]
 
 
 def _refuse_idle(

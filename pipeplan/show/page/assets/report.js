@@ -32,7 +32,11 @@ for (const chart of document.querySelectorAll(".chart")) {
   const zoom = chart.querySelector("input[type=range]");
   const picture = chart.querySelector("svg.picture, svg.graph");
   if (zoom && picture) {
-    zoom.addEventListener("input", () => { picture.style.width = zoom.value + "%"; });
+    const later = [...picture.querySelectorAll("text.later")];
+    zoom.addEventListener("input", () => {
+      picture.style.width = zoom.value + "%";
+      for (const label of later) label.style.display = Number(label.dataset.zoom) <= Number(zoom.value) ? "inline" : "";
+    });
   }
 }
 

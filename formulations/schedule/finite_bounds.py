@@ -1,0 +1,233 @@
+"""What makespan and span of given micro-batches cannot fall below, without any solver. Each function has its argument.
+
+All numbers are whole steps, and starts are those of a schedule in which each block runs its micro-batches in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from ...instances.schedule.problem import ScheduleProblem
+from .finite_problem import SPAN, DeviceMemory, FiniteProblem, Node, finite_problem
+from .finite_warm_up import warm_up_bound
+
+MOST_FIRST = 8
+"""Blocks that may be the first on a device: with more of them its bound is that of its work."""
+
+MOST_RUNS_FOR_PATHS = 300_000
+"""Runs times devices: beyond it, work and whole paths have to do."""
+
+Starts = list[list[int | None]]
+"""By block and micro-batch; None: it does not follow."""
+
+Job = tuple[int, int, int]
+"""Release, time, and what remains at least after its end."""
+
+
+def lower_bound_of(problem: ScheduleProblem, objective: str) -> Fraction:
+    """The best of all bounds, in the problem's time unit."""
+    finite = finite_problem(problem, "A bound on given micro-batches")
+    return Fraction(lower_bound(finite, objective)) / finite.steps
+
+
+def lower_bound(finite: FiniteProblem, objective: str) -> int:
+    """In steps."""
+    simple = max(work_bound(finite, objective), path_bound(finite, objective))
+    if len(finite.times) * finite.batches * len(finite.on_device) > MOST_RUNS_FOR_PATHS:
+        return simple
+    best = max(simple, device_bound(finite, objective), device_bound(reversed_problem(finite), objective))
+    if objective != SPAN:
+        return best
+    return max(warm_up_bound(finite, best), warm_up_bound(reversed_problem(finite), best))
+
+
+def work_bound(finite: FiniteProblem, objective: str) -> int:
+    """A device runs one block at a time, so its span is at least its work. Nothing of it starts before the shortest of
+    the paths that lead to its blocks, and when it has ended, the shortest of the paths from its blocks is still to
+    come: head + work + tail <= makespan."""
+    bounds = []
+    for blocks, load in zip(finite.on_device, finite.loads, strict=True):
+        around = (
+            0 if objective == SPAN else min(finite.heads[b] for b in blocks) + min(finite.tails[b] for b in blocks)
+        )
+        bounds.append(around + finite.batches * load)
+    return max(bounds)
+
+
+def path_bound(finite: FiniteProblem, objective: str) -> int:
+    """The longest path through all micro-batches: each block waits for those before it by the edges, and for its own
+    run of the micro-batch before. For span, of paths that begin and end on one device: that of the first micro-batch
+    on a path from a block to another one there, after which the other one has its remaining runs."""
+    if objective != SPAN:
+        starts = finite.earliest()
+        return max(row[-1] + time for row, time in zip(starts, finite.times, strict=True))
+    best = 0
+    for blocks in finite.on_device:
+        here = set(blocks)
+        for a in blocks:
+            for b, distance in finite.distances(a).items():
+                if b in here:
+                    best = max(best, distance + finite.batches * finite.times[b])
+    return best
+
+
+def device_bound(finite: FiniteProblem, objective: str) -> int:
+    """One device as a machine of its own: jobs with releases, times, and what remains after each.
+
+    For makespan the releases are earliest starts, and what remains after a run is the longest path from its end. For
+    span time is counted from the device's own first start: a run that follows from the first block cannot come before
+    the path that leads from there to it, through whatever devices (the first backward pass of a stage waits until its
+    first forward pass has been to the last stage and back). Memory delays releases as well: see `_wait_for_memory`.
+    A machine that may interrupt its jobs is never worse, and the best such schedule always runs the released job with
+    the most remaining after it (Jackson): `interrupted`.
+    """
+    best = 0
+    if objective != SPAN:
+        starts = _released(finite, finite.earliest())
+        remaining = _remaining(finite)
+        for blocks in finite.on_device:
+            runs = ((b, n) for b in blocks for n in range(finite.batches))
+            best = max(best, interrupted((starts[b][n] or 0, finite.times[b], remaining[b][n]) for b, n in runs))
+        return best
+    for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
+        firsts = first_blocks(finite, blocks)
+        if len(firsts) > MOST_FIRST:
+            continue
+        rows = [_released(finite, _after(finite, a), memory_of=(blocks, memory)) for a in firsts]
+        jobs = (
+            (min(row[b][n] or 0 for row in rows), finite.times[b], 0) for b in blocks for n in range(finite.batches)
+        )
+        best = max(best, interrupted(jobs))
+    return best
+
+
+def first_blocks(finite: FiniteProblem, blocks: Iterable[int]) -> list[int]:
+    """Those that follow no other block of the device in their micro-batch: one of them is the first that it runs."""
+    here = set(blocks)
+    after: set[int] = set()
+    for b in here:
+        after |= (finite.distances(b).keys() & here) - {b}
+    return sorted(here - after)
+
+
+def _after(finite: FiniteProblem, block: int) -> Starts:
+    """Earliest starts of all that follows from the block's first run, which starts at 0."""
+    starts: Starts = [[None] * finite.batches for _ in finite.times]
+    starts[block][0] = 0
+    _follow(finite, starts)
+    return starts
+
+
+def _follow(finite: FiniteProblem, starts: Starts) -> None:
+    for b, n, following in finite.forward:
+        start = starts[b][n]
+        if start is None:
+            continue
+        for target, wait, offset in following:
+            if n + offset < finite.batches:
+                before = starts[target][n + offset]
+                if before is None or before < start + wait:
+                    starts[target][n + offset] = start + wait
+
+
+def _released(
+    finite: FiniteProblem,
+    starts: Sequence[Sequence[int | None]],
+    memory_of: tuple[Sequence[int], DeviceMemory] | None = None,
+) -> Starts:
+    """Earliest starts, with the memory of all devices, or of one, in account."""
+    found: Starts = [list(row) for row in starts]
+    devices = [memory_of] if memory_of else list(zip(finite.on_device, finite.memories, strict=True))
+    for blocks, memory in devices:
+        if memory.room is not None:
+            for b in blocks:
+                if memory.changes.get(b, 0) > 0:
+                    for n in range(finite.batches):
+                        _wait_for_memory(finite, found, blocks, memory, (b, n))
+                        _pass_on(finite, found, b, n)
+    return found
+
+
+def _pass_on(finite: FiniteProblem, starts: Starts, b: int, n: int) -> None:
+    """To the later runs of the block, and to blocks that wait for it on their longest paths."""
+    start = starts[b][n]
+    if start is None:
+        return
+    for k, distance in finite.distances(b).items():
+        for u in range(n, finite.batches):
+            before = starts[k][u]
+            later = start + distance + (u - n) * max(finite.times[b], finite.times[k])
+            if before is None or before < later:
+                starts[k][u] = later
+            else:
+                break
+
+
+def _wait_for_memory(
+    finite: FiniteProblem, starts: Starts, blocks: Sequence[int], memory: DeviceMemory, run: Node
+) -> None:
+    """A run that takes waits until enough was given back.
+
+    Before it come, by the edges, certain runs that take. What they and it need beyond the room must have been given
+    back by runs of this device that do not follow from it. Each of these gives back at its end, which is not before its
+    earliest start and its time; so the earliest ones that suffice have to have ended.
+    """
+    assert memory.room is not None
+    needed, gives = memory.needed(run[0]) - memory.room, []
+    for i, change in memory.changes.items():
+        for n in range(finite.batches):
+            known = None if (i, n) == run else finite.comes_before((i, n), run)
+            if change > 0 and known:
+                needed += change
+            elif change < 0 and known is not False and (i, n) != run:
+                gives.append(((starts[i][n] or 0) + finite.times[i], -change))
+    gives.sort()
+    for end, amount in gives:
+        if needed <= 0:
+            return
+        needed -= amount
+        if needed <= 0:
+            b, n = run
+            starts[b][n] = max(starts[b][n] or 0, end)
+    if needed > 0:
+        return  # no schedule has enough memory: the search for one says so
+
+
+def _remaining(finite: FiniteProblem) -> list[list[int]]:
+    """From the end of each run to the end of all that follows on the longest path."""
+    found = [[0] * finite.batches for _ in finite.times]
+    for b, n, following in reversed(finite.forward):
+        for target, wait, offset in following:
+            if n + offset < finite.batches:
+                after = wait - finite.times[b] + finite.times[target] + found[target][n + offset]
+                found[b][n] = max(found[b][n], after)
+    return found
+
+
+def interrupted(jobs: Iterable[Job]) -> int:
+    """The least time until everything is over, for one machine that may interrupt its jobs."""
+    waiting = sorted(job for job in jobs if job[1])
+    ready: list[list[int]] = []
+    now = end = at = 0
+    while ready or at < len(waiting):
+        if not ready:
+            now = max(now, waiting[at][0])
+        while at < len(waiting) and waiting[at][0] <= now:
+            heapq.heappush(ready, [-waiting[at][2], waiting[at][1]])
+            at += 1
+        top = ready[0]
+        until = now + top[1] if at == len(waiting) else min(now + top[1], waiting[at][0])
+        top[1] -= until - now
+        now = until
+        if not top[1]:
+            end = max(end, now - top[0])
+            heapq.heappop(ready)
+    return end
+
+
+def reversed_problem(finite: FiniteProblem) -> FiniteProblem:
+    """The problem in reversed time. A schedule read backwards obeys its reversed edges, overlaps nowhere, and has the
+    same span on every device; what a block took it gives back now. So a bound of one holds for both."""
+    return finite.backwards

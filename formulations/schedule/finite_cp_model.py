@@ -1,0 +1,194 @@
+"""The native model of a schedule of given micro-batches as plain data for a worker, and its builder there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..native import NativeBuilder, NativeBuilt
+from .finite_memory import MemoryRow
+from .finite_problem import SPAN, FiniteProblem, Node, Windows
+
+BUILDER = f"{__name__}:build"
+
+MOST_HORIZON = 2**40
+"""Steps; beyond it sums of times would not fit CP-SAT's whole numbers."""
+
+
+def start_name(b: int, n: int) -> str:
+    return f"s[{b},{n}]"
+
+
+def order_name(first: Sequence[int], second: Sequence[int]) -> str:
+    return f"o[{first[0]},{first[1]},{second[0]},{second[1]}]"
+
+
+def rank_name(b: int, n: int) -> str:
+    return f"r[{b},{n}]"
+
+
+def plain_data(
+    finite: FiniteProblem,
+    windows: Windows,
+    rows: Iterable[MemoryRow],
+    objective: str,
+    least: int,
+    limit: int,
+    factor: int,
+    loss: int = 0,
+) -> dict[str, Any]:
+    """Of the payload of `build`; starts are in parts of a step, `factor` of them to each."""
+    return {
+        "times": list(finite.times),
+        "arcs": [[arc.source, arc.target, arc.wait, arc.offset] for arc in finite.arcs],
+        "batches": finite.batches,
+        "on_device": [list(blocks) for blocks in finite.on_device],
+        "early": [list(row) for row in windows.early],
+        "late": [list(row) for row in windows.late],
+        "rows": [[[list(term) for term in row.terms], row.most] for row in rows],
+        "span": objective == SPAN,
+        "least": least,
+        "limit": limit,
+        "factor": factor,
+        "scale": float(finite.steps * factor),
+        "loss": loss / (finite.steps * factor),
+        "hint": {},
+        "fixed": {},
+    }
+
+
+def build(data: Mapping[str, Any]) -> NativeBuilt:
+    """Called in a worker: values from `least` to `limit` parts of a step."""
+    builder = FiniteModel(data)
+    builder.build()
+    for name, value in data["hint"].items():
+        if name in builder.variables:
+            builder.model.add_hint(builder.variables[name], value)
+    for name, value in data["fixed"].items():
+        builder.model.add(builder.variables[name] == value)
+    return NativeBuilt(builder.model, builder.variables, data["scale"], 0.0, data["loss"])
+
+
+class FiniteModel(NativeBuilder):
+    """A start for each run; an order, where memory hangs on it, for two runs of a device."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.data = data
+        self.batches: int = data["batches"]
+        self.times = [time * data["factor"] for time in data["times"]]
+        self.start: dict[Node, Any] = {}
+        self.before: dict[tuple[Node, Node], Any] = {}
+        """By two runs, the smaller one first."""
+        self.rank: dict[Node, Any] = {}
+
+    def build(self) -> None:
+        self._starts()
+        self._paths()
+        for blocks in self.data["on_device"]:
+            self._no_overlap(blocks)
+        for terms, most in self.data["rows"]:
+            self.model.add(sum(self._term(tuple(i), tuple(k), change) for i, k, change in terms) <= most)
+        self._orders_follow()
+        self._value()
+
+    def _starts(self) -> None:
+        factor = self.data["factor"]
+        for b, (early, late) in enumerate(zip(self.data["early"], self.data["late"], strict=True)):
+            for n in range(self.batches):
+                self.start[b, n] = self.integer(start_name(b, n), early[n] * factor, late[n] * factor)
+
+    def _paths(self) -> None:
+        factor = self.data["factor"]
+        for i, j, wait, offset in self.data["arcs"]:
+            for n in range(self.batches - offset):
+                self.model.add(self.start[j, n + offset] >= self.start[i, n] + wait * factor)
+        for b, time in enumerate(self.times):
+            for n in range(self.batches - 1):
+                self.model.add(self.start[b, n + 1] >= self.start[b, n] + time)
+
+    def _no_overlap(self, blocks: Sequence[int]) -> None:
+        self.model.add_no_overlap(
+            self.model.new_fixed_size_interval_var(self.start[b, n], self.times[b], "")
+            for b in blocks
+            for n in range(self.batches)
+        )
+
+    def _term(self, first: Node, second: Node, change: int) -> Any:
+        if first < second:
+            return change * self._precedes(first, second)
+        return change - change * self._precedes(second, first)
+
+    def _precedes(self, first: Node, second: Node) -> Any:
+        """The first one ends before the second one starts; otherwise it is the other way round."""
+        if (first, second) not in self.before:
+            literal = self.flag(order_name(first, second))
+            self.before[first, second] = literal
+            for (i, n), (k, u), side in ((first, second, literal), (second, first, ~literal)):
+                self.require(self.start[i, n] + self.times[i] <= self.start[k, u], side)
+            if not self.times[first[0]] and not self.times[second[0]]:
+                self._rank_apart(first, second, literal)
+        return self.before[first, second]
+
+    def _rank_apart(self, first: Node, second: Node, literal: Any) -> None:
+        """Several blocks without time may run at one instant; then ranks keep their orders free of cycles."""
+        self._make_ranks()
+        self.require(self.rank[first] + 1 <= self.rank[second], literal)
+        self.require(self.rank[second] + 1 <= self.rank[first], ~literal)
+
+    def _make_ranks(self) -> None:
+        if self.rank:
+            return
+        timeless = [(b, n) for b, time in enumerate(self.times) if not time for n in range(self.batches)]
+        for b, n in timeless:
+            self.rank[b, n] = self.integer(rank_name(b, n), 0, len(timeless) - 1)
+        loops = [(b, b, 0, 1) for b, time in enumerate(self.times) if not time]
+        for i, j, wait, offset in [*self.data["arcs"], *loops]:
+            if not wait and not self.times[j]:
+                for n in range(self.batches - offset):
+                    self.model.add(self.rank[i, n] + 1 <= self.rank[j, n + offset])
+
+    def _orders_follow(self) -> None:
+        """Blocks run their micro-batches in order: what comes before a run comes before all later ones of its block."""
+        for ((i, n), (k, u)), literal in self.before.items():
+            earlier, later = self.before.get(((i, n - 1), (k, u))), self.before.get(((i, n), (k, u + 1)))
+            for other in (earlier, later):
+                if other is not None and i != k:
+                    self.model.add_implication(literal, other)
+
+    def _value(self) -> None:
+        data, model, last = self.data, self.model, self.batches - 1
+        value = self.integer("T", data["least"], data["limit"])
+        if not data["span"]:
+            for b, time in enumerate(self.times):
+                model.add(value >= self.start[b, last] + time)
+        else:
+            for blocks in data["on_device"]:
+                firsts, lasts = self._extremes(blocks)
+                for a in firsts:
+                    for b in lasts:
+                        model.add(value >= self.start[b, last] + self.times[b] - self.start[a, 0])
+        model.minimize(value)
+
+    def _extremes(self, blocks: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Blocks of a device that may start first, and those that may end last: no other one comes before, or after."""
+        within = [(i, j) for i, j, _, offset in self.data["arcs"] if not offset]
+        here = set(blocks)
+        after = {b: _reachable(b, within) & here for b in blocks}
+        follows = set().union(*after.values()) if after else set()
+        return [b for b in blocks if b not in follows], [b for b in blocks if not after[b]]
+
+
+def _reachable(block: int, edges: Sequence[tuple[int, int]]) -> set[int]:
+    """Other blocks on paths from it."""
+    following: dict[int, list[int]] = {}
+    for i, j in edges:
+        following.setdefault(i, []).append(j)
+    found: set[int] = set()
+    waiting = [block]
+    while waiting:
+        for j in following.get(waiting.pop(), ()):
+            if j not in found:
+                found.add(j)
+                waiting.append(j)
+    return found

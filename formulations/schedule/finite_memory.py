@@ -1,0 +1,83 @@
+"""Memory of given micro-batches as rows on orders: nothing else of a schedule matters to it.
+
+A device's blocks do not overlap, and change its memory alone. So it holds most while a block runs that takes some or
+has a workspace, and then it holds what all runs before that one have taken and not given back. "Before" is in the
+order in which the referee counts: ends before starts, and blocks without time in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .finite_problem import DeviceMemory, FiniteProblem, Node, Windows
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """Sum of the coefficients of pairs whose first run comes before the second: at most `most`."""
+
+    terms: tuple[tuple[Node, Node, int], ...]
+    most: int
+
+
+def memory_rows(finite: FiniteProblem, windows: Windows) -> Iterator[MemoryRow]:
+    """Of all devices; none for what edges and windows rule out."""
+    for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
+        for k in blocks:
+            for u in range(finite.batches):
+                if memory.room is not None and memory.needed(k):
+                    yield from _at_most(finite, windows, memory, (k, u))
+                if memory.changes.get(k, 0) < 0:
+                    yield from _at_least(finite, windows, memory, (k, u))
+
+
+def _at_most(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
+    """While it runs the device holds no more than its room."""
+    assert memory.room is not None
+    terms, before = _before(finite, windows, memory, run)
+    most = memory.room - before - memory.needed(run[0])
+    if sum(change for *_, change in terms if change > 0) > most:
+        yield MemoryRow(tuple(terms), most)
+
+
+def _at_least(finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node) -> Iterator[MemoryRow]:
+    """When it has given back, no more was given back than was ever there."""
+    terms, before = _before(finite, windows, memory, run)
+    most = memory.standing + before + memory.changes[run[0]]
+    if sum(-change for *_, change in terms if change < 0) > most:
+        yield MemoryRow(tuple((first, second, -change) for first, second, change in terms), most)
+
+
+def _before(
+    finite: FiniteProblem, windows: Windows, memory: DeviceMemory, run: Node
+) -> tuple[list[tuple[Node, Node, int]], int]:
+    """Runs that may come before this one, and the sum of the changes of those that must."""
+    terms, certain = [], 0
+    for i, change in memory.changes.items():
+        for n in range(finite.batches):
+            if (i, n) == run:
+                continue
+            known = must_precede(finite, windows, (i, n), run)
+            if known is None:
+                terms.append(((i, n), run, change))
+            elif known:
+                certain += change
+    return terms, certain
+
+
+def must_precede(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool | None:
+    """Of two runs on one device: by edges, or because the other order does not fit the windows; None: it is open."""
+    known = finite.comes_before(first, second)
+    if known is None:
+        if _too_late(finite, windows, second, first):
+            return True
+        if _too_late(finite, windows, first, second):
+            return False
+    return known
+
+
+def _too_late(finite: FiniteProblem, windows: Windows, first: Node, second: Node) -> bool:
+    """Would the second run start too late after the first one?"""
+    (i, n), (k, u) = first, second
+    return windows.early[i][n] + finite.times[i] > windows.late[k][u]

@@ -1,0 +1,85 @@
+"""A stage graph as a schedule problem: a device for all that run a stage together, and its two passes.
+
+The largest micro-batch is that of the schedule; a stage with a smaller one runs several passes in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, pairwise
+
+from ..amounts import Amount, exact_sum
+from ..errors import UsageError
+from ..graph import adjacency, topological_order
+from ..schedule.from_plan import LoweredSchedule, schedule_of
+from ..schedule.lowering_options import ScheduleOptions
+from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, spread
+from ..simulation.checks import refuse_broken
+from .plan import GraphStage, StageGraphPlan
+from .problem import GraphPipelineProblem
+from .referee.costs import forced_edges
+from .referee.evaluate import verify_stage_graph
+from .simulated import stage_graph_pipeline
+
+
+def lower(problem: GraphPipelineProblem, plan: StageGraphPlan, options: ScheduleOptions) -> LoweredSchedule:
+    """The plan's own kFkB schedule does not count."""
+    refuse_broken(verify_stage_graph(problem, plan), "lowered to a schedule problem")
+    cut = _cut(problem, plan, options.chunks)
+    pipeline = stage_graph_pipeline(problem, cut)
+    devices = spread(len(cut.stages), options)
+    count = len(cut.stages) // options.chunks
+    names, limits = [f"d{number}" for number in range(count)], [problem.memory_bytes] * count
+    work = PlannedWork(
+        holders_of(pipeline, devices, names, limits, problem.workspace_bytes),
+        parts_of(pipeline, devices, [_read(problem, stage) for stage in cut.stages]),
+        joints_of(pipeline, devices),
+        problem.name,
+        problem.time_unit,
+        notes=tuple(chain(_notes(plan), notes_on(pipeline))),
+    )
+    samples = max(stage.micro_batch for stage in plan.stages)
+    return schedule_of(
+        work, options, lambda count: stage_graph_pipeline(problem.replace(mini_batch=count * samples), plan)
+    )
+
+
+def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> StageGraphPlan:
+    """A chain of stages, every one of them in so many of as many operators."""
+    if chunks == 1:
+        return plan
+    if len({(stage.devices, stage.micro_batch) for stage in plan.stages}) > 1:
+        raise UsageError(
+            "The stages run on different numbers of devices or samples, so that chunks cannot change places; drop "
+            "--virtual and --shape, or plan with stages that are alike."
+        )
+    edges = {*plan.edges, *forced_edges(problem, plan)}
+    order = topological_order(adjacency(len(plan.stages), edges)) or ()
+    if not edges.issuperset(pairwise(order)):
+        raise UsageError(
+            "The stages form no chain, so that they have no chunks in turn; drop --virtual and --shape."
+        )
+    rank = {problem.ids[i]: place for place, i in enumerate(problem.topological_order)}
+    stages = [
+        replace(plan.stages[number], nodes=nodes)
+        for number in order
+        for nodes in evenly(sorted(plan.stages[number].nodes, key=rank.__getitem__), chunks, f"Stage {number}")
+    ]
+    return StageGraphPlan(tuple(stages), tuple(pairwise(range(len(stages)))))
+
+
+def _read(problem: GraphPipelineProblem, stage: GraphStage) -> Amount:
+    """Bytes of a sample that one device of the stage reads of other stages."""
+    inside = {problem.index[node_id] for node_id in stage.nodes}
+    read = {u for v in inside for u in problem.predecessors[v] if u not in inside}
+    return exact_sum(problem.operators[u].output_bytes for u in sorted(read)) / stage.devices
+
+
+def _notes(plan: StageGraphPlan) -> Iterator[str]:
+    sizes = sorted({stage.micro_batch for stage in plan.stages})
+    yield f"a micro-batch is one of {sizes[-1]} samples"
+    if len(sizes) > 1:
+        yield f"stages with micro-batches of {' or '.join(map(str, sizes[:-1]))} run several passes in a row for it"
+    if any(stage.devices > 1 for stage in plan.stages):
+        yield "a device of the schedule is all devices of a stage; memory is that of one of them"

@@ -1,0 +1,170 @@
+"""What the plans of all kinds come to before they are a schedule problem: parts of devices with their passes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+from ..amounts import Amount, as_written
+from ..errors import UsageError
+from ..simulation.model import Pipeline
+from .lowering_options import ScheduleOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A device, or all that run one stage together; bytes are of one of them."""
+
+    name: str
+    memory: Amount | None = None
+    standing: Amount = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A convex piece of what a device holds: its passes over one micro-batch. None: it has no such pass."""
+
+    device: int
+    forward: Amount | None
+    backward: Amount | None
+    stash: Amount = 0
+    """Bytes that one of its passes keeps until it comes back."""
+    inputs: Amount = 0
+    """... and of these, where activations are computed again."""
+    passes: int = 1
+    """In a row, each over an equal share of the micro-batch."""
+    forward_workspace: Amount = 0
+    backward_workspace: Amount = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Part `source` runs forward before `target`, and backward after it; None: not in that direction."""
+
+    source: int
+    target: int
+    forward: Amount | None = 0
+    """From the end of a pass to where its result can be read."""
+    backward: Amount | None = 0
+
+
+@dataclass(frozen=True)
+class PlannedWork:
+    """The parts of a plan on its devices, in the order of the network."""
+
+    devices: tuple[Holder, ...]
+    parts: tuple[Part, ...]
+    joints: tuple[Joint, ...]
+    name: str
+    time_unit: str | None
+    turns: tuple[tuple[int, int], ...] | None = None
+    """Parts (a, b) such that b may go backward when a has gone forward; None: each part itself."""
+    notes: tuple[str, ...] = ()
+
+
+# ---- what several kinds need ----------------------------------------------------------------------------
+
+
+def spread(stages: int, options: ScheduleOptions) -> list[int]:
+    """The device of each stage of a plan that was cut into chunks."""
+    devices = stages // options.chunks
+    return [options.device_of(number, devices) for number in range(stages)]
+
+
+T = TypeVar("T")
+
+
+def evenly(members: Sequence[T], chunks: int, stage: str, what: str = "layers") -> Iterator[tuple[T, ...]]:
+    """So many runs of equal length, or a sentence why not."""
+    length, rest = divmod(len(members), chunks)
+    if rest or not length:
+        raise UsageError(
+            f"{stage} has {len(members)} {what}, which {chunks} chunks cannot share evenly; choose another number of "
+            "chunks, or another plan."
+        )
+    for number in range(chunks):
+        yield tuple(members[number * length : (number + 1) * length])
+
+
+def in_micro_batches(sizes: Sequence[int]) -> list[int]:
+    """The passes in a row of each stage, for one micro-batch of the largest size."""
+    most = max(sizes)
+    odd = next((size for size in sizes if most % size), None)
+    if odd is not None:
+        raise UsageError(
+            f"Micro-batches of {odd} samples do not divide those of {most}, so the plan has no common micro-batch; "
+            "plan with sizes that divide each other."
+        )
+    return [most // size for size in sizes]
+
+
+def together(amounts: Iterable[tuple[int, Amount]], devices: int) -> list[Fraction]:
+    """The sum on each device."""
+    found: defaultdict[int, Fraction] = defaultdict(Fraction)
+    for device, amount in amounts:
+        found[device] += as_written(amount)
+    return [found[device] for device in range(devices)]
+
+
+def parts_of(
+    pipeline: Pipeline, devices: Sequence[int], inputs: Sequence[Amount] | None = None
+) -> tuple[Part, ...]:
+    """Of the simulator's stages, on these devices; `inputs`: bytes of a sample that computing again keeps.
+
+    Replicas take turns, so that one of d has d times as long for a micro-batch and holds every d-th.
+    """
+    stages = pipeline.stages
+    passes = in_micro_batches([stage.micro_batch for stage in stages])
+    return tuple(
+        Part(
+            device=devices[number],
+            forward=as_written(stage.forward) / stage.replicas,
+            backward=as_written(stage.backward) / stage.replicas,
+            stash=as_written(stage.sample_bytes) * stage.micro_batch / stage.replicas,
+            inputs=as_written(inputs[number] if inputs else 0) * stage.micro_batch / stage.replicas,
+            passes=passes[number],
+        )
+        for number, stage in enumerate(stages)
+    )
+
+
+def joints_of(pipeline: Pipeline, devices: Sequence[int]) -> tuple[Joint, ...]:
+    """Nothing travels between two parts of one device."""
+    return tuple(
+        Joint(joint.source, joint.target, *((0, 0) if here else (joint.forward_delay, joint.backward_delay)))
+        for joint in pipeline.dependencies
+        for here in [devices[joint.source] == devices[joint.target]]
+    )
+
+
+def notes_on(pipeline: Pipeline) -> Iterator[str]:
+    """What a schedule of blocks cannot say of the simulator's stages."""
+    replicas = max(stage.replicas for stage in pipeline.stages)
+    if replicas > 1:
+        yield (
+            f"replicas that take turns, up to {replicas} of a stage, count as one device that is so much faster and "
+            "holds that share of the activations"
+        )
+    after = max(stage.synchronisation for stage in pipeline.stages)
+    if after:
+        unit = "" if pipeline.time_unit is None else f" {pipeline.time_unit}"
+        yield f"the synchronisation of the weights after the last micro-batch, up to {after:.6g}{unit}, is left out"
+
+
+def holders_of(
+    pipeline: Pipeline,
+    devices: Sequence[int],
+    names: Sequence[str],
+    limits: Sequence[Amount | None],
+    once: Amount = 0,
+) -> tuple[Holder, ...]:
+    """The devices; `once` is what each holds whatever runs there, and is part of every stage's fixed bytes."""
+    fixed = (as_written(stage.fixed_bytes) - as_written(once) for stage in pipeline.stages)
+    sums = together(zip(devices, fixed, strict=True), len(names))
+    return tuple(
+        Holder(name, limit, total + as_written(once))
+        for name, limit, total in zip(names, limits, sums, strict=True)
+    )

@@ -1,0 +1,108 @@
+"""A staged plan as a schedule problem: a device for all that run a stage together, and its two passes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from ..amounts import Amount
+from ..errors import UsageError
+from ..schedule.from_plan import LoweredSchedule, schedule_of
+from ..schedule.lowering_options import ScheduleOptions
+from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, spread
+from ..simulation.checks import refuse_broken
+from ..simulation.model import Pipeline
+from .leveled_plan import LeveledPlan, LeveledStage
+from .plan import PlannedStage, StagedPlan
+from .problem import StagingProblem
+from .referee.levels import verify_leveled
+from .referee.stages import type_of, verify_stages
+from .simulated import leveled_pipeline, staged_pipeline
+
+AnyStage = PlannedStage | LeveledStage
+
+
+def lower(problem: StagingProblem, plan: StagedPlan | LeveledPlan, options: ScheduleOptions) -> LoweredSchedule:
+    """On devices within devices: each stage of level 1."""
+    if isinstance(plan, LeveledPlan):
+        refuse_broken(verify_leveled(problem, plan), "lowered to a schedule problem")
+        if options.chunks > 1:
+            raise UsageError(
+                "Stages on devices within devices are not cut into chunks; drop --virtual and --shape."
+            )
+        leaves = tuple(plan.leaves())
+        work = _work(
+            problem, leaves, leveled_pipeline(problem, plan, 1), options, [problem.memory_bytes] * len(leaves)
+        )
+        return schedule_of(work, options, lambda count: leveled_pipeline(problem, plan, count))
+    refuse_broken(verify_stages(problem, plan), "lowered to a schedule problem")
+    cut = _cut(problem, plan, options.chunks)
+    kinds = [type_of(problem, stage) for stage in cut.stages]
+    limits = [None if kind is None else kind.memory_bytes for kind in kinds]
+    work = _work(problem, cut.stages, staged_pipeline(problem, cut, 1), options, limits)
+    return schedule_of(work, options, lambda count: staged_pipeline(problem, plan, count))
+
+
+def _work(
+    problem: StagingProblem,
+    stages: Sequence[AnyStage],
+    pipeline: Pipeline,
+    options: ScheduleOptions,
+    limits: Sequence[Amount | None],
+) -> PlannedWork:
+    devices = spread(len(stages), options)
+    count = len(stages) // options.chunks
+    names = [f"d{number}" for number in range(count)]
+    return PlannedWork(
+        holders_of(pipeline, devices, names, limits[:count]),
+        parts_of(pipeline, devices, _read(problem, stages)),
+        joints_of(pipeline, devices),
+        problem.name,
+        problem.time_unit,
+        notes=tuple(chain(_notes(stages, options), notes_on(pipeline))),
+    )
+
+
+def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
+    """Every stage in so many of as many layers, each with its own configuration."""
+    if chunks == 1:
+        return plan
+    if len({(stage.data_parallel, stage.tensor_parallel, stage.device_type) for stage in plan.stages}) > 1:
+        raise UsageError(
+            "The stages run on different devices or on different numbers of them, so that chunks cannot change places; "
+            "drop --virtual and --shape, or plan with stages that are alike."
+        )
+    rank = {problem.ids[i]: place for place, i in enumerate(problem.topological_order)}
+    return StagedPlan(
+        tuple(
+            PlannedStage(
+                nodes,
+                stage.data_parallel,
+                stage.tensor_parallel,
+                {node_id: stage.configurations[node_id] for node_id in nodes},
+                stage.device_type,
+            )
+            for number, stage in enumerate(plan.stages)
+            for nodes in evenly(sorted(stage.nodes, key=rank.__getitem__), chunks, f"Stage {number}")
+        )
+    )
+
+
+def _read(problem: StagingProblem, stages: Sequence[AnyStage]) -> list[float]:
+    """Bytes that each stage reads of others."""
+    stage_of = {node_id: number for number, stage in enumerate(stages) for node_id in stage.nodes}
+    found: defaultdict[int, float] = defaultdict(float)
+    for edge in problem.edges:
+        target = stage_of[edge.target]
+        if stage_of[edge.source] != target:
+            found[target] += edge.bytes
+    return [found[number] for number in range(len(stages))]
+
+
+def _notes(stages: Sequence[AnyStage], options: ScheduleOptions) -> Iterator[str]:
+    yield "a third of the time of a stage is taken for its forward pass: configurations have one time for both"
+    if any(stage.tensor_parallel > 1 for stage in stages):
+        yield "a device of the schedule is a group of tensor-parallel devices; memory is that of one of them"
+    if options.recompute:
+        yield "the network's own input is not counted among what is kept: nothing says how large it is"

@@ -1,0 +1,1 @@
+"""Schedules by rule: list schedules, and the named schedules of pipelines."""

@@ -1,0 +1,125 @@
+"""Schedules by several rules, and better ones by going through the best one back and forth.
+
+Seen from its end a schedule is one of the mirrored problem, in which time runs backwards. There everything moves as
+close to the end as it can, in the order in which it ended before; then forwards again, and each way shortens what the
+other one has left. A little chance in the order leads to other schedules.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+from ...instances.schedule.plan import SchedulePlan
+from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.referee.verify import verify_schedule
+from .alone import order_alone
+from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules
+from .whole import WholeProblem, in_whole_numbers
+
+MOST_RUNS = 50_000
+"""Runs that are started in all tries together: about a second."""
+RULES_SHARE = 2
+"""One part of so many is for the rules, the rest for the way back and forth."""
+
+PATIENCE = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
+NOISE = (0, 0, 1, 2, 4, 8)
+"""By how many mean times of a block the order may change."""
+
+
+def list_schedule(
+    problem: ScheduleProblem,
+    objective: str = "makespan",
+    out_of_time: Callable[[], bool] = lambda: False,
+    most_runs: int = MOST_RUNS,
+    seed: int = 0,
+) -> SchedulePlan | None:
+    """The best list schedule that was found, accepted by the referee; None: not even one micro-batch was found to fit.
+
+    `listing.why_none` says why.
+    """
+    best = None
+    for plan in better_and_better(problem, objective, out_of_time, most_runs, seed):
+        best = plan
+    return best
+
+
+def better_and_better(
+    problem: ScheduleProblem,
+    objective: str = "makespan",
+    out_of_time: Callable[[], bool] = lambda: False,
+    most_runs: int = MOST_RUNS,
+    seed: int = 0,
+) -> Iterator[SchedulePlan]:
+    """Each plan is better than the one before, and accepted by the referee.
+
+    Parameters
+    ----------
+    problem : ScheduleProblem
+        Of finitely many micro-batches.
+    objective : str
+        `makespan` or `span`.
+    out_of_time : callable
+        Ends the search; the first plan is made in any case.
+    most_runs : int
+        How many runs may be started in all tries together. There are tries by some rules however few that are.
+    seed : int
+        Of the order's chance.
+    """
+    assert problem.micro_batches is not None, "of finitely many micro-batches only"
+    whole = in_whole_numbers(problem)
+    alone = order_alone(whole)
+    if isinstance(alone, bool):
+        return
+    search = _Search(whole, alone, objective, most_runs // (len(problem.blocks) * problem.micro_batches))
+    for starts in search.tries(random.Random(seed)):
+        if search.improves(starts):
+            yield as_plan(whole, search.best)
+        if search.best and out_of_time():
+            return
+
+
+class _Search:
+    def __init__(self, whole: WholeProblem, alone: tuple[int, ...], objective: str, count: int) -> None:
+        self.whole, self.alone, self.objective, self.count = whole, alone, objective, count
+        self.batches = whole.problem.micro_batches or 0
+        self.best: Starts = []
+        self.value: int | None = None
+
+    def improves(self, starts: Starts | None) -> bool:
+        """Keep it if it is better than all before, as early or as late as its order lets it be."""
+        found = False
+        for moved in () if starts is None else (starts, late(self.whole, starts)):
+            value = cost(self.whole, moved, self.objective)
+            if (self.value is None or value < self.value) and not verify_schedule(
+                self.whole.problem, as_plan(self.whole, moved)
+            ):
+                self.best, self.value, found = moved, value, True
+        return found
+
+    def tries(self, chance: random.Random) -> Iterator[Starts | None]:
+        """By the rules, the most promising first; then from the best schedule on. None: a rule did not get through."""
+        by_rule = 0
+        for rule in rules(self.whole):
+            if by_rule >= max(1, self.count // RULES_SHARE) and self.best:
+                break
+            by_rule += 1
+            yield listed(self.whole, rule, self.alone, self.batches)
+        backwards = self.whole.mirrored()
+        for _ in range((self.count - by_rule) // 2 if self.best else 0):
+            there = self._again(backwards, mirrored(self.whole, self.best), chance)
+            if there is None:
+                continue
+            back = mirrored(self.whole, there)
+            yield back
+            yield self._again(self.whole, back, chance)
+
+    def _again(self, whole: WholeProblem, starts: Starts, chance: random.Random) -> Starts | None:
+        """A list schedule by the starts that the blocks have in another one, give or take some."""
+        mean = Fraction(sum(whole.times), len(whole.times))
+        spread = float(mean) * chance.choice(NOISE)
+        rank = [[start + chance.random() * spread for start in row] for row in starts]
+        alone = self.alone[::-1] if whole.backwards else self.alone
+        rule = Rule(lambda b, n: (rank[b][n],), chance.choice(PATIENCE))
+        return listed(whole, rule, alone, self.batches)

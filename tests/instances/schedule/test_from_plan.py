@@ -1,0 +1,432 @@
+"""Plans of every kind become schedule problems: the same blocks, whoever planned, with the times of the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from graph_pipeline_samples import chain_plan, chain_problem, random_graph_problem, random_plan
+from random_chains import random_chain
+from random_placements import random_placement
+from random_stagings import random_staging
+
+from pipeplan.instances.chain.plan import PatternPlan
+from pipeplan.instances.chain.problem import ChainProblem
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from pipeplan.instances.graph_pipeline.problem import Link
+from pipeplan.instances.kinds import Plan, Problem
+from pipeplan.instances.placement.plan import Device, PlacementPlan
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.placement.schedule_pieces import work_in_pieces
+from pipeplan.instances.schedule.from_plan import schedule_of
+from pipeplan.instances.schedule.lowering_options import ScheduleOptions
+from pipeplan.instances.schedule.own_order import own_schedule
+from pipeplan.instances.schedule.plan import SchedulePlan
+from pipeplan.instances.schedule.problem import ScheduleProblem
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.instances.simulate import simulate
+from pipeplan.instances.simulation.engine import run
+from pipeplan.instances.simulation.timeline import Simulation
+from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
+from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
+from pipeplan.instances.to_schedule import lower_to_schedule
+
+STAGES, BATCHES, DELAY = 3, 8, 0.5
+CLOSED = (BATCHES + STAGES - 1) * 3 + (STAGES - 1) * 2 * DELAY
+"""Eight micro-batches of 1 + 2 through three stages, half a second on each way between two of them."""
+
+
+def as_stage_graph() -> tuple[Problem, Plan]:
+    return chain_problem(STAGES, BATCHES, link=Link(1 / DELAY)), chain_plan(STAGES, 1, BATCHES)
+
+
+def as_stages(layers: int = STAGES, **way: Any) -> tuple[StagingProblem, StagedPlan]:
+    time = 3.0 * STAGES / layers
+    held = tuple(Layer(i, {1: (Configuration("only", time, **way),)}) for i in range(layers))
+    edges = tuple(Edge(u, v, 1.0) for u, v in pairwise(range(layers)))
+    problem = StagingProblem(held, edges, STAGES, 1 / DELAY, BATCHES)
+    each = layers // STAGES
+    runs = [tuple(range(i * each, (i + 1) * each)) for i in range(STAGES)]
+    return problem, StagedPlan(tuple(PlannedStage(run, 1, 1, dict.fromkeys(run, "only")) for run in runs))
+
+
+def as_placement() -> tuple[PlacementProblem, PlacementPlan]:
+    """Half of the delay is paid at each end."""
+    half = DELAY / 2
+    forward = [Node(f"f{i}", 1.0, 9.0, 5.0, half if i + 1 < STAGES else 0.0, color=i) for i in range(STAGES)]
+    backward = [Node(f"b{i}", 2.0, 9.0, 5.0, half if i else 0.0, True, True, i) for i in range(STAGES)]
+    edges = [(f"f{u}", f"f{v}") for u, v in pairwise(range(STAGES))]
+    edges += [(f"b{v}", f"b{u}") for u, v in pairwise(range(STAGES))] + [(f"f{i}", f"b{i}") for i in range(STAGES)]
+    devices = tuple(Device(f"acc{i}", "accelerator", (f"f{i}", f"b{i}")) for i in range(STAGES))
+    return PlacementProblem((*forward, *backward), tuple(edges), STAGES, 0), PlacementPlan(devices)
+
+
+def as_pattern(layers: int = STAGES, allocation: tuple[int, ...] | None = None) -> tuple[ChainProblem, PatternPlan]:
+    one, two = Fraction(STAGES, layers), Fraction(2 * STAGES, layers)
+    problem = ChainProblem(
+        *((float(one),) * layers, (float(two),) * layers, (1,) * (layers + 1), (7,) * layers),
+        *(STAGES, None, 1 / DELAY),
+    )
+    each = layers // STAGES
+    chosen = allocation or tuple(i // each for i in range(layers))
+    return problem, PatternPlan(3, chosen, ((0,) * (2 * layers),), ({},))
+
+
+ALL = pytest.mark.parametrize("make", [as_stage_graph, as_stages, as_placement, as_pattern])
+
+
+def computed(simulation: Simulation) -> float:
+    """The end of the last pass: the synchronisation of weights behind it is no block."""
+    return max(
+        task.end for stage in simulation.stages for task in stage.tasks if task.kind in ("forward", "backward")
+    )
+
+
+def in_own_order(
+    problem: Problem, plan: Plan, micro_batches: int
+) -> tuple[ScheduleProblem, SchedulePlan, Simulation]:
+    """What a plan's own schedule is, as blocks, and as it is simulated."""
+    lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches)
+    assert lowered.own is not None
+    pipeline = lowered.own(micro_batches)
+    starts = own_schedule(lowered.problem, pipeline)
+    assert isinstance(starts, SchedulePlan)
+    return lowered.problem, starts, run(pipeline)
+
+
+# ---- by hand -------------------------------------------------------------------------------------------
+
+
+@ALL
+def test_the_same_stages_are_the_same_blocks_whoever_planned_them(make: Any) -> None:
+    problem = lower_to_schedule(*make(), micro_batches=BATCHES).problem
+    assert [(block.id, block.kind, block.time, block.stage) for block in problem.blocks] == [
+        row for i in range(STAGES) for row in ((f"F{i}", "F", 1, i), (f"B{i}", "B", 2, i))
+    ]
+    assert {(edge.source, edge.target): edge.lag for edge in problem.edges} == {
+        **{(f"F{i}", f"B{i}"): 0 for i in range(STAGES)},
+        **{(f"F{i}", f"F{i + 1}"): DELAY for i in range(STAGES - 1)},
+        **{(f"B{i + 1}", f"B{i}"): DELAY for i in range(STAGES - 1)},
+    }
+
+
+@ALL
+def test_a_plan_in_its_own_order_takes_the_closed_form(make: Any) -> None:
+    lowered, starts, simulation = in_own_order(*make(), BATCHES)
+    assert not verify_schedule(lowered, starts)
+    assert evaluate_schedule(lowered, starts).makespan == pytest.approx(computed(simulation))
+    assert computed(simulation) >= CLOSED
+    problem, plan = make()
+    given = None if problem.kind == "graph-pipeline" else BATCHES
+    assert computed(simulate(problem, plan, micro_batches=given)) == computed(simulation)
+
+
+@ALL
+def test_without_micro_batches_there_is_the_steady_state_alone(make: Any) -> None:
+    assert lower_to_schedule(*make()).problem.micro_batches is None
+
+
+def test_a_divided_backward_pass_is_two_blocks_that_share_its_time_and_its_activations() -> None:
+    problem, plan = as_stages(memory_per_batch=10.0, memory_fixed=100.0)
+    lowered = lower_to_schedule(problem, plan, split_backward=0.25, weight_stash=0.4).problem
+    assert [(b.id, b.time, dict(b.memory)) for b in lowered.blocks[:3]] == [
+        ("F0", 1, {"d0": 10}),
+        ("I0", 0.5, {"d0": -6}),
+        ("W0", 1.5, {"d0": -4}),
+    ]
+    assert [device.standing for device in lowered.devices] == [100] * STAGES
+    assert ("I1", "I0") in {(edge.source, edge.target) for edge in lowered.edges}
+    assert ("F0", "I0") in {(edge.source, edge.target) for edge in lowered.edges}
+
+
+def test_each_stage_may_divide_its_backward_pass_in_its_own_way() -> None:
+    lowered = lower_to_schedule(*as_stages(), split_backward=(0.25, 0.5, 1)).problem
+    assert [block.time for block in lowered.blocks if block.kind == "I"] == [0.5, 1, 2]
+    assert [block.time for block in lowered.blocks if block.kind == "W"] == [1.5, 1, 0]
+
+
+def test_half_of_the_activations_stay_for_the_weights_where_nothing_is_said() -> None:
+    """The convention of zero-bubble schedules: +2, -1, -1."""
+    lowered = lower_to_schedule(*as_stages(memory_per_batch=2.0), split_backward=0.5).problem
+    assert [block.memory["d0"] for block in lowered.blocks[:3]] == [2, -1, -1]
+
+
+def test_activations_that_are_computed_again_take_the_forward_pass_again_and_memory_only_meanwhile() -> None:
+    problem, plan = as_stages(memory_per_batch=10.0)
+    blocks = lower_to_schedule(problem, plan, recompute=True).problem.blocks
+    read = 1.0  # of the stage before, by its one edge
+    assert [(b.id, b.time, dict(b.memory), dict(b.workspace)) for b in blocks[2:4]] == [
+        ("F1", 1, {"d1": read}, {}),
+        ("B1", 3, {"d1": -read}, {"d1": 10 - read}),
+    ]
+
+
+def test_what_is_computed_again_stays_as_far_as_the_weights_need_it() -> None:
+    """F keeps 1 of 10; I takes 10 in all and leaves 5 behind, which is 4 more than there was; W gives 5 back."""
+    problem, plan = as_stages(memory_per_batch=10.0)
+    blocks = lower_to_schedule(problem, plan, recompute=True, split_backward=0.5).problem.blocks
+    rows = [(b.id, b.time, dict(b.memory), dict(b.workspace)) for b in blocks if b.stage == 1]
+    assert rows == [("F1", 1, {"d1": 1}, {}), ("I1", 2, {"d1": 4}, {"d1": 5}), ("W1", 1, {"d1": -5}, {})]
+
+
+# ---- chunks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [as_stages, as_pattern])
+@pytest.mark.parametrize(
+    ("options", "places"), [({"virtual": 2}, [0, 1, 2, 0, 1, 2]), ({"shape": "v"}, [0, 1, 2, 2, 1, 0])]
+)
+def test_chunks_go_around_the_devices_or_there_and_back(make: Any, options: Any, places: list[int]) -> None:
+    problem = lower_to_schedule(*make(2 * STAGES), micro_batches=BATCHES, **options).problem
+    assert len(problem.devices) == STAGES
+    forward = [block for block in problem.blocks if block.kind == "F"]
+    assert [problem.device_index[block.devices[0]] for block in forward] == places
+    assert [block.time for block in forward] == [0.5] * 6
+    lags = {(edge.source, edge.target): edge.lag for edge in problem.edges}
+    assert lags["F2", "F3"] == (0 if "shape" in options else DELAY)
+    assert lags["F0", "F1"] == DELAY
+
+
+def test_chunks_hold_on_each_device_what_their_layers_hold() -> None:
+    problem, plan = as_stages(2 * STAGES, memory_fixed=7.0)
+    assert [d.standing for d in lower_to_schedule(problem, plan, virtual=2).problem.devices] == [14] * STAGES
+
+
+def test_chunks_of_a_stage_graph_and_of_a_placement() -> None:
+    problem = chain_problem(4, BATCHES)
+    plan = StageGraphPlan((GraphStage((0, 1), 1, 1, 1, 2), GraphStage((2, 3), 1, 1, 1, 1)), ((0, 1),))
+    assert [b.devices for b in lower_to_schedule(problem, plan, virtual=2).problem.blocks if b.kind == "F"] == [
+        ("d0",), ("d1",), ("d0",), ("d1",)
+    ]  # fmt: skip
+    placement, _ = as_placement()
+    one = PlacementPlan((Device("acc0", "accelerator", tuple(node.id for node in placement.nodes)),))
+    lowered = lower_to_schedule(placement, one, virtual=3).problem
+    assert [block.id for block in lowered.blocks] == ["F0", "B0", "F1", "B1", "F2", "B2"]
+    assert {edge.lag for edge in lowered.edges} == {0}
+
+
+@ALL
+def test_stages_that_cannot_be_cut_evenly_are_refused(make: Any) -> None:
+    with pytest.raises(UsageError, match="which 2 chunks cannot share evenly"):
+        lower_to_schedule(*make(), virtual=2)
+
+
+def test_chunks_need_stages_on_devices_that_are_alike() -> None:
+    problem, plan = as_stages()
+    wide = replace(plan, stages=(replace(plan.stages[0], data_parallel=2), *plan.stages[1:]))
+    with pytest.raises(UsageError, match="chunks cannot change places"):
+        lower_to_schedule(problem.replace(devices=4), wide, virtual=2)
+
+
+# ---- what each kind has of its own ---------------------------------------------------------------------
+
+
+def test_a_gpu_that_holds_layers_apart_has_a_pass_for_each_run() -> None:
+    lowered = lower_to_schedule(*as_pattern(3, (0, 1, 0)), micro_batches=2).problem
+    assert [(block.id, block.devices) for block in lowered.blocks] == [
+        (f"{kind}{i}", (f"gpu {gpu}",)) for i, gpu in enumerate((0, 1, 0)) for kind in "FB"
+    ]
+
+
+def test_memory_of_a_chain_is_that_of_its_mode() -> None:
+    """Layer 2 is alone on GPU 1: three copies of 7, four slots of 1 for what crosses, and what tasks read and write."""
+    problem, plan = as_pattern()
+    lowered = lower_to_schedule(problem, plan).problem
+    assert lowered.devices[1].standing == 3 * 7 + 4
+    assert [(dict(b.memory), dict(b.workspace)) for b in lowered.blocks[2:4]] == [
+        ({"gpu 1": 1}, {"gpu 1": 1}),
+        ({"gpu 1": -1}, {"gpu 1": 2}),
+    ]
+    inputs = lower_to_schedule(problem.replace(memory_mode="inputs"), plan).problem
+    assert (inputs.devices[1].standing, dict(inputs.blocks[2].workspace)) == (21, {})
+    weights = lower_to_schedule(problem.replace(memory_mode="weights"), plan).problem
+    assert dict(weights.blocks[2].memory) == {}
+
+
+def test_replicas_are_one_device_that_is_so_much_faster() -> None:
+    problem, plan = as_stages(memory_per_batch=10.0, weight_bytes=1.0)
+    two = replace(plan, stages=(replace(plan.stages[0], data_parallel=2), *plan.stages[1:]))
+    lowered = lower_to_schedule(problem.replace(devices=4), two)
+    assert [(b.time, dict(b.memory)) for b in lowered.problem.blocks[:2]] == [(0.5, {"d0": 5}), (1, {"d0": -5})]
+    assert any("replicas" in note for note in lowered.notes)
+    assert any("synchronisation" in note for note in lowered.notes)
+
+
+def test_faster_devices_take_less_time_here_and_in_the_simulator() -> None:
+    problem, plan = as_stages()
+    kinds = (DeviceType("slow", 2), DeviceType("fast", 1, 2.0))
+    typed = replace(
+        plan,
+        stages=tuple(replace(s, device_type=k) for s, k in zip(plan.stages, ("slow", "fast", "slow"), strict=True)),
+    )
+    problem = problem.replace(device_types=kinds)
+    assert [b.time for b in lower_to_schedule(problem, typed).problem.blocks] == [1, 2, 0.5, 1, 1, 2]
+    assert simulate(problem, typed, micro_batches=1).stages[1].tasks[0].end == pytest.approx(1 + DELAY + 0.5)
+
+
+def test_smaller_micro_batches_run_in_a_row() -> None:
+    """The second stage takes two samples at once, the first one by one."""
+    problem = chain_problem(2, 4)
+    stages = (GraphStage((0,), 1, 1, 1, 4), GraphStage((1,), 1, 2, 1, 2))
+    lowered = lower_to_schedule(problem, StageGraphPlan(stages, ((0, 1),)), micro_batches=2).problem
+    assert [block.id for block in lowered.blocks] == ["F0.0", "B0.0", "F0.1", "B0.1", "F1.0", "B1.0"]
+    edges = {(edge.source, edge.target) for edge in lowered.edges}
+    assert {("F0.0", "F0.1"), ("F0.1", "F1.0"), ("B1.0", "B0.0"), ("B1.0", "B0.1")} <= edges
+    assert ("F0.0", "F1.0") not in edges
+
+
+def test_sizes_that_do_not_divide_are_refused() -> None:
+    problem = chain_problem(2, 6)
+    stages = (GraphStage((0,), 1, 2, 1, 6), GraphStage((1,), 1, 3, 1, 3))
+    with pytest.raises(UsageError, match="Micro-batches of 2 samples do not divide those of 3"):
+        lower_to_schedule(problem, StageGraphPlan(stages, ((0, 1),)), micro_batches=1)
+
+
+def test_a_placement_that_is_no_chain_runs_in_convex_pieces() -> None:
+    """Device 0 holds the first and the last layer: two pieces in each direction, each with its gradients."""
+    problem, _ = as_placement()
+    devices = (Device("a", "accelerator", ("f0", "f2", "b0", "b2")), Device("b", "accelerator", ("f1", "b1")))
+    lowered = lower_to_schedule(problem, PlacementPlan(devices), micro_batches=1)
+    assert [(b.id, b.devices[0], b.time) for b in lowered.problem.blocks] == [
+        row for i, name in enumerate("aba") for row in ((f"F{i}", name, 1), (f"B{i}", name, 2))
+    ]
+    assert {(e.source, e.target): e.lag for e in lowered.problem.edges if e.lag} == {
+        ("F0", "F1"): DELAY, ("F1", "F2"): DELAY, ("B1", "B0"): DELAY, ("B2", "B1"): DELAY
+    }  # fmt: skip
+    assert [device.standing for device in lowered.problem.devices] == [20, 10]
+    assert any("3 pieces" in note for note in lowered.notes)
+
+
+def test_times_of_many_digits_are_rounded_and_said_to_be() -> None:
+    problem, plan = as_stages()
+    odd = problem.replace(
+        layers=tuple(replace(x, configurations={1: (Configuration("only", 1.0),)}) for x in problem.layers)
+    )
+    lowered = lower_to_schedule(odd, plan)
+    assert [block.time for block in lowered.problem.blocks[:2]] == [0.333333, 0.666667]
+    assert "times are rounded to 0.000001 s" in lowered.notes
+    assert not any("rounded" in note for note in lower_to_schedule(problem, plan).notes)
+
+
+# ---- refused -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"split_backward": 1.5}, "split_backward is 1.5; give a share from 0 to 1"),
+        ({"split_backward": (0.5, 0.5)}, "split_backward has 2 shares for 3 stages"),
+        ({"weight_stash": 0.5}, "give split_backward as well"),
+        ({"split_backward": 0.5, "weight_stash": -1}, "weight_stash is -1"),
+        ({"shape": "w"}, "shape is 'w'; give one of v"),
+        ({"shape": "v", "virtual": 3}, "has two chunks on each device, not 3"),
+        ({"micro_batches": 0}, "micro_batches is 0"),
+        ({"virtual": 0}, "virtual is 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_a_sentence(options: Any, words: str) -> None:
+    with pytest.raises((InputError, UsageError), match=words.replace("(", r"\(")):
+        lower_to_schedule(*as_stages(), **options)
+
+
+def test_plans_without_backward_passes_or_of_other_problems_are_refused() -> None:
+    problem, plan = as_placement()
+    forward = tuple(node for node in problem.nodes if not node.backward)
+    only = problem.replace(nodes=forward, edges=problem.edges[:2])
+    devices = tuple(replace(device, nodes=device.nodes[:1]) for device in plan.devices)
+    with pytest.raises(UsageError, match="schedules are of training"):
+        lower_to_schedule(only, PlacementPlan(devices))
+    with pytest.raises(UsageError, match="does not fit a staging problem"):
+        lower_to_schedule(as_stages()[0], plan)
+    lowered = lower_to_schedule(*as_stages(), micro_batches=1)
+    starts = SchedulePlan({block.id: (Fraction(0),) for block in lowered.problem.blocks})
+    with pytest.raises(UsageError, match="has no stages to schedule"):
+        lower_to_schedule(lowered.problem, starts)
+
+
+# ---- against the simulator -----------------------------------------------------------------------------
+
+
+def random_split(seed: int) -> tuple[PlacementProblem, PlacementPlan]:
+    problem, rng = (
+        random_placement(seed, training=True).replace(accelerators=3, cpus=1, memory_bytes=None),
+        Random(seed),
+    )
+    return problem, PlacementPlan.from_assignment(problem, {node.id: rng.randrange(4) for node in problem.nodes})
+
+
+def random_pattern(seed: int) -> tuple[ChainProblem, PatternPlan]:
+    problem, rng = random_chain(seed), Random(seed)
+    cuts = sorted(rng.randrange(problem.gpus) for _ in range(problem.layers))
+    return problem.replace(memory_bytes=None), PatternPlan(
+        1, tuple(cuts), ((0,) * problem.tasks,), (dict.fromkeys(range(1, problem.tasks), 0),)
+    )
+
+
+def random_stages(seed: int, copies: bool = False) -> tuple[StagingProblem, StagedPlan]:
+    problem, rng = random_staging(seed).replace(memory_bytes=None, exact_batches=False, devices=20), Random(seed)
+    order = [problem.ids[i] for i in problem.topological_order]
+    cuts = sorted(rng.sample(range(1, len(order)), rng.randrange(len(order))))
+    stages = []
+    for a, b in pairwise([0, *cuts, len(order)]):
+        nodes = tuple(order[a:b])
+        degrees = set.intersection(*(set(problem.layers[problem.index[v]].configurations) for v in nodes))
+        if not degrees:
+            return random_stages(seed + 1000, copies)
+        t = rng.choice(sorted(degrees))
+        ways = {v: rng.choice(problem.layers[problem.index[v]].configurations[t]).id for v in nodes}
+        stages.append(PlannedStage(nodes, rng.choice((1, 2)) if copies else 1, t, ways))
+    return problem.replace(micro_batches=12), StagedPlan(tuple(stages))
+
+
+def random_graph(seed: int) -> tuple[Problem, Plan]:
+    problem = random_graph_problem(seed).replace(memory_bytes=None)
+    return problem, random_plan(problem, seed)
+
+
+@pytest.mark.parametrize("make", [random_pattern, random_stages, random_graph])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_in_its_own_order_takes_as_long_as_it_is_simulated(make: Any, seed: int) -> None:
+    problem, plan = make(seed)
+    samples = (
+        max((stage.micro_batch for stage in plan.stages), default=1) if problem.kind == "graph-pipeline" else None
+    )
+    count = 5 if samples is None else problem.mini_batch // samples  # in flight were counted for that many
+    lowered, starts, simulation = in_own_order(problem, plan, count)
+    assert not [fault for fault in verify_schedule(lowered, starts) if fault.rule != "memory"]
+    assert float(evaluate_schedule(lowered, starts).makespan or 0) == pytest.approx(computed(simulation), rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_training_placement_can_be_scheduled(seed: int) -> None:
+    """In pieces that wait for each other in no circle, each device with all of its work."""
+    problem, plan = random_split(seed)
+    lowered = lower_to_schedule(problem, plan, micro_batches=2).problem
+    assert lowered.order
+    loads = {device.name: float(load) for device, load in zip(lowered.devices, lowered.loads, strict=True)}
+    for device in (device for device in plan.devices if device.nodes):
+        nodes = [problem.nodes[problem.index[node_id]] for node_id in device.nodes]
+        times = (node.cpu_time if device.type == "cpu" else node.accelerator_time for node in nodes)
+        assert loads[device.name] == pytest.approx(sum(times), rel=1e-4)
+
+
+def test_pieces_of_a_chain_of_stages_are_its_stages() -> None:
+    """Whichever way the edges of the backward pass are written."""
+    problem, plan = as_placement()
+    edges = tuple((v, u) if u[0] == v[0] == "b" else (u, v) for u, v in problem.edges if (u[0], v[0]) != ("f", "b"))
+    # There the gradient of a tensor is sent by the backward node of whoever made the tensor.
+    last = f"b{STAGES - 1}"
+    nodes = [
+        replace(n, transfer_time=0.0 if n.id == last else DELAY / 2) if n.backward else n for n in problem.nodes
+    ]
+    reference = lower_to_schedule(problem, plan, micro_batches=1).problem
+    for same in (problem, problem.replace(nodes=tuple(nodes), edges=edges)):
+        found = schedule_of(work_in_pieces(same, plan), ScheduleOptions(1)).problem
+        assert found.blocks == reference.blocks
+        assert set(found.edges) == set(reference.edges)

@@ -1,0 +1,286 @@
+"""Schedules as they are shown: who runs what when, memory in its own unit, and one sentence on what binds."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from itertools import accumulate, combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.random_schedules import random_schedule
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.planners.referee import rules_of
+from pipeplan.show.page.markup import to_html
+from pipeplan.show.page.plan import sections
+from pipeplan.show.pictures.canvas import ink_on
+from pipeplan.show.pictures.plans import draw_plan
+from pipeplan.show.pictures.schedule import windows_of
+from pipeplan.show.terminal.gantt import WIDTH, gantt, memory_lines
+from pipeplan.show.view import PlanView, view_of
+from pipeplan.show.views.schedule import PALETTE
+from pipeplan.show.words import IN_BYTES, memory_unit
+
+TWO = ScheduleProblem(
+    (ScheduleDevice("d0", 10, 2), ScheduleDevice("d1", 8, 1), ScheduleDevice("link")),
+    (
+        Block("F0", "F", ("d0",), 1, 0, {"d0": 2}),
+        Block("S", "X", ("link",), 0.5),
+        Block("F1", "F", ("d1",), 1, 1, {"d1": 2}),
+        Block("B1", "B", ("d1",), 2, 1, {"d1": -2}, {"d1": 1}),
+        Block("R", "X", ("link",), 0.5),
+        Block("B0", "B", ("d0",), 2, 0, {"d0": -2}),
+    ),
+    tuple(BlockEdge(a, b) for a, b in (("F0", "S"), ("S", "F1"), ("F1", "B1"), ("B1", "R"), ("R", "B0"))),
+    name="two",
+    time_unit="ms",
+    memory_unit="GiB",
+)
+"""Two stages and the link between them, in the steady state."""
+
+TIMES = {"F0": 0, "S": 1, "F1": 2, "B1": 3, "R": 5, "B0": 7}
+STEADY = PeriodicSchedulePlan(Fraction(3), {block: Fraction(time) for block, time in TIMES.items()})
+"""A micro-batch takes 9 ms, three periods: from 6 ms on nothing is missing."""
+
+
+def shown(problem: ScheduleProblem, plan: AnySchedule, **options: str) -> PlanView:
+    return view_of(problem, plan, rules_of(problem, options))
+
+
+def one_after_the_other(problem: ScheduleProblem) -> SchedulePlan:
+    """Every block alone: a schedule of whatever problem has no lags."""
+    assert problem.micro_batches is not None
+    whole = sum(problem.times, Fraction(0))
+    ends = accumulate(problem.times[b] for b in problem.order)
+    begins = {b: end - problem.times[b] for b, end in zip(problem.order, ends, strict=True)}
+    return SchedulePlan(
+        {
+            block.id: tuple(n * whole + begins[b] for n in range(problem.micro_batches))
+            for b, block in enumerate(problem.blocks)
+        }
+    )
+
+
+def pipeline(stages: int = 2, micro_batches: int = 3) -> ScheduleProblem:
+    return divided_pipeline(equal_stages(stages, 5, 6, 4), micro_batches, 10, name="small")
+
+
+def test_bars_have_the_number_of_their_micro_batch_and_the_colour_of_their_kind() -> None:
+    problem = pipeline()
+    (timeline,) = shown(problem, one_after_the_other(problem)).timelines
+    assert timeline.lanes == ("d0", "d1")
+    assert [(bar.lane, bar.start, bar.end, bar.label, bar.mark) for bar in timeline.bars[:4]] == [
+        ("d0", 0, 5, "0", "0"),
+        ("d1", 5, 10, "0", "0"),
+        ("d1", 10, 16, "0", "a"),
+        ("d0", 16, 22, "0", "a"),
+    ]
+    assert {bar.title.split()[0][0]: timeline.colours[bar.colour] for bar in timeline.bars} == {
+        "F": "forward",
+        "I": "backward (for inputs)",
+        "W": "backward for weights",
+    }
+    assert [timeline.colours[i] for i in timeline.explained] == list(timeline.colours[:3])
+
+
+def test_a_whole_backward_pass_is_called_so() -> None:
+    (timeline,) = shown(TWO, STEADY).timelines
+    assert [timeline.colours[i] for i in timeline.explained] == ["forward", "backward", "other"]
+
+
+def test_a_periodic_schedule_is_shown_until_it_has_repeated() -> None:
+    (timeline,) = shown(TWO, STEADY).timelines
+    assert (timeline.steady, timeline.period, timeline.end) == (6, 3, 12)
+
+    def between(start: float, end: float) -> set[tuple[str, float, str]]:
+        """What runs there, with times from its start on."""
+        bars = [bar for bar in timeline.bars if bar.start >= start and bar.end <= end]
+        return {(bar.lane, bar.start - start, bar.title.split()[0]) for bar in bars}
+
+    assert between(6, 9) == between(9, 12)
+    assert between(3, 6) < between(6, 9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_curves_reach_the_peaks_of_the_referee_in_any_schedule(seed: int) -> None:
+    problem = random_schedule(3, 8, micro_batches=3, seed=seed)
+    problem = problem.replace(edges=tuple(edge for edge in problem.edges if not edge.lag and not edge.offset))
+    plan = one_after_the_other(problem)
+    peaks = {use.name: float(use.peak) for use in evaluate_schedule(problem, plan).devices}
+    for curve in shown(problem, plan).memory:
+        assert max(curve.totals) == pytest.approx(peaks[curve.name])
+
+
+def test_memory_is_in_the_unit_of_the_problem() -> None:
+    problem = pipeline()
+    view = shown(problem, one_after_the_other(problem))
+    (table,) = view.tables
+    assert table.columns(table.rows, view.memory_unit)["memory"] == ["2 half-activation"] * 2
+    assert table.columns(table.rows, view.memory_unit)["full"] == ["20%"] * 2
+    assert view.memory_unit.scale(59520) == (1, "half-activation")
+    assert shown(TWO, STEADY).memory_unit.text(8) == "8 GiB"
+
+
+def test_bytes_are_told_in_the_multiple_that_suits_them_and_an_unknown_unit_has_no_name() -> None:
+    assert memory_unit("bytes") is IN_BYTES
+    assert IN_BYTES.text(2e9) == "2 GB"
+    assert IN_BYTES.scale(2e9) == (1e9, "GB")
+    assert memory_unit(None).text(2e9) == "2e+09"
+    assert memory_unit(None).scale(7) == (1, "")
+
+
+def test_a_link_has_no_memory() -> None:
+    view = shown(TWO, STEADY)
+    assert [curve.name for curve in view.memory] == ["d0", "d1"]
+    assert [row.memory for row in view.tables[0].rows][2] is None
+
+
+def test_a_device_that_is_always_busy_limits_the_schedule() -> None:
+    assert shown(TWO, STEADY).value == "period 3 ms per micro-batch"
+    faster = [
+        Block("F1", "F", ("d1",), 0.5, 1, block.memory) if block.id == "F1" else block for block in TWO.blocks
+    ]
+    said = shown(TWO.replace(blocks=tuple(faster)), STEADY).limits
+    assert said == "d0 limits it and is always busy, devices idle 8.33 % of it in all"
+    assert shown(TWO, STEADY).limits == "all devices are always busy"
+
+
+def test_where_all_wait_the_sentence_says_so() -> None:
+    problem = pipeline()
+    view = shown(problem, one_after_the_other(problem), objective="span")
+    assert view.value == "span 90 for 3 micro-batches"
+    assert view.limits == "all devices have the same work, and idle 50 % of it"
+    uneven = problem.replace(
+        blocks=tuple(b if b.id != "W1" else Block("W1", "W", ("d1",), 5, 1, b.memory) for b in problem.blocks)
+    )
+    said = shown(uneven, one_after_the_other(uneven)).limits
+    assert said.startswith("waiting for data or memory limits it, even d1 is busy for 51.6 % of it")
+
+
+def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:
+    path = tmp_path / "plan.svg"
+    problem = pipeline()
+    draw_plan(problem, one_after_the_other(problem), path)
+    text = path.read_text("utf-8")
+    for words in ("d0", "0", "2", "forward", "backward for weights", "limit"):
+        assert f">{words}</text>" in text
+    assert ">memory (half-activation), peaks: d0 2, d1 2</text>" in text
+    assert all(colour in text for colour in PALETTE[:3])
+    draw_plan(TWO, STEADY, path)
+    assert "from here on everything repeats" in path.read_text("utf-8")
+
+
+def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None:
+    problem = pipeline(4, 64)
+    plan = one_after_the_other(problem)
+    (timeline,) = shown(problem, plan).timelines
+    windows = windows_of(timeline)
+    assert [window.title for window in windows] == ["filling", "between", "draining"]
+    assert (windows[0].start, windows[-1].end) == (timeline.start, timeline.end)
+    assert all(window.start <= bar.start < bar.end <= window.end for window in windows for bar in window.bars)
+    assert windows_of(shown(pipeline(), one_after_the_other(pipeline())).timelines[0]) == []
+    path = tmp_path / "plan.svg"
+    draw_plan(problem, plan, path)
+    assert ">draining</text>" in path.read_text("utf-8")
+    assert ">63</text>" in path.read_text("utf-8")
+    assert path.stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize("micro_batches", [3, 64])
+def test_the_terminal_has_memory_below_the_same_cells(micro_batches: int) -> None:
+    problem = pipeline(2, micro_batches)
+    view = shown(problem, one_after_the_other(problem))
+    rows = [line for line in gantt(view.timelines[0], None) if line.startswith("d")]
+    below = memory_lines(view)
+    assert [len(line) for line in rows[:2]] == [len(line) for line in below[:2]]
+    assert [i for i, char in enumerate(rows[0]) if char == "|"] == [
+        i for i, char in enumerate(below[0]) if char == "|"
+    ]
+    assert below[-1] == "memory over the same time; a full block is the limit, 10 half-activation"
+    first = "".join(rows[0].split("|")[1:])
+    assert set(first) <= set("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ·")
+    assert len(rows[0]) - 2 - rows[0].count("|") - 1 == WIDTH
+
+
+def test_limits_that_differ_are_those_of_each_device() -> None:
+    assert memory_lines(shown(TWO, STEADY))[-1] == (
+        "memory over the same time; a full block is each device's limit, at most 10 GiB"
+    )
+
+
+def test_the_page_has_memory_below_the_bars_and_labels_for_those_who_zoom_in() -> None:
+    problem = pipeline(2, 64)
+    plan = one_after_the_other(problem)
+    text = "".join(to_html(part) for part in sections(problem, plan, shown(problem, plan)))
+    assert "d0 holds up to 2 of 10 half-activation" in text
+    assert text.count('class="held"') == 2
+    zooms = [int(zoom) for zoom in re.findall(r'data-zoom="(\d+)"', text)]
+    assert zooms
+    assert all(100 < zoom <= 800 for zoom in zooms)
+    assert 'data-part="memory over time"' not in text, "it is below the bars"
+    steady = "".join(to_html(part) for part in sections(TWO, STEADY, shown(TWO, STEADY)))
+    assert steady.count('class="steady"') == 1
+
+
+# ---- colours ---------------------------------------------------------------------------------------------
+
+SEEN_BY = {
+    "all": np.eye(3),
+    "protanopes": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopes": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "tritanopes": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+"""On linear light, after Machado, Oliveira and Fernandes (2009)."""
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+PAGES = {"light": "#ffffff", "dark": "#0f141a"}
+
+
+def light(colour: str) -> np.ndarray:
+    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
+def luminance(colour: str) -> float:
+    return float(TO_XYZ[1] @ light(colour))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(seen: np.ndarray) -> np.ndarray:
+    x, y, z = np.cbrt(np.clip(TO_XYZ @ seen, 0.009, 1) / (0.9505, 1.0, 1.089))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("reader", SEEN_BY)
+def test_kinds_are_told_apart_by_everyone(reader: str) -> None:
+    seen = [lab(np.array(SEEN_BY[reader]) @ light(colour)) for colour in PALETTE]
+    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 20
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_bars_stand_out_from_light_and_dark_pages_and_labels_from_bars(page: str) -> None:
+    inks = {"black": "#000000", "white": "#ffffff"}
+    for colour in PALETTE:
+        assert contrast(colour, PAGES[page]) > 3
+        assert contrast(colour, inks[ink_on(colour)]) > 4.5
+
+
+def test_passes_back_are_darker() -> None:
+    forward, backward, weights = map(luminance, PALETTE[:3])
+    assert forward > backward > weights
