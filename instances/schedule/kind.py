@@ -25,5 +25,6 @@ KIND = kind_in(
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
     least_memory="pipeplan.planners.memory.schedule:least_memory",
+    pareto="pipeplan.studies.pareto.schedules:STUDY",
     generators=f"{_HERE}.generators:GENERATORS",
 )
