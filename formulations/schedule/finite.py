@@ -1,16 +1,12 @@
 """`cp-schedule`: schedules of given micro-batches as a native CP-SAT model, behind the common contract.
 
-The solver finds orders; times follow from them exactly (`finite_orders.py`). For makespan the best times are whole
-numbers of steps. For span they may be fractions whose denominators are at most the number of devices, so the model has a
-grid of parts of a step: fine enough for all of these fractions where they are few, and else for the largest one that is
-below the cut-off, as everything that is asked for is below it.
+The solver finds orders; times follow from them exactly (`finite_orders.py`), so starts on a grid are enough.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -23,14 +19,12 @@ from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyErr
 from . import finite_cp_model
 from .finite_bounds import lower_bound_of
 from .finite_cp_model import order_name, plain_data, rank_name, start_name
+from .finite_grid import Grid, grid_of
 from .finite_memory import MemoryRow, memory_rows
 from .finite_orders import Timing, in_order, sequences_of, tightest
-from .finite_problem import SPAN, FiniteProblem, Node, finite_problem, for_integers
+from .finite_problem import FiniteProblem, Node, finite_problem, for_integers
 
 NAME = "cp-schedule"
-
-MOST_FRACTIONS = 6
-"""Devices: up to so many, one grid holds all possible fractions of a step (60 parts)."""
 
 MOST_RUNS = 20_000
 """Blocks of all micro-batches together."""
@@ -65,33 +59,6 @@ def check_size(finite: FiniteProblem, method: str) -> None:
         raise TooLargeError(
             "blocks", f"of all micro-batches are {runs}, too many for {method}", "choose --planner exact-schedule"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Starts and values are whole numbers of parts of a step."""
-
-    factor: int
-    """Parts of a step."""
-    limit: int
-    """The largest value that is asked for, in parts."""
-    loss: int
-    """By how many parts the least value on the grid can exceed the true one."""
-
-
-def grid_of(finite: FiniteProblem, objective: str, cutoff: Fraction | None) -> Grid:
-    """The least span is the mean of the paths on a cycle through devices, each at most once: see `_least_span`."""
-    limit = Fraction(finite.longest)
-    if cutoff is not None:
-        limit = min(limit, cutoff * finite.steps)
-    devices = len(finite.on_device)
-    if objective != SPAN or devices <= 1:
-        return Grid(1, math.floor(limit), 0)
-    if devices <= MOST_FRACTIONS:
-        factor = math.lcm(*range(1, devices + 1))
-        return Grid(factor, math.floor(limit * factor), 0)
-    best = max((Fraction(math.floor(limit * q), q) for q in range(1, devices + 1)), default=limit)
-    return Grid(best.denominator, best.numerator, 1)
 
 
 def native_model(

@@ -45,8 +45,8 @@ def lower_bound(finite: FiniteProblem, objective: str) -> int:
 
 def work_bound(finite: FiniteProblem, objective: str) -> int:
     """A device runs one block at a time, so its span is at least its work. Nothing of it starts before the shortest of
-    the paths that lead to its blocks, and when it has ended, the shortest of the paths from its blocks is still to come:
-    head + work + tail <= makespan."""
+    the paths that lead to its blocks, and when it has ended, the shortest of the paths from its blocks is still to
+    come: head + work + tail <= makespan."""
     bounds = []
     for blocks, load in zip(finite.on_device, finite.loads, strict=True):
         around = (
@@ -170,8 +170,8 @@ def _wait_for_memory(
 ) -> None:
     """A run that takes waits until enough was given back.
 
-    Before it come, by the edges, certain runs that take. What they and it need beyond the room must have been given back
-    by runs of this device that do not follow from it. Each of these gives back at its end, which is not before its
+    Before it come, by the edges, certain runs that take. What they and it need beyond the room must have been given
+    back by runs of this device that do not follow from it. Each of these gives back at its end, which is not before its
     earliest start and its time; so the earliest ones that suffice have to have ended.
     """
     assert memory.room is not None

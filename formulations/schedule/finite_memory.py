@@ -1,8 +1,8 @@
 """Memory of given micro-batches as rows on orders: nothing else of a schedule matters to it.
 
-A device's blocks do not overlap, and change its memory alone. So it holds most while a block runs that takes some or has
-a workspace, and then it holds what all runs before that one have taken and not given back. "Before" is in the order in
-which the referee counts: ends before starts, and blocks without time in between.
+A device's blocks do not overlap, and change its memory alone. So it holds most while a block runs that takes some or
+has a workspace, and then it holds what all runs before that one have taken and not given back. "Before" is in the
+order in which the referee counts: ends before starts, and blocks without time in between.
 """
 
 from __future__ import annotations

@@ -136,7 +136,9 @@ def tightest(finite: FiniteProblem, sequences: Sequences, objective: str) -> Sch
         spans = timing.spans()
         value = _least_span(spans)
         firsts = _first_starts(spans, value)
-        scaled = {row[0]: int(first * value.denominator) for row, first in zip(sequences, firsts, strict=True)}
+        scaled: dict[Node, int] = {}
+        for row, first in zip(sequences, firsts, strict=True):  # one run may be the first on several devices
+            scaled[row[0]] = max(scaled.get(row[0], 0), int(first * value.denominator))
         starts, unit = _scaled(timing, scaled, value.denominator), Fraction(1, value.denominator)
     least = min(starts.values())
     unit = unit / (finite.steps * timing.fine)
@@ -161,9 +163,9 @@ def _scaled(timing: Timing, starts: dict[Node, int], factor: int) -> dict[Node, 
 
 
 def _least_span(spans: Sequence[Sequence[int | None]]) -> Fraction:
-    """No device's span exceeds T where starts exist with: the first start of e is at least the first start of d, plus the
-    path from there to the last end of e, minus T. Such starts exist if no cycle of these waits has a positive sum: T is
-    the largest mean of a cycle. It may be a fraction although all times are whole.
+    """No device's span exceeds T where starts exist with: the first start of e is at least the first start of d, plus
+    the path from there to the last end of e, minus T. Such starts exist if no cycle of these waits has a positive sum:
+    T is the largest mean of a cycle. It may be a fraction although all times are whole.
 
     From a mean that is too small a positive cycle leads to a larger one, until there is none.
     """

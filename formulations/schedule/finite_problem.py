@@ -213,7 +213,8 @@ class FiniteProblem:
         return tuple((b, n, tuple(leaving[b])) for b, n in self.nodes())
 
     def windows(self, limit: int, objective: str) -> Windows | None:
-        """Earliest and latest starts of all runs in any schedule of at most that value; None: there is no such schedule.
+        """Earliest and latest starts of all runs in any schedule of at most that value; None: there is no such
+        schedule.
 
         From start to end of a micro-batch by the longest paths. For `span`, a device's last end and its first start
         are at most `limit` apart, whichever blocks they are, and that is applied in turn with the paths.

@@ -28,15 +28,15 @@ def warm_up_bound(finite: FiniteProblem, least: int) -> int:
 
     Let T be a span. A device idles at most T minus its work between its first start and its last end. Count time from
     the device's first start, which is that of the one block that all others on it follow. When some block of the
-    device runs for the first time, the device has done whole runs of such blocks as need not follow that one, as many as
-    its memory holds at once, and idled otherwise: the time is such a sum plus at most the idle time. Between these
+    device runs for the first time, the device has done whole runs of such blocks as need not follow that one, as many
+    as its memory holds at once, and idled otherwise: the time is such a sum plus at most the idle time. Between these
     sums there may be gaps, and a first run that cannot come before a time in a gap comes at the next sum.
 
-    First runs of different devices bind each other. From the first start of device d to that of device e a path takes A,
-    and from a block j of e to a block i of d another one takes B: then i comes on d no earlier than A + B after j on e.
-    So delays add up along the devices, and the last ones of them may be more than any device can idle. If so, no
-    schedule has a span of T or less. All these times are whole steps, and gaps close only at whole T; whether they do is
-    monotone in T, so that the least T which passes is found by halving.
+    First runs of different devices bind each other. From the first start of device d to that of device e a path takes
+    A, and from a block j of e to a block i of d another one takes B: then i comes on d no earlier than A + B after j
+    on e. So delays add up along the devices, and the last ones of them may be more than any device can idle. If so, no
+    schedule has a span of T or less. All these times are whole steps, and gaps close only at whole T; whether they do
+    is monotone in T, so that the least T which passes is found by halving.
     """
     if len(finite.times) > MOST_BLOCKS:
         return least
@@ -81,8 +81,8 @@ def _only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
 
 
 def _sums(finite: FiniteProblem, d: int, block: int) -> tuple[int, ...]:
-    """Each block of the device has run some number of times, between those that must and those that may come before, and
-    what they have taken and not given back fits the memory."""
+    """Each block of the device has run some number of times, between those that must and those that may come before,
+    and what they have taken and not given back fits the memory."""
     memory, blocks = finite.memories[d], finite.on_device[d]
     ranges, ways = [], 1
     for b in blocks:

@@ -1,0 +1,190 @@
+"""The enumerators that solvers are held against, held against cases by hand and against every start there could be."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from schedule_brute_force import (
+    UnsettledError,
+    least_makespan,
+    least_period,
+    least_periodic,
+    least_span,
+    tiny_problem,
+)
+from schedule_clock import is_valid
+
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+
+
+def problem(
+    blocks: list[Block],
+    edges: list[BlockEdge] | None = None,
+    micro_batches: int | None = 2,
+    memory: float | None = None,
+) -> ScheduleProblem:
+    names = sorted({name for block in blocks for name in block.devices})
+    devices = tuple(ScheduleDevice(name, memory) for name in names)
+    return ScheduleProblem(devices, tuple(blocks), tuple(edges or ()), micro_batches)
+
+
+def block(name: str, device: str, time: float, change: float = 0, workspace: float = 0) -> Block:
+    held = {device: workspace} if workspace else {}
+    return Block(name, "X", tuple(device.split("+")), time, None, {device: change} if change else {}, held)
+
+
+# ---- by hand -------------------------------------------------------------------------------------------
+
+
+def test_two_stages_with_divided_backward_passes() -> None:
+    """d0 runs F F I W I W without a gap only from the second I on: F0 F1 come first, and I waits for d1."""
+    pipeline = divided_pipeline(equal_stages(2, 1, 1, 1), 2, 4)
+    assert (least_makespan(pipeline), least_span(pipeline), least_period(pipeline)) == (7, 7, 3)
+
+
+def test_one_micro_batch_takes_its_longest_path() -> None:
+    pipeline = divided_pipeline(equal_stages(3, 5, 6, 4), 1, None, lag=2)
+    assert least_makespan(pipeline) == 3 * (5 + 6) + 4 * 2 + 4
+
+
+def test_memory_for_one_micro_batch_makes_them_run_one_after_the_other() -> None:
+    tight = problem(
+        [block("a", "d", 2, 1), block("x", "e", 3), block("b", "d", 1, -1)],
+        [BlockEdge("a", "x"), BlockEdge("x", "b")],
+        memory=1,
+    )
+    assert (least_makespan(tight), least_period(tight)) == (12, 6)
+    roomy = tight.replace(devices=(replace(tight.devices[0], memory=2), tight.devices[1]))
+    assert (least_makespan(roomy), least_period(roomy)) == (9, 3)
+
+
+def test_workspace_counts_while_a_block_runs() -> None:
+    free = problem([block("a", "d", 2, 1), block("x", "e", 3), block("b", "d", 1, -1, 1)], memory=2)
+    ordered = free.replace(edges=(BlockEdge("a", "x"), BlockEdge("x", "b")))
+    assert least_period(ordered) == 6  # b needs 1 beside the one that it gives back
+    assert least_period(ordered.replace(devices=(ScheduleDevice("d", 3), ScheduleDevice("e", 3)))) == 3
+
+
+def test_a_period_may_be_a_fraction_though_all_times_are_whole() -> None:
+    """A lag of 5 there and back around two micro-batches: 5 / 2."""
+    turn = problem([block("a", "d", 1), block("b", "e", 1)], [BlockEdge("a", "b", 3), BlockEdge("b", "a", 0, 2)])
+    assert least_period(turn) == Fraction(5, 2)
+
+
+def test_a_span_may_be_a_fraction_though_all_times_are_whole() -> None:
+    """From the first start of d to the last end of e it takes 7, and from the first of e to the last of d 4; each
+    device can only begin later at the other's cost, so that they share 11."""
+    crossed = problem(
+        [block("a", "d", 1), block("b", "e", 1), block("c", "e", 1), block("f", "d", 1)],
+        [BlockEdge("a", "b", 5), BlockEdge("c", "f", 2)],
+        micro_batches=1,
+    )
+    assert least_span(crossed) == Fraction(11, 2)
+    assert least_makespan(crossed) == 7
+
+
+def test_what_never_fits_has_no_schedule() -> None:
+    never = problem([block("a", "d", 1, 2), block("b", "d", 1, -2)], [BlockEdge("a", "b")], memory=1)
+    assert (least_makespan(never), least_span(never), least_period(never)) == (None, None, None)
+
+
+def test_what_is_given_back_must_have_been_held() -> None:
+    given_first = problem([block("a", "d", 1, -1), block("b", "d", 1, 1)], [BlockEdge("a", "b")], 1)
+    assert least_makespan(given_first) is None
+    assert least_makespan(given_first.replace(devices=(ScheduleDevice("d", 1, 1),))) == 2
+
+
+def test_blocks_on_two_devices_occupy_both() -> None:
+    groups = problem([block("a", "d+e", 2), block("b", "d", 1), block("c", "e", 3)], micro_batches=3)
+    assert (least_makespan(groups), least_period(groups)) == (15, 5)
+
+
+def test_blocks_without_time_that_would_need_another_order_have_no_least_makespan() -> None:
+    """At one instant `a` comes before `b`, which would have to give first: an instant later is early enough."""
+    instants = problem([block("a", "d", 0, 1), block("b", "d", 0, -1), block("c", "e", 1)], micro_batches=1)
+    instants = instants.replace(devices=(ScheduleDevice("d", 1, 1), ScheduleDevice("e")))
+    assert least_makespan(instants) == 1  # c takes as long in any case
+    with pytest.raises(UnsettledError):
+        least_makespan(instants.replace(blocks=(*instants.blocks[:2], block("c", "e", 0))))
+
+
+# ---- against every start -------------------------------------------------------------------------------
+
+
+def every_start(case: ScheduleProblem, latest: int) -> tuple[int | None, int | None]:
+    """Least makespan and span over all starts on the grid, as the slow judge has them."""
+    count, batches = len(case.blocks), case.micro_batches or 1
+    makespan, span = None, None
+    for starts in itertools.product(range(latest), repeat=count * batches):
+        rows = [starts[b * batches : (b + 1) * batches] for b in range(count)]
+        plan = SchedulePlan({b.id: tuple(map(Fraction, row)) for b, row in zip(case.blocks, rows, strict=True)})
+        if not is_valid(case, plan):
+            continue
+        ends = [[start + int(time) for start in row] for row, time in zip(rows, case.times, strict=True)]
+        whole = max(map(max, ends)) - min(map(min, rows))
+        longest = max(
+            max(max(ends[b]) for b in blocks) - min(min(rows[b]) for b in blocks)
+            for blocks in case.on_device
+            if blocks
+        )
+        makespan = whole if makespan is None else min(makespan, whole)
+        span = longest if span is None else min(span, longest)
+    return makespan, span
+
+
+def short(seed: int, batches: int) -> ScheduleProblem:
+    """Of two blocks with times of at most 1, so that all starts can be tried."""
+    for attempt in itertools.count(seed * 100):
+        case = tiny_problem(attempt, batches)
+        blocks = tuple(replace(b, time=min(b.time, 1)) for b in case.blocks)
+        edges = tuple(replace(edge, lag=min(edge.lag, 1)) for edge in case.edges)
+        found = case.replace(blocks=blocks, edges=edges)
+        try:
+            least_makespan(found), least_span(found)
+        except UnsettledError:
+            continue
+        if len(blocks) * batches <= 4 and any(found.times):
+            return found
+    raise AssertionError
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_least_makespan_and_span_are_those_of_all_starts(seed: int) -> None:
+    case = short(seed, 2)
+    makespan, span = every_start(case, 7)
+    assert least_makespan(case) == makespan
+    found = least_span(case)
+    assert found == span or (span is not None and found is not None and found.denominator == 2 and found < span)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_least_period_is_reached_and_no_shorter_one_is_found_among_all_starts(seed: int) -> None:
+    case = next(found for found in map(tiny_problem, range(seed * 50, seed * 50 + 50)) if len(found.blocks) <= 3)
+    plan = least_periodic(case)
+    if plan is not None:
+        assert is_valid(case, plan)
+        assert verify_schedule(case, plan) == ()
+    shorter = (plan.period if plan else sum(case.times) + sum(case.lags) + 1) - Fraction(1, 2)
+    if shorter <= 0:
+        return
+    halves = [Fraction(n, 2) for n in range(int(2 * shorter) + 6)]
+    for starts in itertools.product(halves, repeat=len(case.blocks)):
+        if min(starts):  # the same, later
+            continue
+        candidate = PeriodicSchedulePlan(shorter, dict(zip((b.id for b in case.blocks), starts, strict=True)))
+        assert not is_valid(case, candidate)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_micro_batches_in_their_order_are_as_good_as_in_any(seed: int) -> None:
+    """An edge from each block to itself, one micro-batch later, keeps the order and costs nothing."""
+    case = tiny_problem(seed, 2 + seed % 2)
+    ordered = case.replace(edges=(*case.edges, *(BlockEdge(b.id, b.id, 0, 1) for b in case.blocks)))
+    assert least_makespan(ordered) == least_makespan(case)
+    assert least_span(ordered) == least_span(case)
