@@ -28,5 +28,6 @@ KIND = kind_in(
     least_memory="pipeplan.planners.memory.schedule:least_memory",
     read_plan=f"{_HERE}.csv_file:schedule_from_csv",
     exports={"torch": "pipeplan.models.export.schedules:torch"},
+    pareto="pipeplan.studies.pareto.schedules:STUDY",
     generators=f"{_HERE}.generators:GENERATORS",
 )
