@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...formulations.contract import NativeModel
 from ...instances.clock import now
 from ...instances.result import Stop
-from ..backends import Answer, submit
+from ..backends import Answer, Event, submit
 from ..backends.registry import BACKENDS
 from ..options import SolveOptions
 
@@ -51,8 +51,9 @@ class Solver:
         limit_s: float | None = None,
         threads: int = 1,
         native: Mapping[str, Any] | None = None,
+        heard: Callable[[Event], None] | None = None,
     ) -> Answer | None:
-        """The outcome, or None where there was no time for one."""
+        """The outcome, or None where there was no time for one; `heard` is told what comes before."""
         if self.over():
             return None
         limits = [limit for limit in (limit_s, self.seconds_left()) if limit is not None]
@@ -61,7 +62,9 @@ class Solver:
         job = submit(model.backend, model, options)
         try:
             while job.outcome is None:
-                job.poll(POLL_S)
+                for event in job.poll(POLL_S):
+                    if heard is not None:
+                        heard(event)
                 if self.stopped.is_set():
                     job.interrupt()
         except BaseException:

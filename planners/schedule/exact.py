@@ -1,0 +1,274 @@
+"""The planner `exact-schedule`: proven optimal schedules, anytime, with a valid bound at every moment.
+
+A first plan is that of a rule, and the bounds need no search; where they meet, all is done. Otherwise annealing on
+orders and a CP-SAT model of everything below the best plan go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from ...formulations.contract import BuiltModel, Refuted
+from ...formulations.schedule.finite import MOST_RUNS, native_model
+from ...formulations.schedule.finite_bounds import lower_bound_of, work_bound
+from ...formulations.schedule.finite_orders import in_order, sequences_of, tightest
+from ...formulations.schedule.finite_problem import finite_problem
+from ...instances.clock import now
+from ...instances.errors import PipeplanError, TooLargeError
+from ...instances.result import StartOutcome, Stop, WarmStart, met
+from ...instances.schedule.plan import SchedulePlan
+from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.referee.evaluate import evaluate_schedule
+from ...instances.schedule.referee.verify import verify_schedule
+from ..backends import Answer, Event, Incumbent
+from ..beaumont.solver import Solver
+from ..contract import Outcome, Request
+from ..options import Progress
+from ..registry import EXACT, PLANNERS, methods_of
+from .annealing import Annealer
+from .list_schedule import list_schedules, why_none
+
+NAME = "exact-schedule"
+PERIOD = "period"
+
+BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
+REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
+
+LISTED_SHARE = 0.1
+"""Of the time limit, for the rules."""
+LISTED_S = 5.0
+"""And no more than that."""
+ANNEALED_S = 2.0
+"""The first rounds of annealing; each time the model has had its turn, the next ones are longer."""
+TURN_S = 10.0
+"""The first turn of the model where annealing has turns as well."""
+MORE = 2.0
+
+FEW_RUNS = 200
+"""Blocks of all micro-batches up to which the model alone is quick."""
+MANY_RUNS = 1500
+"""From so many on a model of everything proves nothing in any time that people wait; annealing has all of it."""
+
+PLAIN = {"cp_model_probing_level": 0, "linearization_level": 0}
+"""Parameters for many runs, where trying each order in turn takes longer than the search."""
+
+
+class ExactSchedule:
+    def plan(self, request: Request) -> Outcome:
+        problem: ScheduleProblem = request.problem
+        if problem.micro_batches is None or request.options["objective"] == PERIOD:
+            options = {"formulation": "cp-periodic", "objective": PERIOD}
+            outcome: Outcome = PLANNERS[EXACT].load().plan(
+                Request(problem, options, request.limits, request.warm_start, request.board)
+            )
+            return outcome
+        return _Run(problem, request).outcome()
+
+
+PLANNER = ExactSchedule()
+
+
+class _Run:
+    """One request: the best plan, the bound, and what is done about the gap between them."""
+
+    def __init__(self, problem: ScheduleProblem, request: Request) -> None:
+        self.problem, self.request = problem, request
+        self.objective = str(request.options["objective"])
+        self.finite = finite_problem(problem, NAME)
+        self.runs = len(problem.blocks) * self.finite.batches
+        left = request.seconds_left()
+        self.solver = Solver(None if left is None else now() + left, request.limits.seed)
+        self.best: SchedulePlan | None = None
+        self.value: Fraction | None = None
+        self.bound = Fraction(work_bound(self.finite, self.objective)) / self.finite.steps
+        self.infeasible = False
+        self.checks: tuple[str, ...] = (BOUNDS,)
+        self.messages: list[str] = []
+        self.start = StartOutcome.NONE
+
+    # ---- what is known -----------------------------------------------------------------------------------
+
+    def offer(self, plan: SchedulePlan) -> bool:
+        """The plan with the best times for its orders, if the referee accepts it and it is better than the best one."""
+        best = tightest(self.finite, sequences_of(self.problem, in_order(plan)), self.objective)
+        for found in (plan,) if best is None else (best, plan):
+            value = evaluate_schedule(self.problem, found).objective(self.objective)
+            assert value is not None, "the micro-batches have an end"
+            if self.value is not None and value >= self.value:
+                return False
+            if not verify_schedule(self.problem, found):
+                self.best, self.value = found, value
+                self._post()
+                return True
+        return False
+
+    def raise_bound(self, bound: Fraction, *checks: str) -> None:
+        if self.value is not None:
+            bound = min(bound, self.value)
+        if bound > self.bound:
+            self.bound, self.checks = bound, checks
+            self._post()
+
+    def _post(self) -> None:
+        value = None if self.value is None else float(self.value)
+        self.request.board.post(self.best, value, float(self.bound), source=NAME)
+
+    def done(self) -> bool:
+        """Is the gap that was asked for reached, or is there no plan at all?"""
+        if self.infeasible:
+            return True
+        value, bound = self.value, float(self.bound)
+        return value is not None and (
+            met(float(value), bound) or self.request.limits.reached(float(value), bound)
+        )
+
+    def over(self) -> bool:
+        return self.done() or self.request.out_of_time()
+
+    # ---- one after the other ------------------------------------------------------------------------------
+
+    def outcome(self) -> Outcome:
+        try:
+            self._search()
+        except KeyboardInterrupt:
+            self.solver.stopped.set()
+            return self._answer(Stop.INTERRUPTED)
+        return self._answer(None)
+
+    def _search(self) -> None:
+        given = self.request.warm_start
+        if given is not None:
+            self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
+        started = now()
+        self._listed(started, first=True)
+        if not self.over():
+            self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
+        self._by_rules()
+        self._listed(started, first=False)
+        self._improve()
+
+    def _listed(self, started: float, first: bool) -> None:
+        """List schedules: the first one, or the others."""
+        limit = self.request.limits.time_limit_s
+        most = LISTED_S if limit is None else min(LISTED_S, LISTED_SHARE * limit)
+        for plan in self._lists(first):
+            self.offer(plan)
+            if self.over() or now() > started + most:
+                return
+
+    def _lists(self, first: bool) -> Iterator[SchedulePlan]:
+        for number, plan in enumerate(list_schedules(self.problem, self.objective)):
+            if first:
+                yield plan
+                return
+            if number:
+                yield plan
+
+    def _by_rules(self) -> None:
+        """The named rules, each where it fits the problem; the best plan is never worse than one of theirs."""
+        for entry in methods_of(self.problem.kind):
+            if entry.exact or self.over():
+                continue
+            options = {spec.name: spec.default for spec in entry.options} | {"objective": self.objective}
+            try:
+                outcome = entry.load().plan(Request(self.problem, options, self.request.limits))
+            except PipeplanError:  # it is a rule for other shapes
+                continue
+            if isinstance(outcome.plan, SchedulePlan):
+                self.offer(outcome.plan)
+
+    def _improve(self) -> None:
+        """Annealing and the model in turns, longer and longer."""
+        annealed, turn, rounds = ANNEALED_S, TURN_S, 0
+        annealer = None
+        if self.runs > FEW_RUNS and self.best is not None and not self.over():
+            annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
+        while not self.over():
+            if annealer is not None:
+                until = now() + annealed
+                alone = self.runs > MANY_RUNS and self.request.limits.time_limit_s is not None
+                while not self.over() and (alone or now() < until):
+                    self._anneal(annealer)
+            if self.over():
+                return
+            if not self._ask(None if annealer is None else turn):
+                return
+            annealed, turn, rounds = MORE * annealed, MORE * turn, rounds + 1
+
+    def _anneal(self, annealer: Annealer) -> None:
+        assert self.best is not None, "annealing begins with a plan"
+        target = float(self.bound * self.finite.steps)
+        found = annealer.improve(sequences_of(self.problem, self.best), target)
+        if found is not None:
+            plan = tightest(self.finite, found, self.objective)
+            if plan is not None:
+                self.offer(plan)
+
+    def _ask(self, seconds: float | None) -> bool:
+        """Is there a plan below the best one? False where that cannot be asked, or asking again would not help."""
+        if self.runs > MOST_RUNS:
+            self.messages.append(f"not proven: {self.runs} blocks of all micro-batches are too many for a model")
+            return False
+        cutoff = None if self.value is None else self.value - self._least_step()
+        try:
+            model = native_model(self.problem, self.objective, self.bound, cutoff, self.best)
+        except TooLargeError as error:
+            self.messages.append(f"not proven: {error}")
+            return False
+        if isinstance(model, Refuted):
+            self._refuted(model.reason)
+            return True
+
+        def heard(event: Event) -> None:
+            if isinstance(event, Incumbent):
+                self.offer(model.decode(event.values))
+            elif isinstance(event, Progress) and event.bound is not None:
+                self.raise_bound(Fraction(event.bound), REFUTED)
+
+        limits = self.request.limits
+        native = PLAIN if self.runs > FEW_RUNS else {}
+        answer = self.solver.run(
+            model.model, self.request.seconds_at_most(seconds), limits.threads or 2, native, heard
+        )
+        return answer is not None and self._take(model, answer)
+
+    def _least_step(self) -> Fraction:
+        """Two different values of plans differ by more: they are whole numbers of steps, or fractions of them with
+        denominators of at most the number of devices."""
+        return 1 / (self.finite.steps * (len(self.finite.on_device) ** 2 + 1))
+
+    def _take(self, model: BuiltModel, answer: Answer) -> bool:
+        if answer.values is not None:
+            self.offer(model.decode(answer.values))
+        if answer.stop == Stop.INFEASIBLE:
+            self._refuted(REFUTED)
+        elif answer.bound is not None:
+            self.raise_bound(Fraction(answer.bound), REFUTED)
+        return answer.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED, Stop.INFEASIBLE, Stop.TIME)
+
+    def _refuted(self, why: str) -> None:
+        if self.value is None:
+            self.infeasible = True
+            self.messages.append(why_none(self.problem))
+        else:
+            self.raise_bound(self.value, why)
+
+    def _answer(self, stop: Stop | None) -> Outcome:
+        if self.infeasible:
+            return Outcome(Stop.INFEASIBLE, backend=self.solver.backend(), messages=tuple(self.messages))
+        if stop is None:
+            limits, value = self.request.limits, self.value
+            proven = value is not None and met(float(value), float(self.bound))
+            gap = value is not None and limits.reached(float(value), float(self.bound))
+            stop = Stop.PROVEN if proven else Stop.GAP if gap else self.solver.unfinished()
+        return Outcome(
+            stop,
+            self.best,
+            None if self.value is None else float(self.value),
+            float(self.bound),
+            WarmStart(self.start),
+            self.solver.backend(),
+            messages=tuple(dict.fromkeys(self.messages)),
+            checks=self.checks,
+        )
