@@ -35,17 +35,17 @@ def lower(problem: PlacementProblem, plan: PlacementPlan, options: ScheduleOptio
     if plan.groups:
         raise UsageError("Groups of devices have no schedule of their own; give a plan on one level.")
     stages = _in_order(problem, plan)
-    if options.chunks > 1:
-        if stages is None:
+    if stages is None:
+        if options.chunks > 1:
             raise UsageError("The devices form no chain of stages, so that they have no chunks; drop --virtual.")
-        plan = _cut(problem, stages, options.chunks)
-        stages = _in_order(problem, plan)
-        if stages is None:
-            raise UsageError(
-                "The chunks form no chain of stages; choose another number of them, or drop --virtual."
-            )
-    work = work_in_pieces(problem, plan) if stages is None else _chain(problem, plan, stages, options)
-    return schedule_of(replace(work, notes=(HELD, *work.notes)), options)
+        work = work_in_pieces(problem, plan)
+        return schedule_of(replace(work, notes=(HELD, *work.notes)), options)
+    cut = _cut(problem, stages, options.chunks) if options.chunks > 1 else plan
+    chunks = _in_order(problem, cut)
+    if chunks is None:
+        raise UsageError("The chunks form no chain of stages; choose another number of them, or drop --virtual.")
+    work = _chain(problem, cut, chunks, options)
+    return schedule_of(work, options, lambda count: placement_pipeline(problem, plan, count))
 
 
 def _in_order(problem: PlacementProblem, plan: PlacementPlan) -> list[Device] | None:

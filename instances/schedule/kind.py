@@ -26,5 +26,6 @@ KIND = kind_in(
     held=f"{_HERE}.each_device:held",
     read_plan=f"{_HERE}.csv_file:schedule_from_csv",
     exports={"torch": "pipeplan.models.export.schedules:torch"},
+    least_memory="pipeplan.planners.memory.schedule:least_memory",
     generators=f"{_HERE}.generators:GENERATORS",
 )

@@ -1,0 +1,219 @@
+"""`plan schedule`: when the stages of a plan should run what, beside the plan's own schedule and the named rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..instances.errors import UsageError
+from ..instances.result import Asked
+from ..show.console import print_json, say_note
+from . import quantities
+from .arguments import (
+    CLUSTER_OPTIONS,
+    Cluster,
+    InstanceArgument,
+    Json,
+    Picture,
+    Verbose,
+    load_for,
+    output_file,
+    with_cluster,
+)
+from .exits import exit_code
+from .interrupt import graceful
+from .limits import limits_for, with_limits
+from .progress import reporter
+from .referee_options import PlanArgument, read_case
+from .signatures import one_of
+from .solve import OUTPUT, Progress
+
+if TYPE_CHECKING:
+    from ..studies.schedule import ScheduleStudy
+
+BLOCKS, METHOD = "Blocks", "Method"
+OBJECTIVES, SHAPES = ("makespan", "span", "period"), ("v",)
+OWN = ("memory_bytes", "recompute")
+"""Words of the cluster's options that mean the schedule here; a table planned with them has them in its result."""
+_block, _method = (partial(typer.Option, rich_help_panel=panel) for panel in (BLOCKS, METHOD))
+
+_MicroBatches = Annotated[
+    int | None,
+    _block("--micro-batches", metavar="M", help="Micro-batches in an iteration; default: the steady state alone."),
+]
+_SplitBackward = Annotated[
+    str | None,
+    _block(
+        "--split-backward",
+        metavar="SHARE",
+        help="Divide backward passes: this share for their inputs, the rest for the weights at any later time; 0.5, "
+        "or one for each stage: 0.5,0.5,0.4.",
+    ),
+]
+_WeightStash = Annotated[
+    float | None,
+    _block(
+        "--weight-stash",
+        parser=quantities.share,
+        metavar="SHARE",
+        help="With --split-backward: the share of its activations that a stage keeps for the weights; default: 0.5.",
+    ),
+]
+_Virtual = Annotated[
+    int | None,
+    _block(
+        "--virtual",
+        metavar="V",
+        help="Cut every stage into V chunks of as many layers; they go around the devices.",
+    ),
+]
+_Shape = Annotated[
+    str | None,
+    _block("--shape", metavar="|".join(SHAPES), help="Two chunks on each device, there and back again."),
+]
+_Recompute = Annotated[
+    bool, _block("--recompute", help="Keep inputs alone; backward passes run the forward pass again.")
+]
+_Memory = Annotated[
+    float | None,
+    _block(
+        "--memory",
+        parser=quantities.size_or_none,
+        metavar="SIZE",
+        help="Memory of each device: 8GiB, or none for no limit; default: that of the plan's problem.",
+    ),
+]
+_Objective = Annotated[
+    str | None,
+    _method(
+        "--objective", metavar="|".join(OBJECTIVES), help="What to minimise; default: the makespan, or the period."
+    ),
+]
+_Planner = Annotated[
+    str | None,
+    _method("--planner", metavar="NAME", help="Another way to a schedule; `plan planners` lists them."),
+]
+_Formulation = Annotated[
+    str | None, _method("--formulation", metavar="NAME", help="A model to solve; `plan formulations` lists them.")
+]
+_Output = Annotated[str | None, output_file("Write the result as JSON.", "--output", "-o", panel=OUTPUT)]
+_ProblemOutput = Annotated[
+    str | None,
+    output_file("Write the schedule problem, for plan verify, show and solve.", "--problem-output", panel=OUTPUT),
+]
+
+
+@with_cluster(*(known.name for known in CLUSTER_OPTIONS if known.name not in OWN))
+@with_limits()
+def command(
+    *,
+    instance: InstanceArgument,
+    plan: PlanArgument,
+    micro_batches: _MicroBatches = None,
+    split_backward: _SplitBackward = None,
+    weight_stash: _WeightStash = None,
+    virtual: _Virtual = None,
+    shape: _Shape = None,
+    recompute: _Recompute = False,
+    memory: _Memory = None,
+    objective: _Objective = None,
+    planner: _Planner = None,
+    formulation: _Formulation = None,
+    limits: dict[str, Any],
+    on: Cluster,
+    json: Json = False,
+    verbose: Verbose = False,
+    output: _Output = None,
+    problem_output: _ProblemOutput = None,
+    picture: Picture = None,
+    progress: Progress = None,
+) -> None:
+    """Find the best schedule for the stages of a plan of any kind, within the memory of the devices.
+
+    The plan was made for a schedule of its own, mostly 1F1B. Here its stages become blocks of work, whose order is
+    open; the answer says what it gains over the plan's own schedule and over the best of the published rules.
+    """
+    if objective is not None:
+        one_of("--objective", objective, OBJECTIVES)
+    if shape is not None:
+        one_of("--shape", shape, SHAPES)
+    from ..studies.schedule import schedule_study
+
+    if memory is not None and on != Cluster():
+        on = replace(on, memory_bytes=memory)
+    problem = load_for(plan, instance, on)
+    case = read_case(problem, plan, {})
+    for violation in case.violations()[:1]:
+        say_note(f"the plan breaks a rule of the problem: {violation}")
+    with graceful(), reporter(progress) as watch:
+        study = schedule_study(
+            problem,
+            case.plan,
+            micro_batches=micro_batches,
+            memory=memory,
+            objective=objective,
+            method={"planner": planner, "formulation": formulation},
+            limits=limits_for(problem, limits),
+            on_progress=watch,
+            split_backward=_shares(split_backward),
+            weight_stash=weight_stash,
+            virtual=virtual,
+            shape=shape,
+            recompute=recompute,
+        )
+    _save(study, output, problem_output)
+    _show(study, json, verbose, picture)
+    raise typer.Exit(exit_code(study.result))
+
+
+def _shares(text: str | None) -> float | tuple[float, ...] | None:
+    """One share, or one for each stage."""
+    if text is None:
+        return None
+    try:
+        shares = tuple(quantities.share(part) for part in text.split(","))
+    except typer.BadParameter as error:
+        raise UsageError(f"--split-backward is {text!r}, and {error}; give a share such as 0.5.") from None
+    return shares[0] if len(shares) == 1 else shares
+
+
+def _save(study: ScheduleStudy, output: str | None, problem_output: str | None) -> None:
+    """The problem beside the result, which then names it."""
+    from ..instances.files import save
+
+    result = study.result
+    if problem_output is not None:
+        save(study.problem, problem_output)
+        result = replace(result, asked=Asked(problem_output, {}, study.lowered.notes))
+    if output is not None:
+        save(result, output)
+
+
+def _show(study: ScheduleStudy, json: bool, verbose: bool, picture: str | None) -> None:
+    from ..planners.referee import rules_of
+    from ..show.console import out, styled
+    from ..show.schedule_gain import gain
+    from ..show.view import view_of
+
+    result = study.result
+    for message in (*study.lowered.notes, *result.messages):
+        say_note(message)
+    view = None
+    if result.verified and result.plan is not None and (picture is not None or not json):
+        view = view_of(study.problem, result.plan, rules_of(study.problem, result.options))
+    if json:
+        print_json(study.to_json())
+    else:
+        from ..show.terminal.drawing import draw_result
+
+        draw_result(study.problem, result, view, verbose)
+        sentence = gain(study)
+        if sentence is not None:
+            out().print(styled(sentence, "bold"), soft_wrap=True)
+    if picture is not None and view is not None:
+        from ..show.pictures.plans import draw_view
+
+        draw_view(view, picture)

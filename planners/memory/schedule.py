@@ -1,0 +1,131 @@
+"""How a schedule problem is asked for its least memory: micro-batch after micro-batch needs as little as any schedule.
+
+Whoever runs the blocks of a schedule by their starts, but each micro-batch to its end before the next one, breaks no
+edge and holds at every start no more than the schedule did, as far as nothing is given back before it is taken: what
+the other micro-batches hold is left out. So there is a schedule within a memory exactly where a single micro-batch
+passes alone, and whether one does is decided by a search over orders of its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from ...instances.amounts import as_written, common_unit
+from ...instances.errors import show
+from ...instances.least_memory import SmallestMemory
+from ...instances.schedule.each_device import held, with_memory
+from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
+from ...instances.schedule.problem import ScheduleProblem
+from ..options import SolveOptions
+from ..schedule.alone import order_alone
+from ..schedule.whole import in_whole_numbers
+from .ask import accepted
+from .search import Answer, Floor, Questions, Search, Watch
+
+
+def least_memory(
+    problem: ScheduleProblem, options: Mapping[str, Any], limits: SolveOptions, watch: Watch
+) -> SmallestMemory:
+    """The same on every device but links."""
+    ask = partial(_ask, problem, options)
+    questions = Questions(
+        unit=common_unit(_amounts(problem)) or Fraction(1),
+        floor=_floor(problem),
+        held=partial(held, problem, options=options),
+        first=ask,
+        rounds=(ask,),
+    )
+    return Search(questions, limits, watch).run()
+
+
+def _amounts(problem: ScheduleProblem) -> Iterator[Fraction]:
+    yield from (as_written(device.standing) for device in problem.devices)
+    for block in problem.blocks:
+        yield from (as_written(amount) for amount in (*block.memory.values(), *block.workspace.values()))
+
+
+def _floor(problem: ScheduleProblem) -> Floor:
+    """What stands on a device, and the block that takes most there; where something is given back before it is taken,
+    the block alone."""
+    best = Floor(Fraction(0), "nothing is held")
+    for d, device in enumerate(problem.devices):
+        standing = as_written(device.standing) if takes_first(problem, d) else Fraction(0)
+        for b in problem.on_device[d]:
+            block = problem.blocks[b]
+            taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
+            needed = standing + taken + as_written(block.workspace.get(device.name, 0))
+            if needed > best.amount:
+                best = Floor(needed, f"block {show(block.id)} on {show(device.name)} alone")
+    return best
+
+
+def takes_first(problem: ScheduleProblem, device: int) -> bool:
+    """Is all that blocks give back on the device sure to have been taken by blocks that they wait for?
+
+    What is given back is charged to blocks on the way to it, those first that the fewest others may be charged to. That
+    may miss a way to charge all of it, but never finds one that there is not.
+    """
+    name = problem.devices[device].name
+    changes = {b: as_written(problem.blocks[b].memory.get(name, 0)) for b in problem.on_device[device]}
+    left = {b: change for b, change in changes.items() if change > 0}
+    takers = _takers_before(problem, set(left))
+    giving = [b for b in problem.order if changes.get(b, 0) < 0]
+    claims = {taker: sum(taker in takers[b] for b in giving) for taker in left}
+    for b in giving:
+        owed = -changes[b]
+        for taker in sorted(takers[b], key=lambda taker: (claims[taker], taker)):
+            paid = min(owed, left[taker])
+            left[taker] -= paid
+            owed -= paid
+        if owed:
+            return False
+    return True
+
+
+def _takers_before(problem: ScheduleProblem, takers: set[int]) -> dict[int, frozenset[int]]:
+    """For each block, those of these blocks that it waits for within its micro-batch, itself included."""
+    before: dict[int, list[int]] = {b: [] for b in problem.order}
+    for (i, j), edge in zip(problem.ends, problem.edges, strict=True):
+        if not edge.offset:
+            before[j].append(i)
+    found: dict[int, frozenset[int]] = {}
+    for b in problem.order:
+        found[b] = frozenset({b} & takers).union(*(found[i] for i in before[b]))
+    return found
+
+
+def _ask(
+    problem: ScheduleProblem, options: Mapping[str, Any], memory: float | None, limits: SolveOptions
+) -> Answer:
+    if memory is not None and any(device.standing > memory for device in problem.devices):
+        return Answer(none=True)
+    limited = with_memory(problem, memory)
+    order = order_alone(in_whole_numbers(limited))
+    if isinstance(order, bool):
+        return Answer(none=not order and all(takes_first(problem, d) for d in range(len(problem.devices))))
+    return Answer(accepted(limited, one_after_another(limited, order), options))
+
+
+def one_after_another(problem: ScheduleProblem, order: tuple[int, ...]) -> AnySchedule:
+    """Blocks in this order, one at a time, and the next micro-batch when one has ended."""
+    starts: list[list[Fraction]] = [[] for _ in problem.blocks]
+    now = Fraction(0)
+    for n in range(problem.micro_batches or 1):
+        for b in order:
+            for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True):
+                if j == b and edge.offset <= n:
+                    now = max(now, starts[i][n - edge.offset] + problem.times[i] + lag)
+            starts[b].append(now)
+            now += problem.times[b]
+    if problem.micro_batches is not None:
+        return SchedulePlan({block.id: tuple(row) for block, row in zip(problem.blocks, starts, strict=True)})
+    behind = [
+        (starts[i][0] + problem.times[i] + lag - starts[j][0]) / edge.offset
+        for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True)
+        if edge.offset
+    ]
+    first = {block.id: row[0] for block, row in zip(problem.blocks, starts, strict=True)}
+    return PeriodicSchedulePlan(max([now, *behind]), first)
