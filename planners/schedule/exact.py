@@ -27,7 +27,8 @@ from ..contract import Outcome, Request
 from ..options import Progress
 from ..registry import EXACT, PLANNERS, methods_of
 from .annealing import Annealer
-from .list_schedule import list_schedules, why_none
+from .list_schedule import better_and_better
+from .listing import why_none
 
 NAME = "exact-schedule"
 PERIOD = "period"
@@ -158,7 +159,7 @@ class _Run:
                 return
 
     def _lists(self, first: bool) -> Iterator[SchedulePlan]:
-        for number, plan in enumerate(list_schedules(self.problem, self.objective)):
+        for number, plan in enumerate(better_and_better(self.problem, self.objective)):
             if first:
                 yield plan
                 return
