@@ -27,5 +27,6 @@ KIND = kind_in(
     read_plan=f"{_HERE}.csv_file:schedule_from_csv",
     exports={"torch": "pipeplan.models.export.schedules:torch"},
     least_memory="pipeplan.planners.memory.schedule:least_memory",
+    pareto="pipeplan.studies.pareto.schedules:STUDY",
     generators=f"{_HERE}.generators:GENERATORS",
 )

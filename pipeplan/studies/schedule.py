@@ -93,18 +93,18 @@ def schedule_study(
     `lowering`: the other options of `lower_to_schedule`; `method`: formulation, planner and solver of `solve`.
     """
     lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches, **lowering)
-    objective = _objective(objective, micro_batches)
+    objective = objective_of(objective, micro_batches)
     if memory is not None:
         limited = with_memory(lowered.problem, None if memory == math.inf else memory)
         lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
-    known = _quick(lowered.problem, objective, limits)
-    rule = min((rival for entry, rival, _ in known if entry.paper), key=lambda rival: rival.value, default=None)
+    known = quick_schedules(lowered.problem, objective, limits)
+    rule = best_rule(known)
     result = solve(
         lowered.problem,
         **(method or {}),
         options={"objective": objective},
         limits=limits,
-        warm_start=_start(lowered.problem, objective, method or {}, known),
+        warm_start=start_among(lowered.problem, objective, method or {}, known),
         on_progress=on_progress,
     )
     return ScheduleStudy(
@@ -113,11 +113,11 @@ def schedule_study(
         objective,
         _peak(lowered.problem, result.plan) if result.verified else None,
         _own(problem, plan, micro_batches, objective),
-        rule,
+        None if rule is None else rule.rival,
     )
 
 
-def _objective(asked: str | None, micro_batches: int | None) -> str:
+def objective_of(asked: str | None, micro_batches: int | None) -> str:
     """The makespan where nothing is said, or the period where there is nothing else."""
     if micro_batches is None:
         if asked not in (None, PERIOD):
@@ -130,10 +130,16 @@ def _peak(problem: ScheduleProblem, plan: Any) -> float:
     return float(held(problem, plan, {}))
 
 
-Known = tuple[Entry, Rival, AnySchedule]
+@dataclass(frozen=True, slots=True)
+class QuickSchedule:
+    """What a planner finds at once that proves nothing."""
+
+    entry: Entry
+    rival: Rival
+    plan: AnySchedule
 
 
-def _quick(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[Known]:
+def quick_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[QuickSchedule]:
     """Of all planners that prove nothing, those that fit; whoever refuses the problem says so by a `UsageError`."""
     found = []
     for entry in methods_of(problem.kind):
@@ -147,21 +153,34 @@ def _quick(problem: ScheduleProblem, objective: str, limits: SolveOptions | None
             continue
         if result.verified and result.objective is not None:
             plan: Any = result.plan
-            found.append((entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
+            found.append(QuickSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
     return found
 
 
-def _start(problem: ScheduleProblem, objective: str, method: Mapping[str, Any], known: list[Known]) -> AskedStart:
-    """The best of what is known, for methods that begin with a plan."""
+def best_rule(known: list[QuickSchedule]) -> QuickSchedule | None:
+    """Of those that somebody published."""
+    rules = (one for one in known if one.entry.paper is not None)
+    return min(rules, key=lambda one: one.rival.value, default=None)
+
+
+def start_among(
+    problem: ScheduleProblem,
+    objective: str,
+    method: Mapping[str, Any],
+    known: list[QuickSchedule],
+    other: Any = None,
+) -> AskedStart:
+    """The best of what is known, for methods that begin with a plan; `other` is a plan that fits as well."""
+    options = {"objective": objective}
     chosen = choose(
-        problem,
-        method.get("formulation"),
-        method.get("planner"),
-        method.get("solver", "auto"),
-        {"objective": objective},
+        problem, method.get("formulation"), method.get("planner"), method.get("solver", "auto"), options
     )
-    best = min(known, key=lambda one: one[1].value, default=None)
-    return best[2] if best is not None and chosen.planner.takes_start else "auto"
+    plans = [(one.rival.value, one.plan) for one in known]
+    if other is not None:
+        value = evaluate_schedule(problem, other).objective(objective)
+        plans += [] if value is None else [(float(value), other)]
+    best = min(plans, key=lambda one: one[0], default=None)
+    return best[1] if best is not None and chosen.planner.takes_start else "auto"
 
 
 # ---- the plan's own schedule ----------------------------------------------------------------------------
