@@ -7,7 +7,7 @@ time, processor time and peak memory are those of the plan alone, its solvers' p
 Beside the exact method stand lists and the named rules; the referee recomputes all plans. A row fails where a plan is
 missing or refused, a known optimum is missed or not proven, the gap, the time or the memory is larger than wanted, or a
 rule has a better plan. On a machine with other work the smaller of wall and processor time counts. `--output` writes
-what was measured into the page schedules.md of that folder, between its two marks. The exit code is 1 where a row fails.
+what was measured into the page schedules.md of that folder, between its two marks. The exit code is 1 where one fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""For which schedules the bounds on makespan and span hold: all; those on the period, where that is asked for, apart."""
+"""For which schedules bounds on makespan and span hold: all of them. Those on the period have a scope of their own."""
 
 from __future__ import annotations
 
