@@ -310,7 +310,7 @@ HEAD = ("problem", "value", "bound", "gap", "heuristic", "best rule", "s", "proc
 
 
 def cells(row: Row, found: Measured) -> list[str]:
-    best = found.best_rule
+    best, bound = found.best_rule, found.value if found.proven else found.bound
     gap = "proven" if found.proven else "unknown" if found.gap is None else f"{100 * found.gap:.3f} %"
     rule = ""
     if best is not None:
@@ -319,7 +319,7 @@ def cells(row: Row, found: Measured) -> list[str]:
     return [
         row.name,
         "none" if found.value is None else f"{found.value:.9g}",
-        "none" if found.bound is None else f"{found.bound:.9g}",
+        "none" if bound is None else f"{bound:.9g}",
         gap,
         "" if row.heuristic is None else f"{row.heuristic:.9g}",
         rule,
