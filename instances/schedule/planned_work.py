@@ -82,7 +82,7 @@ def evenly(members: Sequence[T], chunks: int, stage: str, what: str = "layers") 
     length, rest = divmod(len(members), chunks)
     if rest or not length:
         raise UsageError(
-            f"{stage} has {len(members)} {what}, which {chunks} chunks cannot share evenly; choose another number of "
+            f"{stage} has {len(members)} {what if len(members) != 1 else what[:-1]}, which {chunks} chunks cannot share evenly; choose another number of "
             "chunks, or another plan."
         )
     for number in range(chunks):

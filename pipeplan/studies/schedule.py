@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..formulations.registry import Entry
+from ..instances.amounts import as_written
 from ..instances.errors import UsageError
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Result
@@ -41,9 +42,11 @@ class Rival:
     value: float
     peak: float
     """Of the fullest device, in the problem's memory unit."""
+    fits: bool = True
+    """Does every device hold no more than it may?"""
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "value": self.value, "peak": self.peak}
+        return {"name": self.name, "value": self.value, "peak": self.peak, "fits": self.fits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def schedule_study(
     if memory is not None:
         limited = with_memory(lowered.problem, None if memory == math.inf else memory)
         lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
-    known = quick_schedules(lowered.problem, objective, limits)
+    known = rule_schedules(lowered.problem, objective, limits)
     rule = best_rule(known)
     result = solve(
         lowered.problem,
@@ -112,7 +115,7 @@ def schedule_study(
         result,
         objective,
         _peak(lowered.problem, result.plan) if result.verified else None,
-        _own(problem, plan, micro_batches, objective),
+        _own(problem, plan, micro_batches, objective, lowered.problem),
         None if rule is None else rule.rival,
     )
 
@@ -131,19 +134,20 @@ def _peak(problem: ScheduleProblem, plan: Any) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class QuickSchedule:
-    """What a planner finds at once that proves nothing."""
+class RuleSchedule:
+    """What a published rule says."""
 
     entry: Entry
     rival: Rival
     plan: AnySchedule
 
 
-def quick_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[QuickSchedule]:
-    """Of all planners that prove nothing, those that fit; whoever refuses the problem says so by a `UsageError`."""
+def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[RuleSchedule]:
+    """Of all published rules those that fit; whoever refuses the problem says so by a `UsageError`."""
     found = []
     for entry in methods_of(problem.kind):
-        if entry.exact or not any(spec.name == "objective" and objective in spec.choices for spec in entry.options):
+        judged = any(spec.name == "objective" and objective in spec.choices for spec in entry.options)
+        if entry.exact or entry.paper is None or not judged:
             continue
         try:
             result = solve(
@@ -153,21 +157,19 @@ def quick_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptio
             continue
         if result.verified and result.objective is not None:
             plan: Any = result.plan
-            found.append(QuickSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
+            found.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
     return found
 
 
-def best_rule(known: list[QuickSchedule]) -> QuickSchedule | None:
-    """Of those that somebody published."""
-    rules = (one for one in known if one.entry.paper is not None)
-    return min(rules, key=lambda one: one.rival.value, default=None)
+def best_rule(known: list[RuleSchedule]) -> RuleSchedule | None:
+    return min(known, key=lambda one: one.rival.value, default=None)
 
 
 def start_among(
     problem: ScheduleProblem,
     objective: str,
     method: Mapping[str, Any],
-    known: list[QuickSchedule],
+    known: list[RuleSchedule],
     other: Any = None,
 ) -> AskedStart:
     """The best of what is known, for methods that begin with a plan; `other` is a plan that fits as well."""
@@ -186,17 +188,27 @@ def start_among(
 # ---- the plan's own schedule ----------------------------------------------------------------------------
 
 
-def _own(problem: Any, plan: Plan, micro_batches: int | None, objective: str) -> Rival | None:
-    """Of whole backward passes on the stages as they were planned."""
-    if objective != PERIOD and micro_batches is not None:
-        made = _in_own_order(problem, plan, micro_batches)
-        if made is None:
-            return None
-        value = evaluate_schedule(*made).objective(objective)
-        return None if value is None else Rival("own", float(value), _peak(*made))
-    devices = len(lower_to_schedule(problem, plan).problem.devices)
-    made = _in_own_order(problem, plan, 4 * max(devices, LEAST_WARM))
-    return None if made is None else Rival("own", float(_steady(made[1])), _peak(*made))
+def _own(
+    problem: Any, plan: Plan, micro_batches: int | None, objective: str, within: ScheduleProblem
+) -> Rival | None:
+    """Of whole backward passes on the stages as they were planned; `within`: the devices with their memory."""
+    devices = lower_to_schedule(problem, plan).problem.devices
+    periodic = objective == PERIOD or micro_batches is None
+    count = 4 * max(len(devices), LEAST_WARM) if periodic else micro_batches
+    made = _in_own_order(problem, plan, count or 1)
+    if made is None:
+        return None
+    lowered, starts = made
+    evaluation = evaluate_schedule(lowered, starts)
+    value = _steady(starts) if periodic else evaluation.objective(objective)
+    room = {device.name: device.memory for device in within.devices}
+    limits = [room.get(use.name, device.memory) for use, device in zip(evaluation.devices, devices, strict=True)]
+    fits = all(
+        limit is None or use.peak <= as_written(limit)
+        for use, limit in zip(evaluation.devices, limits, strict=True)
+    )
+    assert value is not None, "there are so many micro-batches"
+    return Rival("own", float(value), float(max(use.peak for use in evaluation.devices)), fits)
 
 
 def _steady(plan: SchedulePlan) -> Fraction:

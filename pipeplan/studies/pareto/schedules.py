@@ -16,7 +16,7 @@ from ...instances.result import Result, Stop, met
 from ...instances.schedule.problem import ScheduleProblem
 from ...planners.run.solve import solve
 from ..journal import Journal
-from ..schedule import QuickSchedule, best_rule, objective_of, quick_schedules, start_among
+from ..schedule import RuleSchedule, best_rule, objective_of, rule_schedules, start_among
 from .curve import (
     Watch,
     answer_to_json,
@@ -155,16 +155,16 @@ class _Schedules(MemorySweep[SchedulePoint]):
         super().__init__(problem, settings, journal, watch)
         self.unit = problem.memory_unit or ""
         self.objective = str(settings.options["objective"])
-        self.quick: dict[str, list[QuickSchedule]] = {}
+        self.rules: dict[str, list[RuleSchedule]] = {}
         """By the digest of the problem."""
 
-    def _quick(self, problem: ScheduleProblem) -> list[QuickSchedule]:
-        if problem.hash not in self.quick:
-            self.quick[problem.hash] = quick_schedules(problem, self.objective, self.settings.limits)
-        return self.quick[problem.hash]
+    def _rules(self, problem: ScheduleProblem) -> list[RuleSchedule]:
+        if problem.hash not in self.rules:
+            self.rules[problem.hash] = rule_schedules(problem, self.objective, self.settings.limits)
+        return self.rules[problem.hash]
 
     def exact(self, problem: ScheduleProblem, what: str, start: Staged | None) -> Result:
-        known = self._quick(problem)
+        known = self._rules(problem)
         result = solve(
             problem,
             options=self.settings.options,
@@ -177,12 +177,12 @@ class _Schedules(MemorySweep[SchedulePoint]):
         return result
 
     def rival(self, problem: ScheduleProblem, what: str) -> Staged | None:
-        best = best_rule(self._quick(problem))
+        best = best_rule(self._rules(problem))
         return None if best is None else self.measured(best.plan)
 
     def free_end(self, best: Staged, rival: Staged | None) -> Staged:
         """A rule that is as good may need less memory than what was found where memory did not matter."""
-        known = self._quick(self.problem)
+        known = self._rules(self.problem)
         found = (self.measured(one.plan) for one in known)
         alike = [one for one in found if one is not None and (one.value < best.value or met(one.value, best.value))]
         return min([best, *alike], key=lambda one: one.peak_bytes)
