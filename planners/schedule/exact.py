@@ -60,10 +60,8 @@ class ExactSchedule:
         problem: ScheduleProblem = request.problem
         if problem.micro_batches is None or request.options["objective"] == PERIOD:
             options = {"formulation": "cp-periodic", "objective": PERIOD}
-            outcome: Outcome = (
-                PLANNERS[EXACT]
-                .load()
-                .plan(Request(problem, options, request.limits, request.warm_start, request.board))
+            outcome: Outcome = PLANNERS[EXACT].load().plan(
+                Request(problem, options, request.limits, request.warm_start, request.board)
             )
             return outcome
         return _Run(problem, request).outcome()
@@ -122,7 +120,9 @@ class _Run:
         if self.infeasible:
             return True
         value, bound = self.value, float(self.bound)
-        return value is not None and (met(float(value), bound) or self.request.limits.reached(float(value), bound))
+        return value is not None and (
+            met(float(value), bound) or self.request.limits.reached(float(value), bound)
+        )
 
     def over(self) -> bool:
         return self.done() or self.request.out_of_time()
