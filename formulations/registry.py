@@ -219,7 +219,8 @@ class Entry:
     def to_json(self) -> dict[str, Any]:
         told = ("name", "title", "problem_kind", "paper", "exact", "takes_start")
         options = [_spec_to_json(spec) for spec in self.options]
-        return {**_fields(self, *told), "extensions": sorted(self.extensions), "options": options}
+        facts = {**_fields(self, *told), "extensions": sorted(self.extensions), "options": options}
+        return {**facts, "other_kinds": [twin.to_json() for twin in self.twins]} if self.twins else facts
 
 
 def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:

@@ -36,7 +36,9 @@ CLUSTER_OPTIONS = ("devices", "bandwidth", "batch", "levels", *(option.name for 
 
 _Instance = Annotated[
     str | None,
-    input_file("INSTANCE", "A chain, placement or staging: a file, - for standard input, or a packaged name."),
+    input_file(
+        "INSTANCE", "A chain, placement, staging or schedule: a file, - for standard input, or a packaged name."
+    ),
 ]
 _Methods = Annotated[
     list[str] | None,
@@ -59,7 +61,7 @@ _Memory = Annotated[
     _curves(
         "--memory",
         metavar="SIZE",
-        help="Chains and stagings: a memory limit in place of --points: 8GiB; repeatable.",
+        help="Chains, stagings and schedules: a memory limit in place of --points: 8GiB; repeatable.",
     ),
 ]
 _LatencyLimit = Annotated[
@@ -68,6 +70,14 @@ _LatencyLimit = Annotated[
         "--latency-limit",
         metavar="TIME",
         help="Placements: a limit on the latency in place of --points: 12ms; repeatable.",
+    ),
+]
+_Objective = Annotated[
+    str | None,
+    _curves(
+        "--objective",
+        metavar="makespan|span|period",
+        help="Schedules: the value that is drawn; default: makespan, or period where there are no micro-batches.",
     ),
 ]
 _NonContiguous = Annotated[bool, _curves("--non-contiguous", help="Placements: devices may hold any nodes.")]
@@ -106,6 +116,7 @@ def command(
     points: _Points = None,
     memory: _Memory = None,
     latency_limit: _LatencyLimit = None,
+    objective: _Objective = None,
     non_contiguous: _NonContiguous = False,
     subgraphs_per_device: _Subgraphs = None,
     limits: dict[str, Any],
@@ -117,7 +128,7 @@ def command(
     picture: _Picture = None,
     progress: Progress = None,
 ) -> None:
-    """Draw period against memory for a chain or a staging, or load against the latency of a sample for a placement.
+    """Draw period against memory for a chain, a staging or a schedule, or load against the latency for a placement.
 
     Every plan is recomputed by the referee. The time limit (60 s unless given) is for each point. Ctrl-C ends the
     run and shows the points so far.
@@ -131,6 +142,7 @@ def command(
         "method": method,
         "memory": None if memory is None else [quantities.size(text) for text in memory],
         "latency_limit": latency_limit,
+        "objective": objective,
         "non_contiguous": non_contiguous or None,
         "subgraphs_per_device": subgraphs_per_device,
     }

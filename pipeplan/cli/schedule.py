@@ -176,7 +176,7 @@ def _shares(text: str | None) -> float | tuple[float, ...] | None:
     try:
         shares = tuple(quantities.share(part) for part in text.split(","))
     except typer.BadParameter as error:
-        raise UsageError(f"--split-backward is {text!r}, and {error}; give a share such as 0.5.") from None
+        raise UsageError(f"--split-backward is {text!r}: {error}".rstrip(".") + ".") from None
     return shares[0] if len(shares) == 1 else shares
 
 

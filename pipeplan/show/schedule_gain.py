@@ -18,7 +18,9 @@ def gain(study: ScheduleStudy) -> str | None:
     here = f"{_name(study.objective)} {amount(value, unit)}, at most {memory.text(peak)} on a device"
 
     def against(rival: Rival, what: str) -> str:
-        return f"{_difference(value, rival.value)} {what} ({amount(rival.value, unit)}, {memory.text(rival.peak)})"
+        more = "" if rival.fits else ", more than there is"
+        told = f"{amount(rival.value, unit)}, {memory.text(rival.peak)}{more}"
+        return f"{_difference(value, rival.value)} {what} ({told})"
 
     told = [against(study.own, "the plan's own schedule")] if study.own is not None else []
     if study.rule is not None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..formulations.registry import Entry
+from ..instances.amounts import as_written
 from ..instances.errors import UsageError
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Result
@@ -41,9 +42,11 @@ class Rival:
     value: float
     peak: float
     """Of the fullest device, in the problem's memory unit."""
+    fits: bool = True
+    """Does every device hold no more than it may?"""
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "value": self.value, "peak": self.peak}
+        return {"name": self.name, "value": self.value, "peak": self.peak, "fits": self.fits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +96,18 @@ def schedule_study(
     `lowering`: the other options of `lower_to_schedule`; `method`: formulation, planner and solver of `solve`.
     """
     lowered = lower_to_schedule(problem, plan, micro_batches=micro_batches, **lowering)
-    objective = _objective(objective, micro_batches)
+    objective = objective_of(objective, micro_batches)
     if memory is not None:
         limited = with_memory(lowered.problem, None if memory == math.inf else memory)
         lowered = LoweredSchedule(limited, lowered.notes, lowered.own)
-    known = _quick(lowered.problem, objective, limits)
-    rule = min((rival for entry, rival, _ in known if entry.paper), key=lambda rival: rival.value, default=None)
+    known = rule_schedules(lowered.problem, objective, limits)
+    rule = best_rule(known)
     result = solve(
         lowered.problem,
         **(method or {}),
         options={"objective": objective},
         limits=limits,
-        warm_start=_start(lowered.problem, objective, method or {}, known),
+        warm_start=start_among(lowered.problem, objective, method or {}, known),
         on_progress=on_progress,
     )
     return ScheduleStudy(
@@ -112,12 +115,12 @@ def schedule_study(
         result,
         objective,
         _peak(lowered.problem, result.plan) if result.verified else None,
-        _own(problem, plan, micro_batches, objective),
-        rule,
+        _own(problem, plan, micro_batches, objective, lowered.problem),
+        None if rule is None else rule.rival,
     )
 
 
-def _objective(asked: str | None, micro_batches: int | None) -> str:
+def objective_of(asked: str | None, micro_batches: int | None) -> str:
     """The makespan where nothing is said, or the period where there is nothing else."""
     if micro_batches is None:
         if asked not in (None, PERIOD):
@@ -130,14 +133,21 @@ def _peak(problem: ScheduleProblem, plan: Any) -> float:
     return float(held(problem, plan, {}))
 
 
-Known = tuple[Entry, Rival, AnySchedule]
+@dataclass(frozen=True, slots=True)
+class RuleSchedule:
+    """What a published rule says."""
+
+    entry: Entry
+    rival: Rival
+    plan: AnySchedule
 
 
-def _quick(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[Known]:
-    """Of all planners that prove nothing, those that fit; whoever refuses the problem says so by a `UsageError`."""
+def rule_schedules(problem: ScheduleProblem, objective: str, limits: SolveOptions | None) -> list[RuleSchedule]:
+    """Of all published rules those that fit; whoever refuses the problem says so by a `UsageError`."""
     found = []
     for entry in methods_of(problem.kind):
-        if entry.exact or not any(spec.name == "objective" and objective in spec.choices for spec in entry.options):
+        judged = any(spec.name == "objective" and objective in spec.choices for spec in entry.options)
+        if entry.exact or entry.paper is None or not judged:
             continue
         try:
             result = solve(
@@ -147,37 +157,58 @@ def _quick(problem: ScheduleProblem, objective: str, limits: SolveOptions | None
             continue
         if result.verified and result.objective is not None:
             plan: Any = result.plan
-            found.append((entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
+            found.append(RuleSchedule(entry, Rival(entry.name, result.objective, _peak(problem, plan)), plan))
     return found
 
 
-def _start(problem: ScheduleProblem, objective: str, method: Mapping[str, Any], known: list[Known]) -> AskedStart:
-    """The best of what is known, for methods that begin with a plan."""
+def best_rule(known: list[RuleSchedule]) -> RuleSchedule | None:
+    return min(known, key=lambda one: one.rival.value, default=None)
+
+
+def start_among(
+    problem: ScheduleProblem,
+    objective: str,
+    method: Mapping[str, Any],
+    known: list[RuleSchedule],
+    other: Any = None,
+) -> AskedStart:
+    """The best of what is known, for methods that begin with a plan; `other` is a plan that fits as well."""
+    options = {"objective": objective}
     chosen = choose(
-        problem,
-        method.get("formulation"),
-        method.get("planner"),
-        method.get("solver", "auto"),
-        {"objective": objective},
+        problem, method.get("formulation"), method.get("planner"), method.get("solver", "auto"), options
     )
-    best = min(known, key=lambda one: one[1].value, default=None)
-    return best[2] if best is not None and chosen.planner.takes_start else "auto"
+    plans = [(one.rival.value, one.plan) for one in known]
+    if other is not None:
+        value = evaluate_schedule(problem, other).objective(objective)
+        plans += [] if value is None else [(float(value), other)]
+    best = min(plans, key=lambda one: one[0], default=None)
+    return best[1] if best is not None and chosen.planner.takes_start else "auto"
 
 
 # ---- the plan's own schedule ----------------------------------------------------------------------------
 
 
-def _own(problem: Any, plan: Plan, micro_batches: int | None, objective: str) -> Rival | None:
-    """Of whole backward passes on the stages as they were planned."""
-    if objective != PERIOD and micro_batches is not None:
-        made = _in_own_order(problem, plan, micro_batches)
-        if made is None:
-            return None
-        value = evaluate_schedule(*made).objective(objective)
-        return None if value is None else Rival("own", float(value), _peak(*made))
-    devices = len(lower_to_schedule(problem, plan).problem.devices)
-    made = _in_own_order(problem, plan, 4 * max(devices, LEAST_WARM))
-    return None if made is None else Rival("own", float(_steady(made[1])), _peak(*made))
+def _own(
+    problem: Any, plan: Plan, micro_batches: int | None, objective: str, within: ScheduleProblem
+) -> Rival | None:
+    """Of whole backward passes on the stages as they were planned; `within`: the devices with their memory."""
+    devices = lower_to_schedule(problem, plan).problem.devices
+    periodic = objective == PERIOD or micro_batches is None
+    count = 4 * max(len(devices), LEAST_WARM) if periodic else micro_batches
+    made = _in_own_order(problem, plan, count or 1)
+    if made is None:
+        return None
+    lowered, starts = made
+    evaluation = evaluate_schedule(lowered, starts)
+    value = _steady(starts) if periodic else evaluation.objective(objective)
+    room = {device.name: device.memory for device in within.devices}
+    limits = [room.get(use.name, device.memory) for use, device in zip(evaluation.devices, devices, strict=True)]
+    fits = all(
+        limit is None or use.peak <= as_written(limit)
+        for use, limit in zip(evaluation.devices, limits, strict=True)
+    )
+    assert value is not None, "there are so many micro-batches"
+    return Rival("own", float(value), float(max(use.peak for use in evaluation.devices)), fits)
 
 
 def _steady(plan: SchedulePlan) -> Fraction:

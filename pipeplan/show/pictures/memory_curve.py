@@ -1,4 +1,4 @@
-"""Time per micro-batch against memory as a picture: a step curve, proven points filled, even splits beside it."""
+"""A value against memory as a picture: a step curve, proven points filled, even splits or named rules beside it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ...studies.pareto.schedules import ScheduleCurve
 from ...studies.pareto.staging_records import MemoryCurve, MemoryPoint
-from ..words import byte_scale, measured
+from ..words import IN_BYTES, MemoryUnit, measured, memory_unit
 from .canvas import COLOURS, canvas, write_picture
 
 if TYPE_CHECKING:
@@ -18,17 +19,36 @@ MARGIN = 0.05
 
 
 def draw_curve(curve: MemoryCurve, path: str | os.PathLike[str]) -> None:
-    """The curve into an SVG or PNG file."""
-    problem, points = curve.problem, curve.points
-    factor, unit = byte_scale(max((point.memory_bytes for point in points), default=1.0))
+    """The curve of a staging into an SVG or PNG file."""
+    problem = curve.problem
+    words = measured("time per micro-batch", problem.time_unit), f"{problem.name}, {problem.devices} devices"
+    _draw(curve.points, path, IN_BYTES, words, ("best plan", "even split"))
+
+
+def draw_schedules(curve: ScheduleCurve, path: str | os.PathLike[str]) -> None:
+    """The curve of a schedule into an SVG or PNG file."""
+    problem = curve.problem
+    words = measured(curve.objective, problem.time_unit), f"{problem.name}, {len(problem.devices)} devices"
+    _draw(curve.points, path, memory_unit(problem.memory_unit), words, ("best schedule", "best named rule"))
+
+
+def _draw(
+    points: Sequence[MemoryPoint],
+    path: str | os.PathLike[str],
+    memory: MemoryUnit,
+    words: tuple[str, str],
+    labels: tuple[str, str],
+) -> None:
+    """`words`: of the value and of the problem; `labels`: of the best plans and of what they are compared with."""
+    factor, unit = memory.scale(max((point.memory_bytes for point in points), default=1.0))
     with canvas() as figure:
         axes = figure.add_subplot()
-        _draw_steps(axes, points, factor, lambda point: point.even, COLOURS[1], "even split")
-        _draw_steps(axes, points, factor, lambda point: point.value, COLOURS[0], "best plan")
+        _draw_steps(axes, points, factor, lambda point: point.even, COLOURS[1], labels[1])
+        _draw_steps(axes, points, factor, lambda point: point.value, COLOURS[0], labels[0])
         _draw_points(axes, points, factor)
-        axes.set_xlabel(f"memory of a device ({unit})")
-        axes.set_ylabel(measured("time per micro-batch", problem.time_unit))
-        axes.set_title(f"{problem.name}, {problem.devices} devices (filled: proven)", fontsize=9)
+        axes.set_xlabel(measured("memory of a device", unit))
+        axes.set_ylabel(words[0])
+        axes.set_title(f"{words[1]} (filled: proven)", fontsize=9)
         if axes.lines:
             axes.legend(frameon=False)
         write_picture(figure, path)

@@ -150,7 +150,7 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction) -> str:
         return f"{who} {several_of_them} it and {one} always busy, {others} in all"
     if share >= NEARLY_ALWAYS:
         return f"{who} {several_of_them} it, busy for {percent(share)} of it, and {others} in all"
-    busy = f"even {who} {one} busy for {percent(share)} of it"
+    busy = f"even {who} {one} busy for no more than {percent(share)} of it"
     return f"waiting for data or memory limits it, {busy}, and {others} in all"
 
 

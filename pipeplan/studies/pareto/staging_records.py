@@ -1,17 +1,19 @@
-"""Time per micro-batch against memory: settings, both ends, the points, and their way to a journal and back."""
+"""A value against memory: settings, both ends, the points, and their way to a journal and back; and what of these is
+special about stagings, whose value is the time per micro-batch."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from ...instances.errors import InputError
 from ...instances.fields import require, require_list
-from ...instances.kinds import Plan, any_plan_from_json
+from ...instances.kinds import Plan, Problem, any_plan_from_json, kind_of
+from ...instances.least_memory import enough
 from ...instances.result import Stop
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.rules import rules_of
 from ...planners.options import SolveOptions
 from ..journal import Journal
 from .curve import LEVELS, POINT, USUAL, CurvePoint, answer_to_json, facts_of, limits_to_json, no_more_than, proven
@@ -27,12 +29,15 @@ class Settings:
     levels: int = LEVELS
     memory_bytes: tuple[float, ...] = ()
     limits: SolveOptions = USUAL
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """By which rules plans are judged; none: the usual ones of their kind."""
 
     def to_json(self) -> dict[str, Any]:
         """Everything that can change a point."""
         return {
             "levels": None if self.memory_bytes else self.levels,
             "memory_bytes": list(self.memory_bytes) or None,
+            **self.options,
             **limits_to_json(self.limits),
         }
 
@@ -43,26 +48,30 @@ class Staged:
 
     plan: Plan
     value: float
-    """Time per micro-batch."""
     peak_bytes: float
+    bubble: float | None = None
+    """Of schedules: the share of the time in which devices idle."""
 
 
-def measured(problem: StagingProblem, plan: Plan | None) -> Staged | None:
+def measured(
+    problem: Problem, plan: Plan | None, options: Mapping[str, Any] = MappingProxyType({})
+) -> Staged | None:
     """The referee's numbers; None for no plan, or one that it refuses."""
-    rules = rules_of(problem, {})
+    kind = kind_of(problem)
+    rules = kind.rules_of(problem, options)
     if plan is None or rules.violations(problem, plan):
         return None
-    evaluation = rules.evaluation(problem, plan)
-    stages = evaluation.leaves if problem.levels else evaluation.stages
-    peak = max(stage.memory_bytes for stage in stages)
-    found = Staged(plan, rules.value(problem, plan), peak)
-    # The peak is rounded; the plan must fit where it is the limit.
-    return found if fits(problem, found, peak) else replace(found, peak_bytes=math.nextafter(peak, math.inf))
+    peak = enough(kind.get("held")(problem, plan, options))
+    bubble = getattr(rules.evaluation(problem, plan), "bubble", None)
+    return Staged(plan, rules.value(problem, plan), peak, None if bubble is None else float(bubble))
 
 
-def fits(problem: StagingProblem, staged: Staged, memory_bytes: float) -> bool:
-    limited = problem.replace(memory_bytes=memory_bytes)
-    return not rules_of(limited, {}).violations(limited, staged.plan)
+def fits(
+    problem: Problem, staged: Staged, memory: float, options: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
+    kind = kind_of(problem)
+    limited = kind.with_memory(problem, memory)
+    return not kind.rules_of(limited, options).violations(limited, staged.plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ class Ends:
 class MemoryPoint(CurvePoint):
     """The best plan in one memory."""
 
-    COLUMNS: ClassVar = (
+    COLUMNS: ClassVar[tuple[str, ...]] = (
         "memory_bytes",
         "value",
         "peak_bytes",
@@ -110,6 +119,11 @@ class MemoryPoint(CurvePoint):
         "found",
         "seconds",
     )
+
+    LIMIT: ClassVar[str] = "memory_bytes"
+    """The column of the limit,"""
+    RIVAL: ClassVar[str] = "even"
+    """... and that of who is compared with."""
 
     memory_bytes: float
     stop: Stop
@@ -141,6 +155,9 @@ class MemoryPoint(CurvePoint):
 
     def with_plan(self, found: Staged | None) -> MemoryPoint:
         return self if found is None else replace(self, staged=found)
+
+
+Point = TypeVar("Point", bound=MemoryPoint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +192,15 @@ def ends_record(ends: Ends) -> dict[str, Any]:
     return {"record": ENDS, "levels": list(ends.levels), "lower": ends.lower_bytes, "bound": ends.bound, **plans}
 
 
-def stored_ends(problem: StagingProblem, journal: Journal) -> Ends | None:
+def stored_ends(
+    problem: Problem, journal: Journal, options: Mapping[str, Any] = MappingProxyType({})
+) -> Ends | None:
     """What was proven is as it was, everything about the plans is recomputed."""
     for where, line in lines_of(journal, ENDS):
-        best = _staged(problem, require(where, line, "best"), where)
+        best = _staged(problem, require(where, line, "best"), where, options)
         return Ends(
             levels=tuple(level_of(where, level) for level in require_list(where, line, "levels")),
-            least=_staged(problem, require(where, line, "least"), where),
+            least=_staged(problem, require(where, line, "least"), where, options),
             lower_bytes=number_of(where, line, "lower"),
             best=best,
             bound=no_more_than(number_or_none(where, line, "bound"), best.value),
@@ -189,19 +208,21 @@ def stored_ends(problem: StagingProblem, journal: Journal) -> Ends | None:
     return None
 
 
-def stored_points(problem: StagingProblem, journal: Journal) -> dict[float, MemoryPoint]:
+def stored_points(
+    problem: Problem, journal: Journal, kind: type[Point], options: Mapping[str, Any] = MappingProxyType({})
+) -> dict[float, Point]:
     """The bound is as it was proven, everything about the plan is recomputed."""
-    points: dict[float, MemoryPoint] = {}
+    points: dict[float, Point] = {}
     for where, line in lines_of(journal, POINT):
-        memory, even = number_of(where, line, "memory_bytes"), number_or_none(where, line, "even")
-        limited = problem.replace(memory_bytes=memory)
-        plan = None if line.get("plan") is None else _staged(limited, line["plan"], where)
-        points[memory] = MemoryPoint(memory, even=even, staged=plan, **as_it_was(where, line))
+        memory, rival = number_of(where, line, kind.LIMIT), number_or_none(where, line, kind.RIVAL)
+        limited = kind_of(problem).with_memory(problem, memory)
+        plan = None if line.get("plan") is None else _staged(limited, line["plan"], where, options)
+        points[memory] = kind(memory, even=rival, staged=plan, **as_it_was(where, line))
     return points
 
 
-def _staged(problem: StagingProblem, data: object, where: str) -> Staged:
-    found = measured(problem, any_plan_from_json(data, f"{where}: plan"))
+def _staged(problem: Problem, data: object, where: str, options: Mapping[str, Any]) -> Staged:
+    found = measured(problem, any_plan_from_json(data, f"{where}: plan"), options)
     if found is None:
         raise InputError(f"{where}: plan", "does not stand before the referee", ANEW)
     return found

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ...instances.errors import InputError
+from ...instances.kinds import Plan, Problem, kind_of
 from ...instances.result import Result, Stop
 from ...instances.staging.problem import StagingProblem
 from ...planners.memory.smallest import smallest_memory
@@ -33,6 +34,7 @@ from .staging_records import (
     Ends,
     MemoryCurve,
     MemoryPoint,
+    Point,
     Settings,
     Staged,
     ends_record,
@@ -80,18 +82,23 @@ def sweep(
     """Time against memory; an interrupt keeps the points that are done."""
     settings = settings or Settings()
     check(problem, settings)
-    run = _Sweep(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress)
+    run = _Stagings(problem.replace(memory_bytes=None), settings, journal or opened(None), on_progress)
     complete, ends = run.run(), run.ends
     points = [] if ends is None else with_bounds_from_above(with_plans_from_below(run.points.values()), ends.bound)
     return MemoryCurve(run.problem, settings, ends, tuple(point.settled() for point in points), complete)
 
 
-class _Sweep(Sweep[float, MemoryPoint, Ends]):
-    """The exact program and the even split at every level."""
+class MemorySweep(Sweep[float, Point, Ends]):
+    """The best plan in every memory: what all kinds do alike."""
 
-    def __init__(self, problem: StagingProblem, settings: Settings, journal: Journal, watch: Watch) -> None:
-        super().__init__(stored_points(problem, journal), stored_ends(problem, journal), journal, watch)
-        self.problem, self.settings = problem, settings
+    unit = "B"
+    point_type: type[Point]
+
+    def __init__(self, problem: Problem, settings: Settings, journal: Journal, watch: Watch) -> None:
+        points = stored_points(problem, journal, self.point_type, settings.options)
+        super().__init__(points, stored_ends(problem, journal, settings.options), journal, watch)
+        self.problem: Any = problem
+        self.settings = settings
 
     def keys(self, ends: Ends) -> list[float]:
         return halving(sorted(ends.levels))
@@ -99,19 +106,32 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
     def ends_record(self, ends: Ends) -> dict[str, Any]:
         return ends_record(ends)
 
+    def exact(self, problem: Any, what: str, start: Staged | None) -> Result:
+        """The best plan, with a proof where time allows; `start` fits."""
+        raise NotImplementedError
+
+    def rival(self, problem: Any, what: str) -> Staged | None:
+        """What is compared with, and the end without a limit where time is too short for the best plan."""
+        raise NotImplementedError
+
+    def free_end(self, best: Staged, rival: Staged | None) -> Staged:
+        """The plan without a limit, of those that are as good."""
+        return best
+
     def solved_ends(self) -> Ends:
-        """Where time was too short for the best plan, the even split is the end without a limit."""
-        free = self._solved(self.problem, "without a limit")
-        even = free if free.verified else self._solved(self.problem, "an even split", EVEN)
+        free = self.exact(self.problem, "without a limit", None)
+        rival = None if free.verified else self.rival(self.problem, "without a limit")
         known = smallest_memory(self.problem, self.settings.limits, on_progress=self.watcher("the least memory"))
         if known.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        ends = [measured(self.problem, plan) for plan in (known.plan, even.plan)]
+        measured_free = self.measured(free.plan) if free.verified else rival
+        ends = [self.measured(known.plan), measured_free]
         least, best = ends[0] or ends[1], ends[1] or ends[0]
         if least is None or best is None:
             raise NothingKnownError(
                 f"no plan was found without a memory limit ({free.stop}); give a longer --time-limit"
             )
+        best = self.free_end(best, rival)
         return Ends(
             levels=self.settings.memory_bytes or _levels(least.peak_bytes, best.peak_bytes, self.settings.levels),
             least=least,
@@ -120,27 +140,46 @@ class _Sweep(Sweep[float, MemoryPoint, Ends]):
             bound=no_more_than(free.bound, best.value),
         )
 
-    def point(self, key: float, ends: Ends) -> MemoryPoint:
+    def point(self, key: float, ends: Ends) -> Point:
         if key < ends.lower_bytes:
-            return MemoryPoint(key, Stop.INFEASIBLE)
-        problem, known = self.problem.replace(memory_bytes=key), self._known(key, ends)
+            return self.point_type(key, Stop.INFEASIBLE)
+        problem, known = kind_of(self.problem).with_memory(self.problem, key), self._known(key, ends)
         bound = bound_at(self.points.values(), key, ends.bound)
-        even = self._solved(problem, f"an even split at {key:.6g} B", EVEN).objective
+        where = f"at {key:.6g} {self.unit}".rstrip()
+        rival = self.rival(problem, where)
+        beside = None if rival is None else rival.value
         if known is not None and proven(known.value, bound):
-            return MemoryPoint(key, Stop.PROVEN, known, no_more_than(bound, known.value), even)
-        result = self._solved(problem, f"at {key:.6g} B")
-        found = measured(self.problem, result.plan) if result.verified else None
+            return self.point_type(key, Stop.PROVEN, known, no_more_than(bound, known.value), beside)
+        result = self.exact(problem, where, known)
+        found = self.measured(result.plan) if result.verified else None
         rivals = [plan for plan in (found, known) if plan is not None]
         best = min(rivals, key=lambda plan: plan.value, default=None)
-        return MemoryPoint(key, result.stop, best, result.bound, even, messages=result.messages).settled()
+        return self.point_type(key, result.stop, best, result.bound, beside, messages=result.messages).settled()
+
+    def measured(self, plan: Plan | None) -> Staged | None:
+        return measured(self.problem, plan, self.settings.options)
 
     def _known(self, memory: float, ends: Ends) -> Staged | None:
         """The best plan so far that fits."""
         plans = [ends.least, ends.best, *(point.staged for point in self.points.values())]
-        within = [plan for plan in plans if plan is not None and fits(self.problem, plan, memory)]
+        within = [
+            plan for plan in plans if plan is not None and fits(self.problem, plan, memory, self.settings.options)
+        ]
         return min(within, key=lambda plan: (plan.value, plan.peak_bytes), default=None)
 
-    def _solved(self, problem: StagingProblem, what: str, planner: str = METHOD) -> Result:
+
+class _Stagings(MemorySweep[MemoryPoint]):
+    """The exact program and the even split at every level."""
+
+    point_type = MemoryPoint
+
+    def exact(self, problem: StagingProblem, what: str, start: Staged | None) -> Result:
+        return self._solved(problem, what, METHOD)
+
+    def rival(self, problem: StagingProblem, what: str) -> Staged | None:
+        return self.measured(self._solved(problem, f"an even split {what}", EVEN).plan)
+
+    def _solved(self, problem: StagingProblem, what: str, planner: str) -> Result:
         result = solve(problem, planner=planner, limits=self.settings.limits, on_progress=self.watcher(what))
         if result.stop == Stop.INTERRUPTED:
             raise KeyboardInterrupt

@@ -1,0 +1,143 @@
+"""`plan schedule`: from a plan in a file to a schedule, its problem and one line on what it gains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graph_pipeline_samples import chain_plan, chain_problem
+
+import pipeplan
+from pipeplan.instances.chain.problem import ChainProblem
+
+Plan = Callable[..., Any]
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> tuple[Path, Path]:
+    """Four equal layers, one on each of four GPUs, and the plan that puts them there."""
+    problem = ChainProblem((5,) * 4, (10,) * 4, (2,) * 5, (0,) * 4, 4, 8, memory_mode="inputs", time_unit="ms")
+    files = tmp_path / "chain.json", tmp_path / "plan.json"
+    pipeplan.save(problem, files[0])
+    starts = [0, 5, 10, 15, 20, 30, 40, 50]
+    plan = {"kind": "pattern", "period": 60, "allocation": [0, 1, 2, 3], "starts": starts, "transfers": {}}
+    plan["transfers"] = {
+        str(edge): start for edge, start in zip((1, 2, 3, 5, 6, 7), (5, 10, 15, 30, 40, 50), strict=True)
+    }
+    files[1].write_text(json.dumps(plan))
+    return files
+
+
+LISTED = ("--planner", "list-schedule")
+GREEDY = ("--planner", "zb-greedy", "--split-backward", "0.6")
+IN_TURN = ("--planner", "1f1b")
+"""Finite schedules at once."""
+
+
+def test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule(
+    plan: Plan, chain: tuple[Path, Path]
+) -> None:
+    """1F1B of 12 micro-batches takes 15 x 15, and has four of them in flight on the first GPU: 8 bytes."""
+    said = plan("schedule", *chain, "--micro-batches", 12, *GREEDY)
+    assert said.code == 0, said.err
+    line = said.out.splitlines()[-1]
+    assert "less than the plan's own schedule (225 ms, 8 B)" in line
+    assert "the best named rule that fits" in line
+    data = plan("schedule", *chain, "--micro-batches", 12, *GREEDY, "--json").json
+    assert (data["own"]["value"], data["own"]["peak"], data["own"]["fits"]) == (225, 8, True)
+    assert data["rule"]["value"] < 225
+    assert data["result"]["verified"]
+    assert data["result"]["plan"]["kind"] == "schedule"
+
+
+def test_with_undivided_backward_passes_the_own_schedule_is_the_rule_1f1b(
+    plan: Plan, chain: tuple[Path, Path]
+) -> None:
+    data = plan("schedule", *chain, "--micro-batches", 12, *IN_TURN, "--json").json
+    assert data["own"]["value"] == data["rule"]["value"] == 225
+    assert data["rule"]["name"] in ("1f1b", "zb-greedy")
+
+
+def test_result_and_problem_go_on_to_the_other_commands(
+    plan: Plan, chain: tuple[Path, Path], tmp_path: Path
+) -> None:
+    result, problem = tmp_path / "result.json", tmp_path / "problem.json"
+    files = ("--output", result, "--problem-output", problem)
+    assert plan("schedule", *chain, "--micro-batches", 4, *GREEDY, *files).code == 0
+    assert json.loads(problem.read_text())["schema"] == "pipeplan.schedule/1"
+    assert "verified: yes" in plan("verify", problem, result).out
+    assert "F" in plan("show", problem, result).out
+    page = tmp_path / "page.html"
+    assert plan("report", result, "--output", page).code == 0
+    assert "</html>" in page.read_text()
+
+
+def test_memory_is_that_of_the_problem_unless_it_is_given(
+    plan: Plan, chain: tuple[Path, Path], tmp_path: Path
+) -> None:
+    problem = tmp_path / "problem.json"
+    asked = ("schedule", *chain, "--micro-batches", 4, *GREEDY, "--problem-output", problem)
+    held = []
+    for memory in ((), ("--memory", "4B"), ("--memory", "none")):
+        said = plan(*asked, *memory, "--json").json
+        held.append(json.loads(problem.read_text())["devices"][0]["memory"])
+        assert said["own"]["fits"] is (memory != ("--memory", "4B"))
+    assert held == [8, 4, None]
+    assert "more than there is" in plan(*asked, "--memory", "4B").out
+
+
+def test_without_micro_batches_the_answer_is_a_period(plan: Plan, chain: tuple[Path, Path]) -> None:
+    data = plan("schedule", *chain, *LISTED, "--json").json
+    assert data["objective"] == "period"
+    assert data["own"]["value"] == 15
+    assert data["result"]["objective"] >= 15
+    assert "a micro-batch every" in plan("schedule", *chain, *LISTED).out
+
+
+def test_a_stage_graph_is_compared_with_its_own_kfkb(plan: Plan, tmp_path: Path) -> None:
+    """Three stages of 1 and 2, one sample at a time: 1F1B in groups of one."""
+    problem, file = tmp_path / "problem.json", tmp_path / "plan.json"
+    pipeplan.save(chain_problem(3, 8), problem)
+    file.write_text(json.dumps(chain_plan(3, 1, 8).to_json()))
+    data = plan("schedule", problem, file, "--micro-batches", 8, *IN_TURN, "--json").json
+    assert data["own"]["value"] == data["rule"]["value"] == (8 + 3 - 1) * 3
+    assert "a micro-batch is one of 1 sample" in data["notes"]
+
+
+def test_pictures_are_drawn(plan: Plan, chain: tuple[Path, Path], tmp_path: Path) -> None:
+    picture = tmp_path / "schedule.svg"
+    assert plan("schedule", *chain, "--micro-batches", 4, *GREEDY, "--picture", picture).code == 0
+    assert "</svg>" in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--split-backward", "x"), "--split-backward is 'x': 'x' is not a share"),
+        (("--split-backward", "0.5,0.5"), "split_backward has 2 shares for 4 stages"),
+        (("--weight-stash", "0.5"), "give split_backward as well"),
+        (("--virtual", "2"), "GPU 0 has 1 layer, which 2 chunks cannot share evenly"),
+        (("--shape", "w"), "--shape"),
+        (("--objective", "speed"), "--objective"),
+        (("--micro-batches", "0"), "micro_batches is 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    plan: Plan, chain: tuple[Path, Path], options: Any, words: str
+) -> None:
+    said = plan("schedule", *chain, "--micro-batches", 4, *options)
+    assert said.code == 2
+    assert words in said.err
+    assert len(said.err.strip().splitlines()) == 1
+
+
+def test_a_steady_state_has_no_makespan(plan: Plan, chain: tuple[Path, Path]) -> None:
+    said = plan("schedule", *chain, "--objective", "makespan")
+    assert (said.code, "give --micro-batches" in said.err) == (2, True)
+
+
+def test_too_little_memory_is_no_plan(plan: Plan, chain: tuple[Path, Path]) -> None:
+    assert plan("schedule", *chain, "--micro-batches", 4, "--memory", "1B", *GREEDY).code == 1
