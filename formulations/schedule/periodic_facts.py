@@ -43,6 +43,11 @@ GROWTH = Fraction(1, 50)
 """Cut-offs grow by at least so much of the first bound."""
 
 
+NEXT = Fraction(1, 10**9)
+"""So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
+refutes counts as far as there."""
+
+
 @dataclass(frozen=True)
 class DeviceMemory:
     """Of a device that blocks change or use."""
@@ -233,7 +238,7 @@ def next_question(facts: PeriodicFacts, bound: Fraction | None, cutoff: Fraction
         if goal < known or (goal == known and not first):
             goal = facts.unit * next_fraction(known / facts.unit, facts.most)
         following = facts.unit * next_fraction(goal / facts.unit, facts.most)
-        goal = (goal + 99 * following) / 100
+        goal = following - (following - goal) * NEXT
     if cutoff is not None:
         return min(goal, cutoff)
     return None if goal >= facts.longest else goal
@@ -265,23 +270,21 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
 
 def anchor(problem: ScheduleProblem) -> int:
     """Which block starts the period, since a schedule may be shifted: one that many devices share, since none of their
-    other blocks then runs around the end of the period, and of those one in the middle of the micro-batch.
+    other blocks then runs around the end of the period, and of those the first in the middle of the micro-batch, by the number of blocks.
 
     What is held is decided by pairs of blocks around the middle, as forward and backward passes are. Seen from there
     refutations are a hundred times shorter than from the first block.
     """
-    times, following = problem.times, within_batch(problem)
-    before, after = [Fraction(0)] * len(times), list(times)
-    for a in problem.order:
-        for b, least in following[a]:
-            before[b] = max(before[b], before[a] + least)
+    following = within_batch(problem)
+    after = [0] * len(problem.blocks)
     for a in reversed(problem.order):
-        after[a] = max([after[a], *(least + after[b] for b, least in following[a])])
+        after[a] = max((after[b] + 1 for b, _ in following[a]), default=0)
 
-    def merit(b: int) -> tuple[int, Fraction, int]:
-        return len(problem.blocks[b].devices) * bool(times[b]), -max(before[b], after[b]), -b
+    def merit(b: int) -> tuple[int, int, int]:
+        devices = len(problem.blocks[b].devices) * bool(problem.times[b])
+        return devices, -max(problem.depths[b], after[b]), -b
 
-    return max(range(len(times)), key=merit)
+    return max(range(len(after)), key=merit)
 
 
 def distances(facts: PeriodicFacts, grid: PeriodGrid) -> list[tuple[int, int, int, int]]:
