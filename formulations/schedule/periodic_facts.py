@@ -256,6 +256,7 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
     ]
     return {
         "period": grid.period,
+        "value": float(grid.period / grid.steps),
         "times": list(grid.times),
         "most": most_heights(problem),
         "anchor": anchor(problem),
