@@ -7,6 +7,7 @@ of a device says which comes first within the period.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from ...instances.amounts import as_written
@@ -71,8 +72,8 @@ class PeriodicMip(CommonFormulation):
         if cutoff is not None and cutoff < as_written(lower_bound(problem)):
             return Refuted("some device has too much to do, or too little memory, for so short a period")
         grid = grid_for(facts, cutoff)
-        data = payload(facts, grid)
-        return built(facts, grid, cutoff, periodic_program.build(data))
+        model = built(facts, grid, cutoff, periodic_program.build(payload(facts, grid)))
+        return replace(model, grids={f"s[{b}]": 1.0 for b in range(len(problem.blocks))})
 
 
 FORMULATION = PeriodicMip()

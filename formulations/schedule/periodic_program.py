@@ -28,7 +28,7 @@ class _Program:
         model.w = pyo.Var([*data["pairs"], *data["instants"]], domain=pyo.Binary)
         model.g = pyo.Var(data["instants"], domain=pyo.Binary)
         model.late = pyo.Var(pyo.Any, domain=pyo.Binary, dense=False)
-        model.counted = pyo.Var(pyo.Any, dense=False)
+        model.counted = pyo.Var(pyo.Any, domain=pyo.Integers, dense=False)
         model.rows = pyo.ConstraintList()
         model.objective = pyo.Objective(expr=data["value"])
 
