@@ -51,7 +51,7 @@ def _head() -> Iterator[str]:
 
 
 def _gains() -> Iterator[str]:
-    yield "## Gain of the graph over the row (published: 1.20 in all, 10 % of it from the shorter warm-up); times in ms"
+    yield "## Gain of the graph over the row (published: 1.10 by the warm-up, 1.20 in all); times in ms"
     yield ""
     yield "| network | half rate at | depth | row, b = 2 | graph, b = 2 | graph, b = 4 | warm-up | in all |"
     yield "|---|---|---|---|---|---|---|---|"

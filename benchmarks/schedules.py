@@ -2,23 +2,25 @@
 
     python benchmarks/schedules.py [--only WORD] [--output docs]
 
-Every row is planned in a process of its own; wall time, processor time (its solvers' included) and peak memory are
-those of that process, compiling apart. Beside the exact method stand the list schedule and the named rules; the referee
-recomputes all plans. A row fails where a plan is missing or refused, a known optimum is missed or not proven, the gap,
-the time or the memory is larger than wanted, or a rule has a better plan. On a machine with other work the smaller of
-wall and processor time counts. `--output` writes what was measured into the page schedules.md of that folder, between
-its two marks. The exit code is 1 where a row fails.
+Every row is planned in a new process, in which a small problem was planned before, so that all code is loaded; wall
+time, processor time and peak memory are those of the plan alone, its solvers' processes included and compiling apart.
+Beside the exact method stand lists and the named rules; the referee recomputes all plans. A row fails where a plan is
+missing or refused, a known optimum is missed or not proven, the gap, the time or the memory is larger than wanted, or a
+rule has a better plan. On a machine with other work the smaller of wall and processor time counts. `--output` writes
+what was measured into the page schedules.md of that folder, between its two marks. The exit code is 1 where one fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -41,6 +43,8 @@ PATIENCE_S = 30.0
 SAME = 1e-9
 """Relative: values of doubles that are the same fraction."""
 MIB, GIB = 2.0**20, 2.0**30
+TICKS, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+LOOK_S = 0.05
 
 KNOWN, UNEVEN, MEASURED, SHAPES_4, SHAPES_8, LARGE = (
     "Zero-bubble pipelines with known optima",
@@ -163,11 +167,13 @@ def measure(row: Row) -> Measured:
     options: dict[str, Any] = SPAN if finite else {}
     method: dict[str, Any] = {"planner": "exact-schedule"} if finite else {"formulation": "cp-periodic"}
     limits = pipeplan.SolveOptions(time_limit_s=row.limit_s, threads=THREADS)
+    small = shape("v", 2, micro_batches=2 if finite else None)
+    pipeplan.solve(small, **method, options=options, limits=limits)
     began, worked = time.monotonic(), _work()
-    result = pipeplan.solve(row.problem, **method, options=options, limits=limits)
+    with _Peak() as peak:
+        result = pipeplan.solve(row.problem, **method, options=options, limits=limits)
     compiled = result.seconds.get("compile", 0.0)
     wall, work = time.monotonic() - began - compiled, _work() - worked - compiled
-    peak = _peak_bytes()
     rules, refused = _of_rules(row.problem, options, RULES if finite else PERIODIC_RULES)
     return Measured(
         value=result.objective,
@@ -178,7 +184,7 @@ def measure(row: Row) -> Measured:
         method=next(iter(method.values())),
         wall_s=wall,
         work_s=work,
-        peak_bytes=peak,
+        peak_bytes=peak.most_bytes,
         rules=rules,
         refused=refused,
     )
@@ -202,16 +208,51 @@ def _of_rules(
     return values, tuple(refused)
 
 
+def _family() -> list[Path]:
+    """The living processes of this row: itself, its solvers, and theirs."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [os.getpid()]
+    for one in found:  # which grows
+        found += [child for child, parent in parents.items() if parent == one]
+    return [Path("/proc") / str(one) for one in found]
+
+
 def _work() -> float:
-    """Seconds of processors, of this process and of those that it has waited for."""
-    of = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in of)
+    """Seconds of processors of them all, with those of children that have ended."""
+    total = 0
+    for path in _family():
+        with suppress(OSError):
+            total += sum(map(int, (path / "stat").read_text().rpartition(")")[2].split()[11:15]))
+    return total / TICKS
 
 
-def _peak_bytes() -> float:
-    """Of this process and the largest of its solvers together."""
-    unit = 1.0 if sys.platform == "darwin" else 1024.0
-    return unit * sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+class _Peak:
+    """Watches what all its processes hold together at most, while a block of code runs."""
+
+    def __enter__(self) -> _Peak:
+        self.most_bytes, self._over = 0.0, threading.Event()
+        self._look()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        held = 0
+        for path in _family():
+            with suppress(OSError):
+                held += int((path / "statm").read_text().split()[1])
+        self.most_bytes = max(self.most_bytes, float(held * PAGE))
 
 
 def measured_apart(row: Row) -> Measured:
@@ -269,7 +310,7 @@ HEAD = ("problem", "value", "bound", "gap", "heuristic", "best rule", "s", "proc
 
 
 def cells(row: Row, found: Measured) -> list[str]:
-    best = found.best_rule
+    best, bound = found.best_rule, found.value if found.proven else found.bound
     gap = "proven" if found.proven else "unknown" if found.gap is None else f"{100 * found.gap:.3f} %"
     rule = ""
     if best is not None:
@@ -278,7 +319,7 @@ def cells(row: Row, found: Measured) -> list[str]:
     return [
         row.name,
         "none" if found.value is None else f"{found.value:.9g}",
-        "none" if found.bound is None else f"{found.bound:.9g}",
+        "none" if bound is None else f"{bound:.9g}",
         gap,
         "" if row.heuristic is None else f"{row.heuristic:.9g}",
         rule,
@@ -295,7 +336,7 @@ def page(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
     lines = [
         f"Made by `python benchmarks/schedules.py --output docs` on {date.today():%Y-%m-%d}, {THREADS} threads: "
         f"{len(runs)} problems, {sum(found.proven for _, found in runs)} proven, {failed} not as wanted. *s* is wall "
-        "time, *MiB* the peak of a new process with its solver.",
+        "time, *MiB* the peak of a new process and its solvers together.",
         "",
     ]
     for section in dict.fromkeys(row.section for row, _ in runs):

@@ -107,6 +107,7 @@ TIME_PER_SAMPLE = _choice(
     "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles.",
     "time-per-sample",
 )
+PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", "period")
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
 
 SCHEDULE_OBJECTIVE = _choice(
@@ -218,7 +219,8 @@ class Entry:
     def to_json(self) -> dict[str, Any]:
         told = ("name", "title", "problem_kind", "paper", "exact", "takes_start")
         options = [_spec_to_json(spec) for spec in self.options]
-        return {**_fields(self, *told), "extensions": sorted(self.extensions), "options": options}
+        facts = {**_fields(self, *told), "extensions": sorted(self.extensions), "options": options}
+        return {**facts, "other_kinds": [twin.to_json() for twin in self.twins]} if self.twins else facts
 
 
 def _spec_to_json(spec: OptionSpec) -> dict[str, Any]:
@@ -340,6 +342,17 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_ZERO_BUBBLE,
             takes_start=True,
             scope="pipeplan.formulations.schedule.finite_scope:family",
+            coarse_first=False,
+        ),
+        Entry(
+            "cp-periodic",
+            "Schedules that repeat, of blocks on devices with memory, as a CP-SAT model",
+            "schedule",
+            "pipeplan.formulations.schedule.periodic_cp:FORMULATION",
+            (PERIOD,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            proves_anew=({},),
             coarse_first=False,
         ),
     )

@@ -42,6 +42,11 @@ def read_text(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE_BYTES) 
         ) from None
 
 
+def holds_json(path: str | os.PathLike[str]) -> bool:
+    """Does the file begin like an object or a list?"""
+    return read_text(path).lstrip().startswith(("{", "["))
+
+
 def check_path(path: object) -> None:
     """A number would be taken for an open file, the terminal's say."""
     if not isinstance(path, (str, os.PathLike)):

@@ -122,6 +122,10 @@ class Kind:
     """(problem, options, limits, watcher) -> the least memory with a plan."""
     held: str | None = None
     """(problem, plan, options) -> what the fullest device holds, in bytes and exactly."""
+    read_plan: str | None = None
+    """(text, problem) -> the plan in a file that is no JSON; None: all its plans are JSON."""
+    exports: Mapping[str, str] = field(default_factory=dict)
+    """Frameworks that are told of a plan by its problem, not by the model: (problem, plan, options) -> the files."""
     each_memory: str | None = None
     """(problem, bytes) -> the problem with so much memory on each device; None: it has one field for all of them."""
 

@@ -50,6 +50,11 @@ def kind_of(problem: Problem) -> Kind:
     return KINDS[problem.kind]
 
 
+def kind_of_plan(plan: Plan) -> Kind:
+    """All that there is for problems that such plans solve."""
+    return next(kind for kind in KINDS.values() if plan.kind in kind.plans)
+
+
 def is_problem(value: object) -> TypeGuard[Problem]:
     """Is it a problem of any kind?"""
     kind = KINDS.get(_kind_named_by(value))

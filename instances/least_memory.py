@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +11,7 @@ from .amounts import as_written
 from .kinds import Plan
 from .result import Stop
 
+BYTES = "bytes"
 SEARCHED = "a search with proofs"
 """A reason: no single part of the problem needs so much, yet all together do."""
 
@@ -32,6 +33,8 @@ class SmallestMemory:
     """Why the search ended."""
     reason: str
     """Who says that no plan needs less than `lower_bytes`."""
+    counted: str = field(default=BYTES, kw_only=True)
+    """In what: a schedule problem may count otherwise, activations say."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -40,6 +43,7 @@ class SmallestMemory:
             "proven": self.proven,
             "stop": str(self.stop),
             "reason": self.reason,
+            **({} if self.counted == BYTES else {"counted": self.counted}),
         }
 
 

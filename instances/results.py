@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from .errors import InputError, show
 from .fields import as_list, as_object, check_schema, join, refuse_unknown, require, require_object
 from .given import problem_of
-from .json_file import read_json
-from .kinds import Plan, Problem, any_plan_from_json, plan_kind
+from .json_file import holds_json, read_json, read_text
+from .kinds import Plan, Problem, any_plan_from_json, kind_of, plan_kind
 from .result import SCHEMA, Asked, Found, Moment, Proof, Result, StartOutcome, Stop, WarmStart
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def load_plan(path: str | os.PathLike[str], problem: GraphPipelineProblem) -> St
 @overload
 def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike[str] | None = None) -> Plan: ...
 def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike[str] | None = None) -> Plan:
-    """Read a plan: the one in a plan file, in a result file or in an expert split.
+    """Read a plan: the one in a plan file, in a result file, in an expert split or in PyTorch's CSV of a schedule.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
         The file.
     problem : Problem, str or PathLike, optional
         The problem that the plan is for, the path of its file, or the name of a packaged instance: the plan's kind must
-        fit it, and the ids of a split are checked against it. None: the file alone is read.
+        fit it, and the ids of a split are checked against it. None: the file alone is read, which must be JSON.
 
     Returns
     -------
@@ -66,11 +66,13 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | str | os.PathLike
         The file holds no plan, the plan does not fit the problem, or an argument is no path or no problem.
     """
     problem = None if problem is None else problem_of(problem)
-    data = read_json(path)
+    read = None if problem is None or holds_json(path) else kind_of(problem).get("read_plan")
+    data = read_json(path) if read is None else read_text(path)
     try:
-        return plan_from_json(data, problem)
+        plan: Plan = plan_from_json(data, problem) if read is None else read(data, problem)
     except InputError as error:
         raise error.in_file(str(path)) from None
+    return plan
 
 
 def plan_from_json(data: object, problem: Problem | None = None) -> Plan:

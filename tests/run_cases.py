@@ -46,9 +46,13 @@ def run_cases(
     engines: Sequence[str] = ("own",),
     steps: int = 1,
     micro_batches: int = MICRO_BATCHES,
+    listed: Mapping[str, Schedule] | None = None,
 ) -> dict[str, CaseReport]:
-    """Each plan checked against one process, with each engine; `own, in order` is ours without tags."""
-    planned = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()}
+    """Each plan checked against one process, with each engine; `own, in order` is ours without tags.
+
+    `listed`: schedules with the orders of files, of so many micro-batches.
+    """
+    planned = {name: schedule_of(plan, profile, micro_batches) for name, plan in plans.items()} | dict(listed or {})
     schedules = {f"{name}, {engine}": schedule for name, schedule in planned.items() for engine in engines}
     job = Job(
         model=f"{file}:{function}",

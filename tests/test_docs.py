@@ -153,6 +153,37 @@ def test_the_commands_of_the_page_on_exports_lead_to_a_text_and_back(
     assert known["text"] == "VLLM_PP_LAYER_PARTITION=8,8,8,8\n"
 
 
+def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_names(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in commands("schedules.md"):
+        if line[:2] != ["compare", "--suite"]:
+            run(plan, line)
+    values = [pipeplan.load_result(name).objective for name in ("best.json", "rule.json")]
+    other = plan("solve", "pipeline.json", "--objective", "span", "--planner", "1f1b", "--json").json["objective"]
+    text = (DOCS / "schedules.md").read_text("utf-8")
+    named = re.findall(r"take ([0-9]+) time units .* needs ([0-9]+), and 1F1B ([0-9]+)", " ".join(text.split()))
+    assert [tuple(map(float, row)) for row in named] == [(*values, other)]
+    assert (DOCS / "schedules.svg").stat().st_size > 10_000
+
+
+def test_the_problem_on_the_page_on_schedules_is_one(tmp_path: Path) -> None:
+    (text,) = blocks("schedules.md", "json")
+    path = tmp_path / "two.json"
+    path.write_text(text, encoding="utf-8")
+    result = pipeplan.solve(path, planner="list-schedule")
+    assert result.found == pipeplan.Found.FEASIBLE
+
+
+def test_the_page_on_schedules_names_every_method_for_them() -> None:
+    from pipeplan.planners.registry import methods_of
+
+    text = (DOCS / "schedules.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| .*$", text, re.MULTILINE))))
+    assert {entry.name for entry in methods_of("schedule")} <= named
+
+
 @pytest.mark.torch
 @pytest.mark.xdist_group("torch-runs")
 def test_a_transformer_and_a_resnet_go_from_a_function_to_a_running_plan(
@@ -175,9 +206,9 @@ def test_every_command_of_the_pages_has_options_that_exist() -> None:
     from pipeplan.cli.app import GROUPS, app
 
     root: Any = typer.main.get_command(app)
-    pages = ("index.md", "tutorial.md", "howto.md", "tables.md", "export.md", "from-your-model.md", "profiles.md")
+    pages = ("index", "tutorial", "howto", "tables", "export", "from-your-model", "profiles", "schedules")
     for page in pages:
-        for name, *words in commands(page):
+        for name, *words in commands(f"{page}.md"):
             command = root.commands[name]
             command = command.commands[words[0]] if name in GROUPS else command
             known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}

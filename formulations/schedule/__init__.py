@@ -1,1 +1,1 @@
-"""Schedules of blocks on devices: periodic ones, and those of given micro-batches."""
+"""Schedules of blocks on devices with memory: exact models and bounds, of periodic ones and of given micro-batches."""

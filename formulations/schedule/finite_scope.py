@@ -1,4 +1,4 @@
-"""For which schedules the bounds on makespan and span hold: all of them."""
+"""For which schedules bounds on makespan and span hold: all of them. Those on the period have a scope of their own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.rules import PERIOD
 from ..family import Family
+from .periodic_scope import family as of_periods
 
 
 def family(problem: ScheduleProblem, options: Mapping[str, Any]) -> Family:
+    """Without micro-batches there is the steady state alone."""
+    if problem.micro_batches is None or options.get("objective") == PERIOD:
+        return of_periods(problem, options)
     return Family(f"all schedules of {problem.micro_batches} micro-batches")

@@ -14,14 +14,21 @@ from .referee.evaluate import evaluate_schedule
 
 def with_memory(problem: ScheduleProblem, memory: float | None) -> ScheduleProblem:
     """The same on every device whose memory any block changes or uses; links have none."""
-    held = {name for block in problem.blocks for name in (*block.memory, *block.workspace)}
+    holding = holders(problem)
     devices = tuple(
-        replace(device, memory=memory) if device.name in held or device.memory is not None else device
-        for device in problem.devices
+        replace(device, memory=memory) if device.name in holding else device for device in problem.devices
     )
     return problem.replace(devices=devices)
 
 
+def holders(problem: ScheduleProblem) -> frozenset[str]:
+    """Names of the devices that have a limit, or whose memory some block changes or uses."""
+    limited = {device.name for device in problem.devices if device.memory is not None}
+    return frozenset(limited.union(*((*block.memory, *block.workspace) for block in problem.blocks)))
+
+
 def held(problem: ScheduleProblem, plan: AnySchedule, options: Mapping[str, Any]) -> Fraction:
-    """By the device with the highest peak."""
-    return max(use.peak for use in evaluate_schedule(problem, plan).devices)
+    """By the fullest of the devices that hold anything; links hold nothing."""
+    holding = holders(problem)
+    uses = evaluate_schedule(problem, plan).devices
+    return max((use.peak for use in uses if use.name in holding), default=Fraction(0))

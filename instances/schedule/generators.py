@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..checks import MAX_DEVICES, check_whole
 from ..generator import Generator, Parameter
-from .pipelines import divided_pipeline, equal_stages
+from .pipelines import LOOP, V_SHAPE, divided_pipeline, equal_stages
 from .problem import ScheduleProblem
 from .random_schedules import random_pipeline, random_schedule
 from .shapes import SHAPES, shape
@@ -16,6 +17,11 @@ STAGES = Parameter("stages", "int", 4, "for pipelines: how many stages, each on 
 MICRO_BATCHES = Parameter("micro_batches", "int", 12, "for pipelines: micro-batches in an iteration")
 LIMIT = Parameter("limit", "float", 10, "for schedules: memory of a device, in halves of a stage's activations")
 LAG = Parameter("lag", "float", 0, "for pipelines: from the end of a pass to the next stage")
+PASSES = (
+    Parameter("forward", "float", 5, "time of a forward pass"),
+    Parameter("inputs", "float", 6, "time of a backward pass for inputs"),
+    Parameter("weights", "float", 4, "time of a backward pass for weights"),
+)
 DEVICES = Parameter("accelerators", "int", 4, "number of devices")
 SEED = Parameter("seed", "int", 0, "seed of all random numbers")
 UNITS = Parameter("limit", "float", None, "for shapes: activations that a device holds; default: twice the devices")
@@ -26,6 +32,31 @@ def _pipeline(
 ) -> ScheduleProblem:
     name = f"pipeline-{stages}x{micro_batches}"
     return divided_pipeline(equal_stages(stages, forward, inputs, weights), micro_batches, limit, lag, name)
+
+
+def _virtual(
+    layout: str,
+    accelerators: int,
+    virtual: int,
+    micro_batches: int,
+    forward: float,
+    inputs: float,
+    weights: float,
+    undivided: bool,
+    lag: float,
+    limit: float | None,
+) -> ScheduleProblem:
+    """Memory counts halves of one stage's activations. Without a limit there is as much as the rule for such stages
+    holds: interleaved 1F1B for a loop, DualPipe's V for two ways."""
+    check_whole("accelerators", accelerators, MAX_DEVICES)
+    check_whole("virtual", virtual, MAX_DEVICES)
+    passes = (inputs + weights, None) if undivided else (inputs, weights)
+    stages = equal_stages(accelerators * virtual, forward, *passes)
+    warm_up = (virtual - 1) * accelerators
+    held = 2 * (warm_up + (2 * accelerators - 1 if layout == LOOP else accelerators + 1))
+    name = f"{'interleaved' if layout == LOOP else layout}-{accelerators}x{virtual}x{micro_batches}"
+    memory = held if limit is None else limit
+    return divided_pipeline(stages, micro_batches, memory, lag, name, virtual=virtual, layout=layout)
 
 
 def _uneven(stages: int, micro_batches: int, limit: float, lag: float, seed: int) -> ScheduleProblem:
@@ -62,11 +93,27 @@ GENERATORS: dict[str, Generator[Any]] = dict(
             _pipeline,
             STAGES,
             MICRO_BATCHES,
-            Parameter("forward", "float", 5, "time of a forward pass"),
-            Parameter("inputs", "float", 6, "time of a backward pass for inputs"),
-            Parameter("weights", "float", 4, "time of a backward pass for weights"),
+            *PASSES,
             LAG,
             LIMIT,
+        ),
+        *(
+            _family(
+                name,
+                title,
+                partial(_virtual, layout),
+                DEVICES,
+                Parameter("virtual", "int", 2, "for pipelines: stages on each device"),
+                MICRO_BATCHES,
+                *PASSES,
+                Parameter("undivided", "flag", False, "for pipelines: the backward pass is one block"),
+                LAG,
+                Parameter("limit", "float", None, "for pipelines: as above; none: what the rule for them holds"),
+            )
+            for name, title, layout in (
+                ("interleaved-pipeline", "equal stages, several on each device, around in a loop", LOOP),
+                ("v-pipeline", "equal stages, several on each device, there and back", V_SHAPE),
+            )
         ),
         _family(
             "uneven-pipeline",

@@ -24,7 +24,10 @@ KIND = kind_in(
     pipeline=None,
     each_memory=f"{_HERE}.each_device:with_memory",
     held=f"{_HERE}.each_device:held",
+    why_none="pipeplan.planners.memory.schedule:explain",
     least_memory="pipeplan.planners.memory.schedule:least_memory",
+    read_plan=f"{_HERE}.csv_file:schedule_from_csv",
     pareto="pipeplan.studies.pareto.schedules:STUDY",
+    exports={"torch": "pipeplan.models.export.schedules:torch"},
     generators=f"{_HERE}.generators:GENERATORS",
 )

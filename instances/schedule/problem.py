@@ -313,10 +313,7 @@ def _check_places(where: str, block: Block, known: Mapping[str, int]) -> None:
     if not block.devices:
         raise InputError(f"{where}.devices", "is empty", "name at least one device")
     for i, name in enumerate(block.devices):
-        if name not in known:
-            guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
-            remedy = f"write {show(guess)}" if guess else "name one of the devices"
-            raise InputError(f"{where}.devices[{i}]", f"is {show(name)}, and no device is called so", remedy)
+        _check_known(f"{where}.devices[{i}]", name, known, "device", "name one of the devices")
     check_distinct(f"{where}.devices", "device", block.devices, "name")
     for field_name, amounts in (("memory", block.memory), ("workspace", block.workspace)):
         for name, amount in amounts.items():
@@ -327,6 +324,14 @@ def _check_places(where: str, block: Block, known: Mapping[str, int]) -> None:
                 check_amount(place, amount)
             else:
                 _check_change(place, amount)
+
+
+def _check_known(where: str, name: object, known: Mapping[str, int], thing: str, otherwise: str) -> None:
+    """Is that the name of one?"""
+    if not isinstance(name, str) or name not in known:
+        guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
+        remedy = f"write {show(guess)}" if guess else otherwise
+        raise InputError(where, f"is {show(name)}, and no {thing} is called so", remedy)
 
 
 def _check_change(where: str, value: object) -> None:
@@ -343,10 +348,7 @@ def _check_edges(problem: ScheduleProblem) -> None:
         if not isinstance(edge, BlockEdge):
             raise InputError(where, f"is {show(edge)}", "give a pipeplan.BlockEdge")
         for key, name in (("from", edge.source), ("to", edge.target)):
-            if name not in known:
-                guess = nearest(name, known, cutoff=0.6) if isinstance(name, str) else None
-                remedy = f"write {show(guess)}" if guess else "give the id of a block"
-                raise InputError(f"{where}.{key}", f"is {show(name)}, and no block is called so", remedy)
+            _check_known(f"{where}.{key}", name, known, "block", "give the id of a block")
         check_amount(f"{where}.lag", edge.lag)
         if isinstance(edge.offset, bool) or not isinstance(edge.offset, int) or not 0 <= edge.offset <= MAX_OFFSET:
             raise InputError(

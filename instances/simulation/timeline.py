@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-TaskKind = Literal["forward", "backward", "synchronisation"]
+TaskKind = Literal["forward", "backward", "weights", "synchronisation"]
+"""`weights`: the second part of a divided backward pass, of which `backward` is the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,14 @@ class StageRun:
     def memory_over_time(self, replica: int = 0) -> tuple[tuple[float, float], ...]:
         """When the memory of a device changes, and to how many bytes.
 
-        A micro-batch counts from the start of its forward pass to the end of its backward pass; where nothing runs
-        backward, to the end of its forward pass.
+        A micro-batch counts from the start of its forward pass to the end of its last pass.
         """
         passes = [task for task in self.tasks if task.replica == replica and task.kind != "synchronisation"]
-        last = "backward" if any(task.kind == "backward" for task in passes) else "forward"
         changes = [(task.start, 1) for task in passes if task.kind == "forward"]
-        changes += [(task.end, -1) for task in passes if task.kind == last]
+        ends: dict[int, float] = {}
+        for task in passes:
+            ends[task.micro_batch] = max(task.end, ends.get(task.micro_batch, task.end))
+        changes += [(end, -1) for end in ends.values()]
         live, points = 0, [(0.0, self.fixed_bytes)]
         for time, change in sorted(changes):  # what ends makes room for what starts at that moment
             live += change

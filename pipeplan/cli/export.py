@@ -11,12 +11,12 @@ import typer
 from ..instances.errors import InputError, UsageError
 from ..models.export.targets import TARGETS
 from ..show.console import print_json, say_note
-from .arguments import Json, input_file
+from .arguments import Cluster, Json, input_file, load_for
 from .signatures import plain
 from .written import say_written
 
 if TYPE_CHECKING:
-    from ..instances.kinds import Plan
+    from ..instances.kinds import Plan, Problem
     from ..instances.profile.profile import Profile
     from ..instances.result import Result
     from ..models.export.contract import Exported
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 _Result = Annotated[str, input_file("RESULT", "A result of `plan solve`, or a plan; - for standard input.")]
 _Profile = Annotated[
     str | None,
-    input_file("PROFILE", "The profile or table that it was planned from; without it, nodes are modules."),
+    input_file(
+        "PROFILE",
+        "The profile or table that it was planned from, of a schedule its problem; none: nodes are modules.",
+    ),
 ]
 _To = Annotated[
     str | None,
@@ -103,9 +106,10 @@ def command(
     ):
         if given and to != target:
             raise UsageError(f"{flag} goes with --to {target}; drop it.")
+    planned = _read_plan(result)
     exported = export_files(
-        _read_plan(result),
-        _read_profile(profile, inference, bytes_per_parameter),
+        planned,
+        _read_problem(planned, profile, result) or _read_profile(profile, inference, bytes_per_parameter),
         to=to,
         rename=read_rules(rename or []),
         legacy=megatron_legacy or torchtitan_legacy,
@@ -134,6 +138,17 @@ def _read_plan(path: str) -> Plan | Result:
         return result_from_json(data) if isinstance(data, dict) and "schema" in data else plan_from_json(data)
     except InputError as error:
         raise error.in_file(path) from None
+
+
+def _read_problem(planned: Plan | Result, path: str | None, result: str) -> Problem | None:
+    """Of a plan that is exported with its problem; None: of any other."""
+    from ..instances.kinds import kind_of_plan
+    from ..instances.result import Result
+
+    plan = planned.plan if isinstance(planned, Result) else planned
+    if path is None or plan is None or not kind_of_plan(plan).exports:
+        return None
+    return load_for(result, path, Cluster())
 
 
 def _read_profile(path: str | None, inference: bool, bytes_per_parameter: float | None) -> Profile | None:

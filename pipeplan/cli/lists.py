@@ -161,8 +161,8 @@ def _show_entries(table: _Table, name: str | None, json: bool) -> None:
     named = [table.one(name)] if name is not None else list(table.all())
     chosen = [entry for one in named for entry in one.all_kinds]
     if json:
-        entries = [entry.to_json() for entry in chosen]
-        print_json(entries[0] if len(entries) == 1 and name is not None else entries)
+        entries = [entry.to_json() for entry in named]
+        print_json(entries[0] if name is not None else entries)
     elif name is not None:
         for entry in chosen:
             _show_entry(entry)

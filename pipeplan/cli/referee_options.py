@@ -138,9 +138,9 @@ def _rules(problem: Problem, given: Mapping[str, Any], made_for: dict[str, Any])
 
 def _made_for(path: str) -> dict[str, Any]:
     """The problem's hash, contiguity and objective of a result file; nothing where the file is a mere plan."""
-    from ..instances.json_file import read_json
+    from ..instances.json_file import holds_json, read_json
 
-    data = read_json(path)
+    data = read_json(path) if holds_json(path) else None
     if not isinstance(data, dict) or "schema" not in data:
         return {}
     options, about = data.get("options"), data.get("problem")

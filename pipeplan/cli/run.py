@@ -27,7 +27,24 @@ _Profile = Annotated[str, input_file("PROFILE", "The profile of `plan import tor
 _Model = Annotated[
     str, typer.Option("--model", metavar="FILE:FUNCTION", help="The function that was imported: my.py:build.")
 ]
-_MicroBatches = Annotated[int, typer.Option("--micro-batches", metavar="N", help="Micro-batches in one iteration.")]
+_MicroBatches = Annotated[
+    int | None,
+    typer.Option(
+        "--micro-batches",
+        metavar="N",
+        help="Micro-batches in one iteration; default: 8, or those of the schedule.",
+        show_default=False,
+    ),
+]
+_Schedule = Annotated[
+    str | None,
+    typer.Option(
+        "--schedule",
+        metavar="FILE",
+        help="The order of all passes: PyTorch's CSV, or a result that holds a schedule; default: the plan's own.",
+        show_default=False,
+    ),
+]
 _Steps = Annotated[
     int, typer.Option("--steps", metavar="N", help="Iterations that are measured; two more go before them.")
 ]
@@ -74,7 +91,8 @@ def command(
     result: _Result,
     profile: _Profile,
     model: _Model,
-    micro_batches: _MicroBatches = 8,
+    micro_batches: _MicroBatches = None,
+    schedule: _Schedule = None,
     steps: _Steps = 10,
     check: _Check = False,
     compare: _Compare = None,
@@ -102,6 +120,7 @@ def command(
             planned,
             model,
             micro_batches=micro_batches,
+            schedule=schedule,
             steps=steps,
             check=check,
             compare=compare,

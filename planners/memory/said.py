@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ...instances.amounts import as_written, in_digits
-from ...instances.least_memory import SEARCHED, SmallestMemory
+from ...instances.least_memory import BYTES, SEARCHED, SmallestMemory
 
 UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 DIGITS = 4
@@ -15,18 +15,20 @@ MOST_PLAIN = 10**6
 """Amounts below are said in bytes alone."""
 
 
-def at_least(amount: float) -> str:
+def at_least(amount: float, counted: str = BYTES) -> str:
     """Rounded down."""
-    return _said(amount, math.floor)
+    return _said(amount, counted, math.floor)
 
 
-def sufficient(amount: float) -> str:
+def sufficient(amount: float, counted: str = BYTES) -> str:
     """Rounded up."""
-    return _said(amount, math.ceil)
+    return _said(amount, counted, math.ceil)
 
 
-def _said(amount: float, rounding: Callable[[Fraction], int]) -> str:
+def _said(amount: float, counted: str, rounding: Callable[[Fraction], int]) -> str:
     exact = as_written(amount)
+    if counted != BYTES:
+        return f"{in_digits(exact)} {counted}"
     if exact < MOST_PLAIN:
         return f"{in_digits(exact)} {'byte' if exact == 1 else 'bytes'}"
     unit, factor = next(entry for entry in UNITS if exact >= entry[1])
@@ -49,11 +51,12 @@ def said(found: SmallestMemory) -> str:
         return f"no amount of memory is known to be enough; {_bound(found)}"
     if found.proven:
         why = "" if found.reason == SEARCHED else f", by {found.reason}"
-        return f"{sufficient(found.memory_bytes)} of memory per device is the least with a plan (proven{why})"
-    return f"{sufficient(found.memory_bytes)} of memory per device is enough; {_bound(found)}"
+        least = sufficient(found.memory_bytes, found.counted)
+        return f"{least} of memory per device is the least with a plan (proven{why})"
+    return f"{sufficient(found.memory_bytes, found.counted)} of memory per device is enough; {_bound(found)}"
 
 
 def _bound(found: SmallestMemory) -> str:
     if found.lower_bytes <= 0:
         return "how much is needed at least is open"
-    return f"at least {at_least(found.lower_bytes)} is needed, by {found.reason}"
+    return f"at least {at_least(found.lower_bytes, found.counted)} is needed, by {found.reason}"

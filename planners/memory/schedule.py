@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from ...instances.amounts import as_written, common_unit
+from ...instances.amounts import as_written, common_unit, in_digits
 from ...instances.errors import show
 from ...instances.least_memory import SmallestMemory
-from ...instances.schedule.each_device import held, with_memory
+from ...instances.schedule.each_device import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.rules import PERIOD, rules_of
 from ..options import SolveOptions
 from ..schedule.alone import order_alone
 from ..schedule.whole import in_whole_numbers
 from .ask import accepted
 from .search import Answer, Floor, Questions, Search, Watch
+from .too_little import would_do
 
 
 def least_memory(
@@ -37,8 +40,32 @@ def least_memory(
         held=partial(held, problem, options=options),
         first=ask,
         rounds=(ask,),
+        counted=problem.memory_unit or "units",
     )
     return Search(questions, limits, watch).run()
+
+
+def explain(
+    problem: ScheduleProblem, options: Mapping[str, Any], limits: SolveOptions, proven: bool
+) -> tuple[str, ...]:
+    """A block that fits its device not even alone, and how much memory would do."""
+    small = (
+        f"block {show(problem.blocks[b].id)} alone needs {in_digits(needed)} of {show(device.name)}, whose memory is "
+        f"{in_digits(device.memory)}"
+        for d, device in enumerate(problem.devices)
+        if device.memory is not None
+        for b in problem.on_device[d]
+        if (needed := _needs(problem, b, d)) > as_written(device.memory)
+    )
+    return (*islice(small, 1), *(would_do(problem, options, limits) if proven else ()))
+
+
+def _needs(problem: ScheduleProblem, b: int, d: int) -> Fraction:
+    """What a block takes and works with on a device, beside what stands there where nothing is below that."""
+    device, block = problem.devices[d], problem.blocks[b]
+    standing = as_written(device.standing) if takes_first(problem, d) else Fraction(0)
+    taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
+    return standing + taken + as_written(block.workspace.get(device.name, 0))
 
 
 def _amounts(problem: ScheduleProblem) -> Iterator[Fraction]:
@@ -50,15 +77,14 @@ def _amounts(problem: ScheduleProblem) -> Iterator[Fraction]:
 def _floor(problem: ScheduleProblem) -> Floor:
     """What stands on a device, and the block that takes most there; where something is given back before it is taken,
     the block alone."""
-    best = Floor(Fraction(0), "nothing is held")
+    best, holding = Floor(Fraction(0), "nothing is held"), holders(problem)
     for d, device in enumerate(problem.devices):
-        standing = as_written(device.standing) if takes_first(problem, d) else Fraction(0)
-        for b in problem.on_device[d]:
-            block = problem.blocks[b]
-            taken = max(Fraction(0), as_written(block.memory.get(device.name, 0)))
-            needed = standing + taken + as_written(block.workspace.get(device.name, 0))
+        for b in problem.on_device[d] if device.name in holding else ():
+            needed = _needs(problem, b, d)
             if needed > best.amount:
-                best = Floor(needed, f"block {show(block.id)} on {show(device.name)} alone")
+                best = Floor(needed, f"block {show(problem.blocks[b].id)} on {show(device.name)} alone")
+        if device.name in holding and device.standing > best.amount:
+            best = Floor(as_written(device.standing), f"what stands on {show(device.name)}")
     return best
 
 
@@ -100,27 +126,29 @@ def _takers_before(problem: ScheduleProblem, takers: set[int]) -> dict[int, froz
 def _ask(
     problem: ScheduleProblem, options: Mapping[str, Any], memory: float | None, limits: SolveOptions
 ) -> Answer:
-    if memory is not None and any(device.standing > memory for device in problem.devices):
-        return Answer(none=True)
     limited = with_memory(problem, memory)
     order = order_alone(in_whole_numbers(limited))
     if isinstance(order, bool):
         return Answer(none=not order and all(takes_first(problem, d) for d in range(len(problem.devices))))
-    return Answer(accepted(limited, one_after_another(limited, order), options))
+    return Answer(accepted(limited, one_after_another(limited, order, options), options))
 
 
-def one_after_another(problem: ScheduleProblem, order: tuple[int, ...]) -> AnySchedule:
-    """Blocks in this order, one at a time, and the next micro-batch when one has ended."""
+def one_after_another(problem: ScheduleProblem, order: tuple[int, ...], options: Mapping[str, Any]) -> AnySchedule:
+    """Blocks in this order, one at a time, and the next micro-batch when one has ended.
+
+    A block without time keeps the next one waiting all the same: at one instant they would come in another order.
+    """
     starts: list[list[Fraction]] = [[] for _ in problem.blocks]
-    now = Fraction(0)
+    now = ended = Fraction(0)
     for n in range(problem.micro_batches or 1):
         for b in order:
             for (i, j), edge, lag in zip(problem.ends, problem.edges, problem.lags, strict=True):
                 if j == b and edge.offset <= n:
                     now = max(now, starts[i][n - edge.offset] + problem.times[i] + lag)
             starts[b].append(now)
-            now += problem.times[b]
-    if problem.micro_batches is not None:
+            now += problem.times[b] or 1
+        ended = ended or now
+    if rules_of(problem, options).objective != PERIOD:
         return SchedulePlan({block.id: tuple(row) for block, row in zip(problem.blocks, starts, strict=True)})
     behind = [
         (starts[i][0] + problem.times[i] + lag - starts[j][0]) / edge.offset
@@ -128,4 +156,4 @@ def one_after_another(problem: ScheduleProblem, order: tuple[int, ...]) -> AnySc
         if edge.offset
     ]
     first = {block.id: row[0] for block, row in zip(problem.blocks, starts, strict=True)}
-    return PeriodicSchedulePlan(max([now, *behind]), first)
+    return PeriodicSchedulePlan(max([ended, *behind]), first)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from ...formulations.contract import Plan
 from ...instances.amounts import as_written
 from ...instances.clock import now
-from ...instances.least_memory import SEARCHED, SmallestMemory, at_most, enough
+from ...instances.least_memory import BYTES, SEARCHED, SmallestMemory, at_most, enough
 from ...instances.result import Stop
 from ..options import Progress, SolveOptions
 
@@ -65,6 +65,8 @@ class Questions:
     """Asked once, without a limit: the better its plan, the sooner the search ends."""
     rounds: Sequence[Ask]
     """Asked one after the other, quick ones first; what one leaves open is for the next."""
+    counted: str = BYTES
+    """In what memory is counted."""
 
 
 class _OverError(Exception):
@@ -153,7 +155,7 @@ class Search:
         if self.watch is not None:
             high = None if self.high is None else float(self.high)
             bound = max(0.0, float(self.low + self.questions.unit))
-            self.watch(Progress(now() - self.started, high, bound, source="memory in bytes"))
+            self.watch(Progress(now() - self.started, high, bound, source=f"memory in {self.questions.counted}"))
 
     def _refuted(self, amount: Fraction) -> None:
         unit = self.questions.unit
@@ -177,7 +179,8 @@ class Search:
         lower = max(Fraction(0), self.low + unit)
         if least is None:
             stop = Stop.INFEASIBLE if self.impossible else stop
-            return SmallestMemory(None, at_most(lower), self.impossible, None, stop, self.reason)
+            bound = at_most(lower)
+            return SmallestMemory(None, bound, self.impossible, None, stop, self.reason, self.questions.counted)
         proven = self._number(least - unit, self.low, least) is None
         stop = Stop.PROVEN if proven else stop
         lower = least if proven else min(lower, least)
@@ -188,6 +191,7 @@ class Search:
             plan=self.plan,
             stop=stop,
             reason=self.reason,
+            counted=self.questions.counted,
         )
 
 

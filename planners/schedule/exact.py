@@ -27,7 +27,8 @@ from ..contract import Outcome, Request
 from ..options import Progress
 from ..registry import EXACT, PLANNERS, methods_of
 from .annealing import Annealer
-from .list_schedule import list_schedules, why_none
+from .list_schedule import better_and_better
+from .listing import why_none
 
 NAME = "exact-schedule"
 PERIOD = "period"
@@ -59,10 +60,8 @@ class ExactSchedule:
         problem: ScheduleProblem = request.problem
         if problem.micro_batches is None or request.options["objective"] == PERIOD:
             options = {"formulation": "cp-periodic", "objective": PERIOD}
-            outcome: Outcome = (
-                PLANNERS[EXACT]
-                .load()
-                .plan(Request(problem, options, request.limits, request.warm_start, request.board))
+            outcome: Outcome = PLANNERS[EXACT].load().plan(
+                Request(problem, options, request.limits, request.warm_start, request.board)
             )
             return outcome
         return _Run(problem, request).outcome()
@@ -121,7 +120,9 @@ class _Run:
         if self.infeasible:
             return True
         value, bound = self.value, float(self.bound)
-        return value is not None and (met(float(value), bound) or self.request.limits.reached(float(value), bound))
+        return value is not None and (
+            met(float(value), bound) or self.request.limits.reached(float(value), bound)
+        )
 
     def over(self) -> bool:
         return self.done() or self.request.out_of_time()
@@ -158,7 +159,7 @@ class _Run:
                 return
 
     def _lists(self, first: bool) -> Iterator[SchedulePlan]:
-        for number, plan in enumerate(list_schedules(self.problem, self.objective)):
+        for number, plan in enumerate(better_and_better(self.problem, self.objective, self.request.out_of_time)):
             if first:
                 yield plan
                 return

@@ -110,12 +110,33 @@ _GRAPH = {
     "piper-downsets": "tiny-graph --planner piper-downsets",
     "infeasible": "tiny-graph --memory 1",
 }
+_SCHEDULE = {
+    "default": "zero-bubble-4x12 --batch 6 --memory 10 --objective span",
+    "exact": "{inputs}/schedule_small.json --planner exact-schedule",
+    "cp": "{inputs}/schedule_small.json --formulation cp-schedule --objective span",
+    "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span",
+    "periodic": "v-shape-4",
+    "periodic-mip": "{inputs}/schedule_steady.json --formulation mip-periodic",
+    "infeasible": "zero-bubble-4x12 --memory 1",
+    "list": "zero-bubble-4x12 --planner list-schedule --objective span",
+    "list-period": "v-shape-4 --planner list-schedule --objective period",
+    "gpipe": "zero-bubble-4x12 --planner gpipe --memory 24",
+    "1f1b": "zero-bubble-4x12 --planner 1f1b",
+    "zb-h1": "zero-bubble-4x12 --planner zb-h1 --objective span",
+    "zb-h2": "zero-bubble-4x12 --planner zb-h2 --objective span",
+    "zb-greedy": "zero-bubble-4x12 --planner zb-greedy --objective span",
+    "interleaved": "{inputs}/interleaved.json --planner interleaved-1f1b",
+    "zb-v": "{inputs}/v-pipeline.json --planner zb-v",
+    "dualpipe-v": "{inputs}/v-pipeline.json --planner dualpipe-v",
+    "rule-without-memory": "zero-bubble-4x12 --planner gpipe",
+}
 _FAMILIES = {
     "placement": _PLACEMENT,
     "latency": _LATENCY,
     "chain": _CHAIN,
     "staging": _STAGING,
     "graph-pipeline": _GRAPH,
+    "schedule": _SCHEDULE,
 }
 
 SOLVE: Mapping[str, str] = {
@@ -125,7 +146,7 @@ SOLVE: Mapping[str, str] = {
 
 _OF_RESULTS = {
     "verify": "placement-strong latency-strong placement-dp-levels chain-ilp staging-mip staging-levels staging-types "
-    "graph-pipeline-cp-mixed graph-pipeline-default",
+    "graph-pipeline-cp-mixed graph-pipeline-default schedule-exact schedule-periodic",
     "simulate": "staging-mip graph-pipeline-cp-mixed",
 }
 OTHERS: Mapping[str, str] = {

@@ -26,6 +26,9 @@ from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.profile.files import profile_from_json, profile_to_json
 from pipeplan.instances.results import result_from_json
+from pipeplan.instances.schedule.files import schedule_from_json, schedule_to_json
+from pipeplan.instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
+from pipeplan.instances.schedule.random_schedules import random_schedule
 from pipeplan.instances.schemas import NAMES, read_schema
 from pipeplan.instances.staging.files import staging_from_json, staging_to_json
 from pipeplan.instances.staging.plan import PlannedStage, StagedPlan
@@ -43,6 +46,13 @@ REGISTRY: Any = Registry().with_resources(
     [(read_schema(name)["$id"], Resource.from_contents(read_schema(name))) for name in NAMES]
 )
 VALIDATORS = {name: jsonschema.Draft202012Validator(read_schema(name), registry=REGISTRY) for name in NAMES}
+
+
+def _schedule_plan(data: Any) -> AnySchedule:
+    periodic = isinstance(data, dict) and data.get("kind") == PeriodicSchedulePlan.kind
+    return (PeriodicSchedulePlan if periodic else SchedulePlan).from_json(data)
+
+
 READERS = {
     "chain-1": chain_from_json,
     "placement-1": placement_from_json,
@@ -53,11 +63,16 @@ READERS = {
     "graph-pipeline-1": graph_pipeline_from_json,
     "stage-graph-1": StageGraphPlan.from_json,
     "profile-1": profile_from_json,
+    "schedule-1": schedule_from_json,
+    "schedule-plan-1": _schedule_plan,
 }
 STAGING = staging_to_json(random_staging(3).replace(devices=4, levels=(StagingLevel(2, 3.0), StagingLevel(2, 1.0))))
 STAGED_PLAN = StagedPlan((PlannedStage((1, "b"), 2, 1, {1: "vanilla", "b": "small"}),)).to_json()
 GRAPH_PIPELINE = graph_pipeline_to_json(random_graph_problem(5))
 PROFILE = profile_to_json(DIAMOND)
+SCHEDULE = schedule_to_json(random_schedule(micro_batches=3))
+SCHEDULE_PLAN = {"kind": "schedule", "starts": {"F0": [0, 2.5, "37/3"], "B0": [5, 7, 20]}}
+PERIODIC_PLAN = {"kind": "periodic-schedule", "period": "37/3", "starts": {"F0": 0, "B0": "25/3"}}
 STAGE_GRAPH = random_plan(random_graph_problem(5), 5).to_json()
 GOOD = {
     "chain-1": CHAIN,
@@ -69,6 +84,8 @@ GOOD = {
     "graph-pipeline-1": GRAPH_PIPELINE,
     "stage-graph-1": STAGE_GRAPH,
     "profile-1": PROFILE,
+    "schedule-1": SCHEDULE,
+    "schedule-plan-1": SCHEDULE_PLAN,
 }
 
 
@@ -80,8 +97,8 @@ def test_a_schema_is_a_valid_schema(name: str) -> None:
 def test_an_unknown_schema_names_the_known_ones() -> None:
     with pytest.raises(
         KeyError,
-        match="chain-1, graph-pipeline-1, placement-1, plan-1, profile-1, result-1, stage-graph-1, staged-plan-1, "
-        "staging-1",
+        match="chain-1, graph-pipeline-1, placement-1, plan-1, profile-1, result-1, schedule-1, "
+        "schedule-plan-1, stage-graph-1, staged-plan-1, staging-1",
     ):
         read_schema("chain-9")
 
@@ -119,6 +136,8 @@ def test_a_written_result_passes() -> None:
     VALIDATORS["result-1"].validate(result_from_json({**RESULT, "plan": None}).to_json())
     VALIDATORS["result-1"].validate({**RESULT, "plan": STAGED_PLAN})
     VALIDATORS["result-1"].validate({**RESULT, "plan": STAGE_GRAPH})
+    VALIDATORS["result-1"].validate({**RESULT, "plan": SCHEDULE_PLAN})
+    VALIDATORS["result-1"].validate({**RESULT, "plan": PERIODIC_PLAN})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -126,6 +145,18 @@ def test_what_we_write_of_graph_pipelines_passes(seed: int) -> None:
     problem = random_graph_problem(seed)
     VALIDATORS["graph-pipeline-1"].validate(graph_pipeline_to_json(problem))
     VALIDATORS["stage-graph-1"].validate(random_plan(problem, seed).to_json())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_we_write_of_schedules_passes(seed: int) -> None:
+    VALIDATORS["schedule-1"].validate(schedule_to_json(random_schedule(3, 8, seed or None, seed)))
+
+
+@pytest.mark.parametrize("plan", [SCHEDULE_PLAN, PERIODIC_PLAN], ids=lambda plan: plan["kind"])
+def test_what_we_write_of_schedule_plans_passes(plan: dict[str, Any]) -> None:
+    written = _schedule_plan(plan).to_json()
+    assert written == plan
+    VALIDATORS["schedule-plan-1"].validate(written)
 
 
 BEYOND_A_SCHEMA = (
@@ -268,6 +299,8 @@ PLACES = {
     "graph-pipeline-1": list(GRAPH_PIPELINE),
     "profile-1": list(PROFILE),
     "stage-graph-1": ["kind", "stages", "edges"],
+    "schedule-1": list(SCHEDULE),
+    "schedule-plan-1": ["kind", "starts"],
 }
 VALUES = st.recursive(
     st.none()
@@ -291,3 +324,49 @@ def test_a_reader_accepts_nothing_that_its_schema_refuses(name: str, data: st.Da
     except InputError:
         return
     assert VALIDATORS[schema].is_valid(spoilt)
+
+
+_DEVICE: dict[str, Any] = {"name": "d", "memory": 10, "standing": 1}
+_BLOCK: dict[str, Any] = {"id": "F", "kind": "F", "devices": ["d"], "time": 5}
+_EDGE: dict[str, Any] = {"from": "F", "to": "F", "offset": 1}
+SMALL_SCHEDULE = {"schema": "pipeplan.schedule/1", "devices": [_DEVICE], "blocks": [_BLOCK], "edges": [_EDGE]}
+MALFORMED_SCHEDULES: list[tuple[str, dict[str, Any]]] = [
+    *(("schedule-1", _without(SMALL_SCHEDULE, key)) for key in ("schema", "devices", "blocks")),
+    *(
+        ("schedule-1", {**SMALL_SCHEDULE, **change})
+        for change in (
+            {"schema": "pipeplan.schedule/2"}, {"devices": []}, {"blocks": []}, {"edges": {}}, {"micro_batches": 0},
+            {"micro_batches": 1.5}, {"leaks": "yes"}, {"name": 3}, {"memory_unit": 7},
+        )
+    ),
+    *(("schedule-1", {**SMALL_SCHEDULE, "devices": [device]}) for device in (
+        _without(_DEVICE, "name"), {**_DEVICE, "memory": "10GB"}, {**_DEVICE, "memory": -1},
+        {**_DEVICE, "standing": -1}, {**_DEVICE, "standing": None},
+    )),
+    *(("schedule-1", {**SMALL_SCHEDULE, "edges": [], "blocks": [block]}) for block in (
+        *(_without(_BLOCK, key) for key in _BLOCK),
+        {**_BLOCK, "kind": "forward"}, {**_BLOCK, "devices": []}, {**_BLOCK, "devices": "d"}, {**_BLOCK, "time": -1},
+        {**_BLOCK, "memory": {"d": "2"}}, {**_BLOCK, "memory": [2]}, {**_BLOCK, "workspace": {"d": -1}},
+        {**_BLOCK, "stage": [0]},
+    )),
+    *(("schedule-1", {**SMALL_SCHEDULE, "edges": [edge]}) for edge in (
+        _without(_EDGE, "from"), _without(_EDGE, "to"), {**_EDGE, "lag": -1}, {**_EDGE, "offset": -1},
+        {**_EDGE, "offset": 0.5}, {**_EDGE, "from": 3},
+    )),
+    *(("schedule-plan-1", _without(SCHEDULE_PLAN, key)) for key in SCHEDULE_PLAN),
+    *(("schedule-plan-1", _without(PERIODIC_PLAN, key)) for key in PERIODIC_PLAN),
+    *(("schedule-plan-1", {"kind": "schedule", "starts": starts}) for starts in (
+        [0], {"F": 0}, {"F": [None]}, {"F": ["1.5"]}, {"F": ["a third"]},
+    )),
+    ("schedule-plan-1", {**PERIODIC_PLAN, "starts": {"F": [0]}}),
+    ("schedule-plan-1", {**PERIODIC_PLAN, "period": None}),
+    ("schedule-plan-1", {**SCHEDULE_PLAN, "kind": "placement"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), MALFORMED_SCHEDULES)
+def test_schema_and_reader_refuse_the_same_schedules(name: str, data: dict[str, Any]) -> None:
+    READERS["schedule-1"](SMALL_SCHEDULE)
+    assert not VALIDATORS[name].is_valid(data)
+    with pytest.raises(InputError):
+        READERS[name](data)

@@ -12,6 +12,7 @@ import pytest
 from pipeplan.formulations.contract import Stage, side_by_side
 from pipeplan.formulations.registry import FORMULATIONS, Entry
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.errors import UsageError
 from pipeplan.planners.exact import planner as exact
 from pipeplan.planners.exact.planner import share
 from pipeplan.planners.registry import (
@@ -26,6 +27,7 @@ from pipeplan.planners.registry import (
     quick_planners,
     usual_objective,
 )
+from pipeplan.planners.run.choose import choose
 
 KINDS = sorted({entry.problem_kind for entry in all_methods()} - {"any"})
 METADATA = {field.name for field in fields(Entry)}
@@ -157,3 +159,23 @@ def test_threads_are_shared_and_the_last_solver_has_most() -> None:
     assert share(("highs", "cp-sat"), 8) == {"highs": 1, "cp-sat": 7}
     assert share(("highs", "cp-sat"), 1) == {"highs": 1, "cp-sat": 1}
     assert share(("cp-sat",), 4) == {"cp-sat": 4}
+
+
+# ---- one name for several kinds ------------------------------------------------------------------------
+
+
+def test_the_problem_says_which_method_of_a_name_is_meant() -> None:
+    """What nobody of that name plans goes to the first, which says so."""
+    gpipe = PLANNERS["gpipe"]
+    found = {kind: gpipe.for_kind(kind) for kind in ("chain", "schedule", "staging")}
+    assert [entry.problem_kind for entry in found.values()] == ["chain", "schedule", "chain"]
+    assert {entry.name for entry in found.values()} == {"gpipe"}
+    assert {*gpipe.declared} == {"batches_per_flush", "objective"}
+    assert [entry for entry in all_methods() if entry.name == "gpipe"] == [*gpipe.all_kinds]
+    with pytest.raises(UsageError, match="plans problems of kind 'chain', this one is of kind 'staging'"):
+        choose(load_packaged("tiny-stages"), None, "gpipe", "auto", {})
+
+
+def test_names_of_one_kind_are_told_apart() -> None:
+    named = [(entry.name, entry.problem_kind) for entry in all_methods()]
+    assert len(named) == len(set(named))

@@ -9,7 +9,7 @@ from ...instances.checks import check_whole
 from ...instances.errors import InputError, UsageError, show, unknown_choice, wrong_argument
 from ...instances.given import PLAN
 from ...instances.kind import load_address
-from ...instances.kinds import Plan, is_plan
+from ...instances.kinds import Plan, Problem, is_plan, is_problem, kind_of, kind_of_plan
 from ...instances.profile.profile import Profile
 from ...instances.result import Found, Result
 from ...instances.simulate import MAX_MICRO_BATCHES
@@ -23,7 +23,7 @@ PROFILE = "give what pipeplan.load_profile(path) or pipeplan.import_torch(build)
 
 def export(
     planned: Plan | Result,
-    profile: Profile | None = None,
+    profile: Profile | Problem | None = None,
     *,
     to: str,
     rename: Mapping[str, str] | None = None,
@@ -36,9 +36,10 @@ def export(
     ----------
     planned : Plan or Result
         A plan of any kind, or a result that holds one.
-    profile : Profile, optional
-        What the plan was made from; it says which modules nodes are, and what reads from what. None: the names of the
-        plan's nodes are those of modules, which serves plans that list their stages.
+    profile : Profile or problem, optional
+        What the plan was made from; of a schedule its problem. A profile says which modules nodes are, and
+        what reads from what. None: the names of the plan's nodes are those of modules, which serves plans that list
+        their stages.
     to : str
         The framework: "torch", "torchtitan", "megatron", "deepspeed", "vllm", "sglang", "trtllm", "accelerate" or
         "llamacpp".
@@ -69,7 +70,7 @@ def export(
 
 def export_files(
     planned: Plan | Result,
-    profile: Profile | None = None,
+    profile: Profile | Problem | None = None,
     *,
     to: str,
     rename: Mapping[str, str] | None = None,
@@ -81,14 +82,33 @@ def export_files(
         raise unknown_choice("--to", to, TARGETS)
     options = ExportOptions(dict(rename or {}), legacy, micro_batches)
     _check_options(to, options)
-    if profile is not None and not isinstance(profile, Profile):
+    plan = _plan_in(planned)
+    if kind_of_plan(plan).exports:
+        exported = _by_problem(plan, profile, to, options)
+    elif profile is not None and not isinstance(profile, Profile):
         raise wrong_argument("profile", profile, "a profile", PROFILE)
-    job = ToExport(to, stages_of(_plan_in(planned), profile), profile, options)
-    exported: Exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
+    else:
+        job = ToExport(to, stages_of(plan, profile), profile, options)
+        exported = load_address(f"{__package__}.{TARGETS[to].address}")(job)
     return replace(exported, notes=(*_about_names(planned, profile), *exported.notes))
 
 
-def _about_names(planned: Plan | Result, profile: Profile | None) -> tuple[str, ...]:
+def _by_problem(plan: Plan, problem: object, to: str, options: ExportOptions) -> Exported:
+    """A plan that says nothing of a model, but of blocks that its problem knows."""
+    exports = kind_of_plan(plan).exports
+    if to not in exports:
+        raise UsageError(f"A plan of the kind {plan.kind} says nothing to {to}; give --to {' or '.join(exports)}.")
+    if options.rename:
+        raise UsageError(
+            f"{_FLAGS['rename']} is for modules, and a plan of the kind {plan.kind} has none; drop it."
+        )
+    if not is_problem(problem) or plan.kind not in kind_of(problem).plans:
+        raise UsageError(f"A plan of the kind {plan.kind} is exported with its problem; name that after the plan.")
+    exported: Exported = load_address(exports[to])(problem, plan, options)
+    return exported
+
+
+def _about_names(planned: Plan | Result, profile: Profile | Problem | None) -> tuple[str, ...]:
     """A result names its problem, which has the name of its profile; nodes of two models can have the same names."""
     name = planned.problem.get("name") if isinstance(planned, Result) else None
     if profile is None or name in (None, profile.name):

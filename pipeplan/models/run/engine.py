@@ -1,8 +1,8 @@
 """One rank of a run: it works through its passes, receives what they read and sends what they make.
 
-While a pass computes, what the next one reads is already on its way. A value that several stages read gets the sum of
-their gradients; the loss of each micro-batch counts 1 / number of micro-batches; at the end, gradients of parameters
-that several ranks hold are added up.
+While a pass computes, what the next one reads is already on its way. A backward pass may come in two parts. A value
+that several stages read gets the sum of their gradients; the loss of each micro-batch counts 1 / number of
+micro-batches; at the end, gradients of parameters that several ranks hold are added up.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ...instances.simulation.model import Pass
 from ..extraction import ModelInput, Piece
 from .clocks import Clock, Moment
+from .divided import DividedBackward
 from .layout import Layout, Message
 from .links import Links
+from .passes import INPUTS, WEIGHTS, RunPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Span:
     stage: int
     micro_batch: int
     """Signed: + forward, - backward."""
+    part: str
+    """Of a backward pass, as in `RunPass`."""
     begin: Moment
     end: Moment
 
@@ -69,13 +72,17 @@ class Engine:
     rank: int
     pieces: Mapping[int, Piece]
     layout: Layout
-    order: Sequence[Pass]
+    order: Sequence[RunPass]
     links: Links
     clock: Clock
     training: bool
     shared: Sequence[SharedParameter] = ()
+    schedule: str = "the plan's"
+    """Whose order of the passes it is."""
     _local: dict[Message, torch.Tensor] = field(default_factory=dict)
-    _kept: dict[Pass, _Kept] = field(default_factory=dict)
+    _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
+    _divided: dict[tuple[int, int], DividedBackward] = field(default_factory=dict)
+    """Of which the gradients of the weights are still to be found."""
     _losses: list[torch.Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -89,7 +96,7 @@ class Engine:
         begin, marks = self.clock.mark(), []
         for place, own in enumerate(self.order):
             self._expect(self.order[place : place + 2])
-            marks.append(self._forward(own, inputs[own[1] - 1]) if own[1] > 0 else self._backward(own))
+            marks.append(self._run(own, inputs))
         if self.training:
             add_up(self.shared)
         self.links.finish()
@@ -108,7 +115,7 @@ class Engine:
 
     # ---- messages ------------------------------------------------------------------------------------
 
-    def _expect(self, passes: Sequence[Pass]) -> None:
+    def _expect(self, passes: Sequence[RunPass]) -> None:
         for own in passes:
             for message in self.layout.read_by(own):
                 if self.layout.sender(message) != self.rank:
@@ -127,8 +134,14 @@ class Engine:
 
     # ---- passes --------------------------------------------------------------------------------------
 
-    def _forward(self, own: Pass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
-        piece, leaves = self.pieces[own[0]], {}
+    def _run(self, own: RunPass, inputs: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+        """The pass, and when it began and ended."""
+        if own.micro_batch > 0:
+            return self._forward(own, inputs[own.micro_batch - 1])
+        return self._weights(own) if own.part == WEIGHTS else self._backward(own)
+
+    def _forward(self, own: RunPass, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
+        piece, leaves = self.pieces[own.stage], {}
         for message in self.layout.read_by(own):
             leaf = self._take(message).detach()
             gradient = self.training and self.layout.values[message.value].gradient
@@ -148,11 +161,13 @@ class Engine:
         for message in self.layout.made_by(own):
             self._give(message, made[message.value].detach())
         if self.training:
-            self._kept[own] = _Kept(leaves, made, loss)
+            self._kept[own.stage, own.micro_batch] = _Kept(leaves, made, loss)
         return begin, end
 
-    def _backward(self, own: Pass) -> tuple[Any, Any]:
-        kept = self._kept.pop((own[0], -own[1]))
+    def _backward(self, own: RunPass) -> tuple[Any, Any]:
+        """The whole pass, or what other stages wait for."""
+        key = own.stage, -own.micro_batch
+        kept = self._kept.pop(key)
         gradients: dict[int, torch.Tensor] = {}
         for message in self.layout.read_by(own):
             found = self._take(message)
@@ -162,7 +177,10 @@ class Engine:
         if kept.loss is not None and kept.loss.requires_grad:
             pairs.append((kept.loss, torch.full_like(kept.loss, 1.0 / self.layout.micro_batches)))
         begin = self.clock.mark()
-        if pairs:
+        if own.part == INPUTS:
+            self._divided[key] = DividedBackward(pairs, list(kept.leaves.values()))
+            self._divided[key].inputs()
+        elif pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [gradient for _, gradient in pairs])
         end = self.clock.mark()
         for message in self.layout.made_by(own):
@@ -170,10 +188,12 @@ class Engine:
             self._give(message, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad)
         return begin, end
 
-    @property
-    def schedule(self) -> str:
-        """Whose order of the passes it is."""
-        return "the plan's"
+    def _weights(self, own: RunPass) -> tuple[Any, Any]:
+        """What is left of a divided backward pass."""
+        left = self._divided.pop((own.stage, -own.micro_batch))
+        begin = self.clock.mark()
+        left.weights()
+        return begin, self.clock.mark()
 
 
 def add_up(shared: Sequence[SharedParameter]) -> None:

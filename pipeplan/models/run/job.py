@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.json_file import read_json, write_json
-from ...instances.simulation.model import Pass
 from .orders import RunStage, Schedule
+from .passes import RunPass
 
 JOB, STORE = "job.json", "store"
 
@@ -20,20 +20,23 @@ class Case:
 
     name: str
     stages: tuple[RunStage, ...]
-    orders: tuple[tuple[Pass, ...], ...]
+    orders: tuple[tuple[RunPass, ...], ...]
     engine: str = "own"
     ordered: bool = False
     """Are messages told apart by their order alone, as NCCL asks for?"""
+    whose: str = "the plan's"
+    """Whose orders they are."""
 
     @classmethod
     def of(cls, name: str, schedule: Schedule, *, engine: str = "own", ordered: bool = False) -> Case:
-        return cls(name, schedule.stages, schedule.orders, engine, ordered)
+        whose = "the given" if schedule.listed else "the plan's"
+        return cls(name, schedule.stages, schedule.orders, engine, ordered, whose)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Case:
         stages = tuple(RunStage(s["name"], tuple(s["nodes"]), tuple(s["ranks"])) for s in data["stages"])
-        orders = tuple(tuple((x, j) for x, j in order) for order in data["orders"])
-        return cls(data["name"], stages, orders, data["engine"], data["ordered"])
+        orders = tuple(tuple(RunPass(*own) for own in order) for order in data["orders"])
+        return cls(data["name"], stages, orders, data["engine"], data["ordered"], data["whose"])
 
 
 @dataclass(frozen=True, slots=True)

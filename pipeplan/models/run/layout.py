@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from ...instances.simulation.model import Pass
 from .orders import RunStage
+from .passes import WEIGHTS, RunPass
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +59,20 @@ class Layout:
                 found[reader].append(number)
         return found
 
-    def read_by(self, own: Pass) -> list[Message]:
+    def read_by(self, own: RunPass) -> list[Message]:
         """What a pass needs of other stages: values forward, their gradients backward."""
-        x, j = own
+        x, j, part = own
+        if part == WEIGHTS:
+            return []
         if j > 0:
             return [Message(number, x, j, False) for number in self._read[x]]
         return self._of_readers(x, -j, back=True)
 
-    def made_by(self, own: Pass) -> list[Message]:
+    def made_by(self, own: RunPass) -> list[Message]:
         """What a pass has for other stages."""
-        x, j = own
+        x, j, part = own
+        if part == WEIGHTS:
+            return []
         if j > 0:
             return self._of_readers(x, j, back=False)
         return [Message(number, x, -j, True) for number in self._read[x] if self.values[number].gradient]
@@ -96,7 +100,7 @@ class Layout:
         place = message.value * len(self.stages) + message.reader
         return 2 * (place * self.micro_batches + message.micro_batch - 1) + message.back
 
-    def channel(self, orders: Sequence[Sequence[Pass]], sender: int, receiver: int) -> list[Message]:
+    def channel(self, orders: Sequence[Sequence[RunPass]], sender: int, receiver: int) -> list[Message]:
         """All that one rank sends another in a step, in the order in which it is sent."""
         return [
             message

@@ -10,7 +10,7 @@ stage that reads it, where a problem made of the profile may know it only as a p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,11 +22,13 @@ from ...instances.profile.profile import Profile, ProfileTensor
 from ...instances.simulate import MAX_MICRO_BATCHES
 from ...instances.simulation.checks import check_tasks
 from ...instances.simulation.engine import run
-from ...instances.simulation.model import Dependency, Pass, Pipeline, Stage
+from ...instances.simulation.model import Dependency, Pipeline, Stage
 from ...instances.simulation.orders import Order, kfkb_order, replica_orders
 from ...instances.simulation.sharing import share_devices
 from ...instances.simulation.timeline import Simulation
 from ..stages import ModelStage, stages_of
+from .passes import RunPass
+from .replay import simulate
 
 LOOPBACK_BYTES_PER_S = 2e9
 """What gloo moves between two processes of one machine: 1.9 to 4.8 GiB/s were seen, by the size of the message."""
@@ -57,28 +59,31 @@ class Schedule:
     pipeline: Pipeline
     training: bool
     ranks: int
+    listed: tuple[tuple[RunPass, ...], ...] = ()
+    """By rank its passes, where a file gives their order; else it is that of the pipeline."""
 
     @cached_property
-    def orders(self) -> tuple[tuple[Pass, ...], ...]:
-        """By rank its passes: the number of a stage, and +j forward or -j backward."""
+    def orders(self) -> tuple[tuple[RunPass, ...], ...]:
+        """By rank its passes."""
+        if self.listed:
+            return self.listed
         if self.pipeline.shared:
-            return self.pipeline.shared
-        found: list[tuple[Pass, ...]] = [()] * self.ranks
+            return tuple(tuple(RunPass(*own) for own in order) for order in self.pipeline.shared)
+        found: list[tuple[RunPass, ...]] = [()] * self.ranks
         for x, (stage, planned) in enumerate(zip(self.stages, self.pipeline.stages, strict=True)):
             for rank, order in zip(stage.ranks, planned.orders, strict=True):
-                found[rank] = tuple((x, j) for j in order)
+                found[rank] = tuple(RunPass(x, j) for j in order)
         return tuple(found)
-
-    def rank_of(self, own: Pass) -> int:
-        return self.stages[own[0]].rank_of(own[1])
 
     @cached_property
     def predicted(self) -> Simulation:
-        return run(self.pipeline)
+        return simulate(self.pipeline, self.listed) if self.listed else run(self.pipeline)
 
-    def replayed(self, times: Mapping[Pass, float]) -> Simulation:
+    def replayed(self, times: Mapping[RunPass, float]) -> Simulation:
         """The same order with other times of the passes."""
-        return run(replace(self.pipeline, times=times))
+        if self.listed:
+            return simulate(self.pipeline, self.listed, times)
+        return run(replace(self.pipeline, times={(own.stage, own.micro_batch): t for own, t in times.items()}))
 
 
 def schedule_of(
@@ -86,26 +91,37 @@ def schedule_of(
 ) -> Schedule:
     """Raises a `UsageError` where the plan cannot be run; `bandwidth` in bytes per second."""
     check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
-    check_positive("bandwidth", bandwidth)
     planned = stages_of(plan, profile).stages
+    orders = [_orders(stage, micro_batches, profile.training) for stage in planned]
+    found = pipeline_on(planned, profile, micro_batches, bandwidth, orders)
+    held = [rank for stage in found.stages for rank in stage.ranks]
+    if len(set(held)) == len(held):
+        return found
+    ranks, limits = [stage.ranks[0] for stage in found.stages], [stage.in_flight for stage in planned]
+    return replace(found, pipeline=share_devices(found.pipeline, ranks, limits, training=profile.training))
+
+
+def pipeline_on(
+    planned: tuple[ModelStage, ...],
+    profile: Profile,
+    micro_batches: int,
+    bandwidth: float,
+    orders: Sequence[tuple[Order, ...]],
+) -> Schedule:
+    """The stages on ranks; each replica of a stage works in its order, as if it had its device for itself."""
+    check_whole("micro_batches", micro_batches, MAX_MICRO_BATCHES)
+    check_positive("bandwidth", bandwidth)
     check_tasks([micro_batches] * len(planned))
     _check(planned, profile, micro_batches)
     stages = _on_ranks(planned)
     factor = float(SECONDS[profile.time_unit])
     pipeline = Pipeline(
-        tuple(
-            _stage(profile, stages, x, _orders(planned[x], micro_batches, profile.training), factor, bandwidth)
-            for x in range(len(stages))
-        ),
+        tuple(_stage(profile, stages, x, own, factor, bandwidth) for x, own in enumerate(orders)),
         tuple(_dependencies(profile, stages, bandwidth)),
         micro_batches,
         profile.name,
     )
-    held = [rank for stage in stages for rank in stage.ranks]
-    if len(set(held)) < len(held):
-        limits = [stage.in_flight for stage in planned]
-        pipeline = share_devices(pipeline, [stage.ranks[0] for stage in stages], limits, training=profile.training)
-    return Schedule(stages, pipeline, profile.training, 1 + max(held))
+    return Schedule(stages, pipeline, profile.training, 1 + max(rank for stage in stages for rank in stage.ranks))
 
 
 def _check(planned: Iterable[ModelStage], profile: Profile, micro_batches: int) -> None:

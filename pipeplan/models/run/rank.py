@@ -143,7 +143,7 @@ class _Rank:
                 if case.ordered
                 else TaggedLinks(layout, self.device)
             )
-            runner = Engine(self.rank, own, layout, order, links, clock, self.job.training, shared)
+            runner = Engine(self.rank, own, layout, order, links, clock, self.job.training, shared, case.whose)
         return _Prepared(case, runner, own)
 
     def _shared(self, case: Case, pieces: Sequence[Piece]) -> list[SharedParameter]:

@@ -8,15 +8,16 @@ single pass and with tensors on their way for bytes / bandwidth.
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...instances.cluster import SECONDS
 from ...instances.profile.profile import Profile, ProfileNode
-from ...instances.simulation.model import Pass
 from ...instances.simulation.timeline import Simulation
 from .orders import Schedule
+from .passes import RunPass
 
 CLEAN_RATIO = 1.06
 """Wall time of the passes, divided by their CPU time; below this nothing else used the cores."""
@@ -31,6 +32,8 @@ class MeasuredPass:
     stage: int
     micro_batch: int
     """Signed: + forward, - backward."""
+    part: str
+    """Of a backward pass: I for inputs, W for weights, or nothing where it is whole."""
     rank: int
     start: float
     end: float
@@ -288,13 +291,14 @@ def _passes(rank: int, entry: Mapping[str, Any], start: float) -> list[MeasuredP
         (begin, cpu_begin), (end, cpu_end) = span["begin"], span["end"]
         cpu = None if cpu_end is None else cpu_end - cpu_begin
         since = None if cpu_end is None else cpu_end - before
-        found.append(MeasuredPass(span["stage"], span["micro_batch"], rank, begin - start, end - start, cpu, since))
+        own = span["stage"], span["micro_batch"], span["part"]
+        found.append(MeasuredPass(*own, rank, begin - start, end - start, cpu, since))
         before = cpu_end
     return found
 
 
 def _replayed(schedule: Schedule, step: MeasuredStep) -> float | None:
-    times: dict[Pass, float] = {(p.stage, p.micro_batch): p.since for p in step.passes if p.since is not None}
+    times = {RunPass(p.stage, p.micro_batch, p.part): p.since for p in step.passes if p.since is not None}
     return schedule.replayed(times).iteration if len(times) == len(step.passes) else None
 
 
@@ -323,14 +327,13 @@ def _stage(schedule: Schedule, steps: Sequence[MeasuredStep], x: int) -> StageTi
 
 
 def _median_pass(steps: Sequence[MeasuredStep], x: int, *, forward: bool) -> float:
-    """CPU time where there is some: what others did on the machine is not the stage's."""
-    times = [
-        p.end - p.start if p.cpu is None else p.cpu
-        for step in steps
-        for p in step.passes
-        if p.stage == x and (p.micro_batch > 0) == forward
-    ]
-    return statistics.median(times) if times else 0.0
+    """CPU time where there is some: what others did on the machine is not the stage's. Parts are added up."""
+    times: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for number, step in enumerate(steps):
+        for p in step.passes:
+            if p.stage == x and (p.micro_batch > 0) == forward:
+                times[number, p.micro_batch] += p.end - p.start if p.cpu is None else p.cpu
+    return statistics.median(times.values()) if times else 0.0
 
 
 def _check(entries: Sequence[Mapping[str, Any] | None]) -> Check | None:

@@ -18,6 +18,7 @@ from ...show.even import placements
 from ..extras import require
 from .job import Case, Job
 from .launch import launch
+from .listed import listed_schedule
 from .model_file import address_of
 from .orders import LOOPBACK_BYTES_PER_S, Schedule, schedule_of
 from .report import RunReport, case_report, in_context
@@ -25,6 +26,7 @@ from .report import RunReport, case_report, in_context
 ENGINES = ("own", "torch")
 DEVICES = ("cpu", "cuda")
 COMPARISONS = ("even",)
+USUAL_MICRO_BATCHES = 8
 MAX_STEPS = 10_000
 MAX_RANKS = 256
 WARM_UP = 2
@@ -41,7 +43,8 @@ def run(
     profile: Profile | str | os.PathLike[str],
     build: Callable[[], Any] | str,
     *,
-    micro_batches: int = 8,
+    micro_batches: int | None = None,
+    schedule: str | os.PathLike[str] | None = None,
     steps: int = 10,
     check: bool = False,
     compare: str | None = None,
@@ -61,8 +64,10 @@ def run(
         The profile of the captured model, or its file.
     build : callable or str
         The function that the profile was imported from, which stands at the top level of a file; or FILE:FUNCTION.
-    micro_batches : int
-        In one iteration.
+    micro_batches : int, optional
+        In one iteration. None: as many as the schedule has, or 8.
+    schedule : str or PathLike, optional
+        The order of all passes: PyTorch's CSV of a schedule, or a result that holds one. None: the plan's own.
     steps : int
         Iterations that are measured; two more go before them.
     check : bool
@@ -106,12 +111,12 @@ def run(
             f"The profile {show(profile.name)} was not captured from a PyTorch model, so there is nothing to run; "
             "make one by `plan import torch`."
         )
-    schedules = _schedules(plan, profile, micro_batches, bandwidth, compare)
+    schedules = _schedules(plan, profile, micro_batches, bandwidth, compare, schedule)
     require("torch")
     model = address_of(build)
     if measure:
         profile = _measured(profile, model)
-        schedules = _schedules(plan, profile, micro_batches, bandwidth, compare)
+        schedules = _schedules(plan, profile, micro_batches, bandwidth, compare, schedule)
     job = Job(
         model=model,
         samples=profile.micro_batch,
@@ -120,7 +125,7 @@ def run(
         loss=profile.source.get("loss"),
         training=profile.training,
         ranks=max(schedule.ranks for schedule in schedules.values()),
-        micro_batches=micro_batches,
+        micro_batches=schedules["plan"].pipeline.mini_batch,
         steps=steps,
         warm_up=WARM_UP,
         check=check,
@@ -164,12 +169,23 @@ def _check_job(job: Job) -> None:
 
 
 def _schedules(
-    plan: Plan, profile: Profile, micro_batches: int, bandwidth: float, compare: str | None
+    plan: Plan,
+    profile: Profile,
+    micro_batches: int | None,
+    bandwidth: float,
+    compare: str | None,
+    listed: str | os.PathLike[str] | None,
 ) -> dict[str, Schedule]:
     """The plan's, and the even split's on as many devices unless they are the same."""
-    found = {"plan": schedule_of(plan, profile, micro_batches, bandwidth)}
+    if listed is None:
+        planned = schedule_of(
+            plan, profile, USUAL_MICRO_BATCHES if micro_batches is None else micro_batches, bandwidth
+        )
+    else:
+        planned = listed_schedule(plan, profile, listed, micro_batches, bandwidth)
+    found = {"plan": planned}
     if compare == "even":
-        even = schedule_of(even_split(profile, found["plan"].ranks), profile, micro_batches, bandwidth)
+        even = schedule_of(even_split(profile, planned.ranks), profile, planned.pipeline.mini_batch, bandwidth)
         if (even.orders, _nodes(even)) != (found["plan"].orders, _nodes(found["plan"])):
             found["even"] = even
     return found

@@ -7,7 +7,6 @@ actions, which gets exactly our order.
 
 from __future__ import annotations
 
-import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +19,13 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
 from ...instances.errors import UsageError
-from ...instances.simulation.model import Pass
+from ...instances.schedule.csv_file import Action, table_to_csv
 from ...instances.simulation.orders import gpipe_order, kfkb_order
 from ..extraction import ModelInput, Piece
 from .clocks import Clock
 from .engine import SharedParameter, Span, Step, add_up
 from .layout import Layout, Value
+from .passes import INPUTS, WEIGHTS, WHOLE, RunPass
 
 
 class _Row(torch.nn.Module):
@@ -41,7 +41,7 @@ class _Row(torch.nn.Module):
         self.inputs: Sequence[Mapping[str, Any]] = ()
 
     def forward(self, *received: torch.Tensor, number: torch.Tensor) -> Any:
-        known = dict(zip(self.before, received, strict=True))
+        known = {name: _Whole.apply(tensor) for name, tensor in zip(self.before, received, strict=True)}
         own = self.inputs[int(number)]
         arguments = [
             own[entry.name] if isinstance(entry, ModelInput) else known[entry.value] for entry in self.piece.inputs
@@ -50,7 +50,26 @@ class _Row(torch.nn.Module):
         if self.piece.loss is not None:
             return finals[self.piece.finals.index(self.piece.loss)].reshape(1)
         known.update(zip(self.piece.outputs, outputs, strict=True))
-        return tuple(known[name].contiguous() for name in self.after)
+        return tuple(_own(known[name]) for name in self.after)
+
+
+class _Whole(torch.autograd.Function):
+    """What was received, unchanged, so that its gradient is contiguous: torch sends it as it is."""
+
+    @staticmethod
+    def forward(context: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.contiguous()
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """What torch may detach in place once the gradients of the inputs are known: no view, and nothing received."""
+    if tensor._is_view() or tensor.is_leaf:
+        return tensor.clone(memory_format=torch.contiguous_format)
+    return tensor.contiguous()
 
 
 def crossing(values: Sequence[Value], stages: int) -> list[list[Value]]:
@@ -68,27 +87,28 @@ class Chosen:
     make: Callable[..., Any]
 
 
-def choose(orders: Sequence[Sequence[Pass]], micro_batches: int) -> Chosen:
+def choose(orders: Sequence[Sequence[RunPass]], micro_batches: int) -> Chosen:
     """A class of torch's where it runs this very order, else its runtime of listed actions."""
-    stages = 1 + max(x for order in orders for x, _ in order)
-    own = [tuple(j for _, j in order) for order in orders]
+    stages = 1 + max(own.stage for order in orders for own in order)
+    divided = any(own.part != WHOLE for order in orders for own in order)
+    signed = [tuple(own.micro_batch for own in order) for order in orders]
     batches = range(1, micro_batches + 1)
-    if all({x for x, _ in order} == {rank} for rank, order in enumerate(orders)):
-        if micro_batches >= stages and own == [kfkb_order(batches, stages - x) for x in range(stages)]:
+    if not divided and all({own.stage for own in order} == {rank} for rank, order in enumerate(orders)):
+        if micro_batches >= stages and signed == [kfkb_order(batches, stages - x) for x in range(stages)]:
             return Chosen("torch's Schedule1F1B", Schedule1F1B)
-        if own == [gpipe_order(batches)] * stages:
+        if signed == [gpipe_order(batches)] * stages:
             return Chosen("torch's ScheduleGPipe", ScheduleGPipe)
     return Chosen("torch's runtime of listed actions", partial(_listed, orders))
 
 
-def _listed(orders: Sequence[Sequence[Pass]], stages: Any, micro_batches: int, **options: Any) -> Any:
+def _listed(orders: Sequence[Sequence[RunPass]], stages: Any, micro_batches: int, **options: Any) -> Any:
     schedule = _PipelineScheduleRuntime(stages, micro_batches, **options)
     with tempfile.TemporaryDirectory(prefix="pipeplan-orders-") as folder:
         path = Path(folder) / "orders.csv"
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows(
-                [f"{x}{'F' if j > 0 else 'B'}{abs(j) - 1}" for x, j in order] for order in orders
-            )
+        cells = tuple(
+            tuple((Action(own.stage, own.kind, abs(own.micro_batch) - 1),) for own in order) for order in orders
+        )
+        path.write_text(table_to_csv(cells))
         schedule._load_csv(str(path), format="compute_only")
     return schedule
 
@@ -101,7 +121,7 @@ class TorchEngine:
         rank: int,
         pieces: Sequence[Piece],
         layout: Layout,
-        orders: Sequence[Sequence[Pass]],
+        orders: Sequence[Sequence[RunPass]],
         device: torch.device,
         clock: Clock,
         shared: Sequence[SharedParameter],
@@ -112,7 +132,7 @@ class TorchEngine:
         chosen = choose(orders, layout.micro_batches)
         self.schedule = chosen.name
         self.rows: list[_Row] = []
-        self.marks: list[tuple[Pass, Any, Any]] = []
+        self.marks: list[tuple[RunPass, Any, Any]] = []
         mine = [x for x, stage in enumerate(layout.stages) if rank in stage.ranks]
         stages = [self._stage(x, pieces, device) for x in mine]
         alone = isinstance(chosen.make, type)
@@ -129,15 +149,20 @@ class TorchEngine:
         outputs = tuple(map(_example, after)) if after else (torch.empty(1),)
         inputs = tuple(map(_example, before))
         stage = PipelineStage(row, x, len(pieces), device, input_args=inputs, output_args=outputs)
-        for name, sign in (("forward_one_chunk", 1), ("backward_one_chunk", -1)):
-            setattr(stage, name, self._timed(x, sign, getattr(stage, name)))
+        for name, sign, part in (
+            ("forward_one_chunk", 1, WHOLE),
+            ("backward_one_chunk", -1, WHOLE),
+            ("backward_weight_one_chunk", -1, WEIGHTS),
+        ):
+            setattr(stage, name, self._timed(x, sign, part, getattr(stage, name)))
         return stage
 
-    def _timed(self, x: int, sign: int, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, x: int, sign: int, part: str, run: Callable[..., Any]) -> Callable[..., Any]:
         def timed(number: int, *args: Any, **kwargs: Any) -> Any:
             begin = self.clock.mark()
             found = run(number, *args, **kwargs)
-            self.marks.append(((x, sign * (number + 1)), begin, self.clock.mark()))
+            half = part if kwargs.get("full_backward", True) else INPUTS
+            self.marks.append((RunPass(x, sign * (number + 1), half), begin, self.clock.mark()))
             return found
 
         return timed

@@ -46,9 +46,11 @@ def _row(timeline: Timeline, lane: str, windows: Sequence[Window], step: float) 
 def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: str, unit: str | None) -> list[str]:
     """What stands under the rows."""
     lines = []
-    if timeline.steady is not None:
+    if timeline.steady is not None and len(windows) == 1:
         place = int((timeline.steady - timeline.start) / step)
         lines.append(f"{indent}{'':>{place}}^ from here on everything repeats")
+    elif timeline.steady is not None:
+        lines.append(f"from {amount(timeline.steady, unit)} on everything repeats")
     if len(windows) == 1:
         start = number(timeline.start)
         lines.append(f"{indent}{start}{number(timeline.end):>{WIDTH - len(start)}}")

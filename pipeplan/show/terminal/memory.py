@@ -28,7 +28,12 @@ def _draw_points(study: MemoryStudy) -> None:
     table, first = new_table(), study.points[0].value
     columns(table, f"memory,value{clean(unit)},less time,gap")
     for point in study.points:
-        table.add_row(sufficient(point.memory_bytes), number(point.value, "none"), _less(point, first), _gap(point))
+        table.add_row(
+            sufficient(point.memory_bytes, study.least.counted),
+            number(point.value, "none"),
+            _less(point, first),
+            _gap(point),
+        )
     page = out()
     page.print()
     page.print(table)
@@ -49,15 +54,14 @@ def _gap(point: MemoryPoint) -> str:
 
 def _closing(study: MemoryStudy) -> str:
     """From where on more memory does not help, and below which amount it is known to."""
-    best = study.no_more_helps
+    best, counted = study.no_more_helps, study.least.counted
     if best is None:
         return "no value was found in time"
     slower = [
         p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)
     ]
     if not best.certified:
-        return (
-            f"with more than {sufficient(best.memory_bytes)} nothing better was found ({study.method}, not proven)"
-        )
-    words = f"from {sufficient(best.memory_bytes)} on more memory does not help (proven by {study.method})"
-    return f"{words}; with {at_least(slower[-1].memory_bytes)} it still does" if slower else words
+        most = sufficient(best.memory_bytes, counted)
+        return f"with more than {most} nothing better was found ({study.method}, not proven)"
+    words = f"from {sufficient(best.memory_bytes, counted)} on more memory does not help (proven by {study.method})"
+    return f"{words}; with {at_least(slower[-1].memory_bytes, counted)} it still does" if slower else words

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...instances.simulation.timeline import Task
+from ...instances.simulation.timeline import Task, TaskKind
 from ..view import Bar, Timeline
 from ..words import percent, several, size
-from .simulated import MARKS, PHASES, WINDOWS, bar_of, phases
+from .simulated import DIVIDED_PHASES, MARKS, PHASES, WINDOWS, bar_of, phases
 
 if TYPE_CHECKING:
     from ...models.run.report import CaseReport, MeasuredPass, RunReport
@@ -112,13 +112,14 @@ def timeline(case: CaseReport) -> Timeline:
     """Two lanes for each rank: its passes as predicted, and below as measured in the median iteration."""
     lanes = [f"{rank.rank} {what}" for rank in case.ranks for what in ("predicted", "measured")]
     bars = [*_predicted(case), *_measured(case)]
+    divided = any(found.part for found in case.passes)
     return Timeline(
         "Predicted over measured",
         tuple(lanes),
         tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane))),
         max(bar.end for bar in bars),
-        marks=MARKS,
-        colours=PHASES,
+        marks=f"{MARKS}, +: backward for weights" if divided else MARKS,
+        colours=DIVIDED_PHASES if divided else PHASES,
         windows=WINDOWS,
     )
 
@@ -139,8 +140,8 @@ def _measured(case: CaseReport) -> Iterator[Bar]:
 
 
 def _task(found: MeasuredPass) -> Task:
-    kind = "forward" if found.micro_batch > 0 else "backward"
-    return Task(kind, abs(found.micro_batch), 0, found.start, found.end)  # type: ignore[arg-type]
+    kind: TaskKind = "weights" if found.part == "W" else "forward" if found.micro_batch > 0 else "backward"
+    return Task(kind, abs(found.micro_batch), 0, found.start, found.end)
 
 
 def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:

@@ -27,6 +27,7 @@ as light or as dark as a white and a dark page."""
 NEARLY_ALWAYS = 0.95
 ALWAYS = 1 - 1e-9
 WINDOWS = ("filling", "between", "draining")
+PERIODIC_WINDOWS = ("filling", "between", "last periods")
 STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
 STEADY_PERIODS = 2
 """So many are shown after the pipeline has filled."""
@@ -149,7 +150,7 @@ def _limits(evaluation: ScheduleEvaluation, value: Fraction) -> str:
         return f"{who} {several_of_them} it and {one} always busy, {others} in all"
     if share >= NEARLY_ALWAYS:
         return f"{who} {several_of_them} it, busy for {percent(share)} of it, and {others} in all"
-    busy = f"even {who} {one} busy for {percent(share)} of it"
+    busy = f"even {who} {one} busy for no more than {percent(share)} of it"
     return f"waiting for data or memory limits it, {busy}, and {others} in all"
 
 
@@ -205,7 +206,7 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
         palette=PALETTE,
         period=None if unrolled.period is None else float(unrolled.in_units(unrolled.period)),
         steady=None if steady is None else float(unrolled.in_units(steady)),
-        windows=WINDOWS if steady is None else (),
+        windows=WINDOWS if steady is None else PERIODIC_WINDOWS,
         over_memory=True,
     )
 

@@ -15,6 +15,9 @@ from ..words import amount
 
 PHASES = ("forward", "backward", "warm-up", "synchronisation", "cool-down")
 """What a pass is, in the order of the colours."""
+DIVIDED_PHASES = (*PHASES, "weights")
+"""... where backward passes are divided; weights: their second part."""
+TITLES = {"weights": "backward for weights"}
 MARKS = "digits: forward, letters: backward (1 and a: micro-batch 1), =: weights are synchronised"
 WINDOWS = ("warm-up", "steady", "cool-down")
 MOST_MICRO_BATCHES = 24
@@ -99,9 +102,10 @@ def bar_of(lane: str, task: Task, phase: str) -> Bar:
     mark, label, title = "=", "", str(task.kind)
     if task.micro_batch:
         letter = chr(ord("a") + (task.micro_batch - 1) % 26)
-        mark, label = str(task.micro_batch % 10) if task.kind == "forward" else letter, str(task.micro_batch)
-        title = f"{task.kind} of micro-batch {task.micro_batch}"
-    return Bar(lane, task.start, task.end, mark, label, title, PHASES.index(phase))
+        marks = {"forward": str(task.micro_batch % 10), "weights": "+"}
+        mark, label = marks.get(task.kind, letter), str(task.micro_batch)
+        title = f"{TITLES.get(task.kind, task.kind)} of micro-batch {task.micro_batch}"
+    return Bar(lane, task.start, task.end, mark, label, title, DIVIDED_PHASES.index(phase))
 
 
 def phases(tasks: Sequence[Task]) -> list[str]:

@@ -306,9 +306,10 @@ def of_name(name: str, method: Competitor) -> Competitor:
         name = asked.name
     is_model = (method.typed or not is_address(name)) and is_formulation(name)
     method = replace(method, formulation=name) if is_model else replace(method, planner=name)
-    resolved = resolve_options(method.entry, method.options)  # refused before any run
+    meant = _meant(method)[0]
+    resolved = resolve_options(meant, method.options)  # refused before any run
     # Allocations are read here, so that no run hangs on their files.
-    read = {spec.name for spec in method.entry.options if spec.type == "allocation"} & set(method.options)
+    read = {spec.name for spec in meant.options if spec.type == "allocation"} & set(method.options)
     return replace(method, options={**method.options, **{option: resolved[option] for option in read}})
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.cluster import Cluster
-from pipeplan.instances.result import Asked
+from pipeplan.instances.result import Asked, Found, Stop
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.search import shares
-from pipeplan.show.answer import answer
+from pipeplan.show.answer import answer, how_good
 from pipeplan.show.command import command_of
 from pipeplan.show.even import even_split
 from pipeplan.show.run import optimal
@@ -78,6 +78,16 @@ def test_an_infeasible_problem_is_said_to_be_one() -> None:
     result = solve(problem, planner="dp")
     said = answer(problem, result, None, rules_of(problem, result.options))
     assert said == "Proven: there is no plan among contiguous plans: a chain of stages."
+
+
+def test_a_gap_is_said_as_a_share_of_the_value() -> None:
+    """19 with a bound of 14: nothing saves more than 5 of 19, while the plan is 5 of 14 above the bound."""
+    problem = load_packaged("tiny-chain")
+    result = replace(solve(problem, planner="dp"), stop=Stop.TIME, found=Found.FEASIBLE, objective=19.0, bound=14.0)
+    assert result.gap == pytest.approx(5 / 19)
+    assert how_good(problem, result).endswith(" takes more than 26.3 % less time")
+    assert "above" not in how_good(problem, result)
+    assert (1 - 5 / 19) * result.objective == pytest.approx(result.bound), "so much less time, and it is the bound"
 
 
 def test_a_bound_within_the_tolerance_reads_as_a_proof() -> None:

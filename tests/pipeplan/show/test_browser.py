@@ -47,6 +47,8 @@ PLANNED = {
     "tiny-levels": "dp-piper",
     "resnet50-stages": "equi",
     "case-study": "graphpipe",
+    "zero-bubble-4x12": "list-schedule",
+    "nn-shape-4": "list-schedule",
     "tiny-chain without a plan": "one-device",
 }
 """Pages of every kind, by the packaged instance and what tells them apart."""
@@ -112,6 +114,7 @@ EXPECTED = {
     "tiny-chain": f"devices 1 0, gantt 0 1, loads 1 1, memory 0 1, graph 0 1, {OURS}",
     "golden-4": f"gpus 1 0, gantt 0 1, loads 0 1, memory 0 1, memory over time 0 1, {OURS}",
     "tiny-stages": f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, memory over time 0 1, graph 0 1, {OURS}",
+    "zero-bubble-4x12": f"devices 1 0, gantt 0 1, loads 0 1, memory 0 1, {OURS}",
     "comparison": "values 1 0, methods 1 0, profile 0 1, ratios 0 1, seconds 0 1, runs 1 0",
 }
 """Parts in their order, with their numbers of tables and charts."""

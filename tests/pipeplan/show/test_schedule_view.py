@@ -159,7 +159,7 @@ def test_where_all_wait_the_sentence_says_so() -> None:
         blocks=tuple(b if b.id != "W1" else Block("W1", "W", ("d1",), 5, 1, b.memory) for b in problem.blocks)
     )
     said = shown(uneven, one_after_the_other(uneven)).limits
-    assert said.startswith("waiting for data or memory limits it, even d1 is busy for 51.6 % of it")
+    assert said.startswith("waiting for data or memory limits it, even d1 is busy for no more than 51.6 % of it")
 
 
 def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:

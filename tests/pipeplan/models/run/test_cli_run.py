@@ -98,6 +98,65 @@ def test_a_plan_that_is_the_even_split_is_not_run_twice(files: dict[str, str]) -
     assert report.notes == ("the plan is the even split, so there is nothing to compare",)
 
 
+# ---- schedules ---------------------------------------------------------------------------------------------
+
+ZERO_BUBBLE = "0F0,0F1,0I0,0F2,0I1,0W0,0I2,0W1,0W2\n1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2\n"
+
+
+@pytest.mark.parametrize("engine", ["own", "torch"])
+def test_a_schedule_is_run(plan: Plan, files: dict[str, str], tmp_path: Path, engine: str) -> None:
+    schedule, page = tmp_path / "schedule.csv", tmp_path / "run.html"
+    schedule.write_text(ZERO_BUBBLE)
+    words = ("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--schedule", schedule)
+    said = plan(*words, "--engine", engine, "--steps", 2, "--check", "--report", page, "--json")
+    assert said.code == 0, said.err
+    told = said.json
+    assert told["micro_batches"] == 3
+    assert told["plan"]["check"]["agrees"]
+    assert told["plan"]["check"]["difference"] < 1e-5
+    assert told["plan"]["predicted_s"] > 0
+    assert told["plan"]["measured_s"] > 0
+    found = [(own["stage"], own["micro_batch"], own["part"]) for own in told["plan"]["passes"] if own["rank"] == 0]
+    assert found[:3] == [(0, 1, ""), (0, 2, ""), (0, -1, "I")]
+    assert found[-2:] == [(0, -2, "W"), (0, -3, "W")]
+    assert len(told["plan"]["passes"]) == 2 * 3 * 3
+    assert "backward for weights of micro-batch 1" in page.read_text(encoding="utf-8")
+
+
+def test_a_schedule_in_words(plan: Plan, files: dict[str, str], tmp_path: Path) -> None:
+    schedule = tmp_path / "schedule.csv"
+    schedule.write_text(ZERO_BUBBLE)
+    words = ("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--schedule", schedule, "--steps", 1)
+    said = plan(*words)
+    assert said.code == 0, said.err
+    assert "3 micro-batches, 1 iteration with the passes in the given order" in " ".join(said.out.split())
+    assert "+: backward for weights" in " ".join(said.out.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "sentence"),
+    [
+        (
+            "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n",
+            (),
+            "schedule.csv: row 1, column 2 deadlocks: 0B0 (row 1, column 2) waits for 1B0 (row 2, column 3) and 1F1",
+        ),
+        ("0F0,0B0\n1F0\n", (), "row 2 ends after column 1 without 1B0"),
+        (ZERO_BUBBLE, ("--micro-batches", 5), "The schedule has 3 micro-batches, not 5"),
+        ("{}", (), "content is no plan in a known format"),
+    ],
+)
+def test_a_schedule_that_cannot_be_run_is_refused_at_once(
+    plan: Plan, files: dict[str, str], tmp_path: Path, text: str, options: tuple[Any, ...], sentence: str
+) -> None:
+    schedule = tmp_path / "schedule.csv"
+    schedule.write_text(text)
+    words = ("run", files["gpt-plan"], files["gpt"], "--model", model("gpt"), "--schedule", schedule)
+    said = plan(*words, *options)
+    assert said.code == 2
+    assert sentence in said.err
+
+
 # ---- what goes wrong ---------------------------------------------------------------------------------------
 
 

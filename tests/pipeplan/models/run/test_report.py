@@ -34,13 +34,14 @@ def answers(slowdown: float = 1.0, wall_per_cpu: float = 1.0, name: str = "plan"
     for rank in (0, 1):
         cpu, spans = 100.0, []
         for own in planned.orders[rank]:
-            task = starts[own]
+            task = starts[own.stage, own.micro_batch]
             length = (task.end - task.start) * slowdown
             begin = 50.0 + task.start * slowdown * wall_per_cpu
             spans.append(
                 {
                     "stage": own[0],
                     "micro_batch": own[1],
+                    "part": "",
                     "begin": [begin, cpu],
                     "end": [begin + length * wall_per_cpu, cpu + length],
                 }

@@ -205,3 +205,14 @@ def test_faults_in_a_method_on_the_command_line(text: str) -> None:
 def test_an_unknown_suite_is_answered_with_those_that_there_are() -> None:
     with pytest.raises(PipeplanError, match="tarnawski-table1"):
         load_suite("no-such-suite")
+
+
+def test_a_name_of_several_kinds_competes_in_each() -> None:
+    """Schedules by span, chains by their period; the options of one are not asked of the other."""
+    schedule = Instance("schedule", "zero-bubble-4x12")
+    by_span = [competitor(f"{name}:objective=span") for name in ("gpipe", "1f1b")]
+    runs = expand(Suite("both", (CHAIN, schedule), (competitor("gpipe"),))).runs
+    assert [(run.instance, run.kind) for run in runs] == [("chain", "chain"), ("schedule", "schedule")]
+    assert len(expand(Suite("span", (schedule,), tuple(by_span))).runs) == len(by_span)
+    with pytest.raises(PipeplanError, match="is judged by"):
+        expand(Suite("mixed", (schedule,), (by_span[0], competitor("1f1b"))))

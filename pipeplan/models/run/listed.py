@@ -1,0 +1,156 @@
+"""The order of all passes from a file: PyTorch's CSV of a schedule, or a result that holds one.
+
+The plan says what each stage holds and on which rank it is, the file in which order the ranks work. A file with V times
+as many stages as the plan has cuts each stage of the plan into V chunks with equally many nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from ...instances.errors import InputError, UsageError
+from ...instances.json_file import holds_json, read_text
+from ...instances.kinds import Plan
+from ...instances.profile.profile import Profile
+from ...instances.results import load_plan
+from ...instances.schedule.csv_file import (
+    PASSES,
+    Action,
+    Table,
+    schedule_from_csv,
+    table_from_csv,
+    table_to_csv,
+)
+from ...instances.schedule.plan import SchedulePlan
+from ...instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from ...instances.simulation.model import Pipeline
+from ..stages import ModelStage, stages_of
+from .orders import LOOPBACK_BYTES_PER_S, Schedule, pipeline_on
+from .passes import WHOLE, RunPass
+
+_PASS_ID = re.compile(rf"([{PASSES}])(\d{{1,9}})")
+EXPORT = "give the CSV that `plan export RESULT PROBLEM --to torch` writes"
+Path = str | os.PathLike[str]
+
+
+def listed_schedule(
+    plan: Plan,
+    profile: Profile,
+    path: Path,
+    micro_batches: int | None = None,
+    bandwidth: float = LOOPBACK_BYTES_PER_S,
+) -> Schedule:
+    """Raises an `InputError` that names row and column where the file does not fit the plan, or deadlocks."""
+    planned = stages_of(plan, profile).stages
+    table = _table(path, [stage.rank for stage in planned])
+    found = 1 + max((action.micro_batch for action in _actions(table)), default=-1)
+    if micro_batches not in (None, found):
+        raise UsageError(f"The schedule has {found} micro-batches, not {micro_batches}; drop --micro-batches.")
+    if not found:
+        raise InputError("content", "holds no pass", "give a schedule", str(path))
+    _check_replicas(planned)
+    stages = _cut(planned, table, str(path))
+    base = pipeline_on(stages, profile, found, bandwidth, [((),)] * len(stages))
+    problem = _problem(stages, base.pipeline, table, found, training=profile.training)
+    try:
+        schedule_from_csv(table_to_csv(table), problem)
+    except InputError as error:
+        raise error.in_file(str(path)) from None
+    return replace(base, listed=tuple(tuple(map(_pass, _actions([row]))) for row in table))
+
+
+def _actions(table: Sequence[Sequence[tuple[Action, ...]]]) -> Iterator[Action]:
+    return (action for row in table for cell in row for action in cell)
+
+
+def _pass(action: Action) -> RunPass:
+    number = action.micro_batch + 1
+    part = action.kind if action.kind in "IW" else WHOLE
+    return RunPass(action.stage, number if action.kind == "F" else -number, part)
+
+
+# ---- the file ------------------------------------------------------------------------------------------
+
+
+def _table(path: Path, ranks: Sequence[int]) -> Table:
+    """What each rank runs; `ranks` of the plan's stages, which a result does not name."""
+    if not holds_json(path):
+        try:
+            return table_from_csv(read_text(path))
+        except InputError as error:
+            raise error.in_file(str(path)) from None
+    plan = load_plan(path)
+    if not isinstance(plan, SchedulePlan):
+        raise InputError("plan", f"is of the kind {plan.kind}, not schedule", EXPORT, str(path))
+    rows: list[list[tuple[object, int, int, Action]]] = [[] for _ in range(1 + max(ranks))]
+    for name, starts in plan.starts.items():
+        found = _PASS_ID.fullmatch(name)
+        if found is None or int(found[2]) >= len(ranks):
+            raise InputError(f"plan.starts.{name}", "is no pass of a stage of the plan", EXPORT, str(path))
+        kind, stage = found[1], int(found[2])
+        rows[ranks[stage]] += [(t, n, PASSES.index(kind), Action(stage, kind, n)) for n, t in enumerate(starts)]
+    return tuple(tuple((action,) for *_, action in sorted(row)) for row in rows)
+
+
+# ---- the stages ----------------------------------------------------------------------------------------
+
+
+def _check_replicas(planned: Sequence[ModelStage]) -> None:
+    for stage in planned:
+        if stage.replicas > 1:
+            raise UsageError(
+                f"{stage.device.capitalize()} has {stage.replicas} replicas, and a schedule's file has one rank for "
+                "each stage; plan without --data-parallel, or drop --schedule."
+            )
+
+
+def _cut(planned: tuple[ModelStage, ...], table: Table, path: str) -> tuple[ModelStage, ...]:
+    """The plan's stages, or the chunks of them on the ranks that the file says."""
+    count = 1 + max(action.stage for action in _actions(table))
+    chunks, rest = divmod(count, len(planned))
+    if chunks == 1 and not rest:
+        return planned
+    if rest or not chunks or len({stage.rank for stage in planned}) < len(planned):
+        raise InputError(
+            "content", f"has {count} stages and the plan {len(planned)}", "give a schedule of this plan", path
+        )
+    rank_of = {action.stage: rank for rank, row in enumerate(table) for action in _actions([row])}
+    device_of = {stage.rank: stage.device for stage in planned}
+    found: list[ModelStage] = []
+    for stage in planned:
+        length, left = divmod(len(stage.nodes), chunks)
+        if left or not length:
+            raise UsageError(
+                f"{stage.device.capitalize()} has {len(stage.nodes)} nodes, which {chunks} chunks cannot share evenly; "
+                "give a schedule with fewer stages."
+            )
+        for number in range(chunks):
+            rank = rank_of.get(len(found), stage.rank)
+            nodes = stage.nodes[number * length : (number + 1) * length]
+            found.append(replace(stage, nodes=nodes, rank=rank, device=device_of.get(rank, f"rank {rank}")))
+    return tuple(found)
+
+
+def _problem(
+    stages: Sequence[ModelStage], pipeline: Pipeline, table: Table, micro_batches: int, *, training: bool
+) -> ScheduleProblem:
+    """What may be run when, for the reader of the file; times do not matter to it."""
+    divided = {action.stage for action in _actions(table) if action.kind in "IW"}
+    names = {stage.rank: f"rank {stage.rank}" for stage in stages}
+    blocks: list[Block] = []
+    edges: list[BlockEdge] = []
+    for x, stage in enumerate(stages):
+        kinds = ["F", *(("I", "W") if x in divided else ("B",))] if training else ["F"]
+        blocks += [Block(f"{kind}{x}", kind, (names[stage.rank],), 1, x) for kind in kinds]  # type: ignore[arg-type]
+        edges += [BlockEdge(f"{one}{x}", f"{other}{x}") for one, other in pairwise(kinds)]
+    back = {x: "I" if x in divided else "B" for x in range(len(stages))}
+    for arc in pipeline.dependencies:
+        edges.append(BlockEdge(f"F{arc.source}", f"F{arc.target}"))
+        if training:
+            edges.append(BlockEdge(f"{back[arc.target]}{arc.target}", f"{back[arc.source]}{arc.source}"))
+    devices = tuple(ScheduleDevice(names[rank]) for rank in sorted(names))
+    return ScheduleProblem(devices, tuple(blocks), tuple(edges), micro_batches)

@@ -1,0 +1,273 @@
+"""PyTorch's CSV of a schedule: read with suspicion, given its earliest times, and written back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeplan.cli import main
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.files import save
+from pipeplan.instances.results import load_plan
+from pipeplan.instances.schedule.csv_file import (
+    Action,
+    csv_stages,
+    orders_of,
+    schedule_from_csv,
+    schedule_to_csv,
+    table_from_csv,
+    table_to_csv,
+)
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.plan import SchedulePlan
+from pipeplan.instances.schedule.problem import BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+
+TWO = divided_pipeline(equal_stages(2, 5, 6, 4), 2, None)
+"""Stages 0 and 1 with F, I and W, two micro-batches."""
+GOOD = "0F0,0F1,,0I0,0I1,0W0,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n"
+
+
+def whole_pipeline(stages: int, micro_batches: int | None, virtual: int = 1) -> ScheduleProblem:
+    """Stages with a whole backward pass."""
+    return divided_pipeline(equal_stages(stages, 1, 2, None), micro_batches, None, virtual=virtual)
+
+
+# ---- cells ---------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_read_cell_by_cell() -> None:
+    text = '0F0, 0F1 ,\n(1F0;1B0)OVERLAP_F_B,"1W1"\n'
+    first = ((Action(0, "F", 0),), (Action(0, "F", 1),), ())
+    second = ((Action(1, "F", 0), Action(1, "B", 0)), (Action(1, "W", 1),))
+    assert table_from_csv(text) == (first, second)
+
+
+def test_a_table_is_written_as_it_was_read() -> None:
+    text = "0F0,,(0F1;0B0)OVERLAP_F_B,0I1,0W1\n1F0,1B0\n"
+    assert table_to_csv(table_from_csv(text)) == text
+
+
+# ---- schedules -----------------------------------------------------------------------------------------
+
+
+def test_an_order_gets_its_earliest_times() -> None:
+    plan = schedule_from_csv(GOOD, TWO)
+    assert verify_schedule(TWO, plan) == ()
+    assert [int(start) for start in plan.starts["F1"]] == [5, 16]
+    assert [int(start) for start in plan.starts["I0"]] == [16, 27]
+    assert evaluate_schedule(TWO, plan).makespan == 41
+
+
+def test_no_block_could_start_earlier() -> None:
+    """Each one begins as its device gets free, or as something that it reads ends."""
+    plan = schedule_from_csv(GOOD, TWO)
+    ends = {(b, n): t + TWO.times[b] for b, k in enumerate(TWO.blocks) for n, t in enumerate(plan.starts[k.id])}
+    for order in orders_of(TWO, plan).values():
+        for place, (b, n) in enumerate(order):
+            reads = [ends[i, n] for i, j in TWO.ends if j == b]
+            before = [ends[order[place - 1]]] if place else [0]
+            assert plan.starts[TWO.blocks[b].id][n] == max(reads + before)
+
+
+def test_what_is_written_is_read_as_the_same_order() -> None:
+    plan = schedule_from_csv(GOOD, TWO)
+    text = schedule_to_csv(TWO, plan)
+    assert text == GOOD.replace(",,", ",")
+    assert schedule_from_csv(text, TWO) == plan
+
+
+def test_waiting_starts_are_pulled_forward() -> None:
+    late = SchedulePlan(
+        {name: tuple(3 * t for t in row) for name, row in schedule_from_csv(GOOD, TWO).starts.items()}
+    )
+    assert schedule_from_csv(schedule_to_csv(TWO, late), TWO) == schedule_from_csv(GOOD, TWO)
+
+
+def test_a_whole_backward_pass_is_both_parts_of_a_divided_one() -> None:
+    whole = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
+    parts = "0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1\n"
+    assert schedule_from_csv(whole, TWO) == schedule_from_csv(parts, TWO)
+
+
+def test_overlapped_passes_follow_each_other() -> None:
+    problem = whole_pipeline(2, 2)
+    pair = "0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n"
+    assert schedule_from_csv(pair, problem) == schedule_from_csv("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n", problem)
+
+
+def test_a_rank_runs_several_stages() -> None:
+    problem = whole_pipeline(4, 1, virtual=2)
+    text = "0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n"
+    plan = schedule_from_csv(text, problem)
+    assert verify_schedule(problem, plan) == ()
+    assert schedule_to_csv(problem, plan) == text
+
+
+def test_a_device_that_runs_nothing_is_no_rank() -> None:
+    problem = whole_pipeline(2, 1)
+    idle = problem.replace(devices=(ScheduleDevice("spare"), *problem.devices))
+    assert csv_stages(idle).ranks == (1, 2)
+    assert schedule_to_csv(idle, schedule_from_csv("0F0,0B0\n1F0,1B0\n", idle)) == "0F0,0B0\n1F0,1B0\n"
+
+
+# ---- malformed files -----------------------------------------------------------------------------------
+
+MALFORMED = {
+    "no pass": ("hello\n", "row 1, column 1 is 'hello'; write a stage"),
+    "a kind that there is not": (GOOD.replace("0W1", "0Q1"), "row 1, column 7 is '0Q1'; write a stage"),
+    "no micro-batch": (GOOD.replace("1F1", "1F"), "row 2, column 3 is '1F'; write a stage"),
+    "something behind it": (GOOD.replace("1F1", "1F1x"), "row 2, column 3 is '1F1x'; write a stage"),
+    "a negative micro-batch": (GOOD.replace("1F1", "1F-1"), "row 2, column 3 is '1F-1'; write a stage"),
+    "a transfer": (GOOD.replace("0F1,", "0SEND_F0,0F1,"), "row 1, column 2 is '0SEND_F0', which is no pass"),
+    "a pair of one": (GOOD.replace("1F1", "(1F1)OVERLAP_F_B"), "column 3 is '(1F1)OVERLAP_F_B'; write a pair"),
+    "a pair of nothing": (GOOD.replace("1F1", "(;1F1)OVERLAP_F_B"), "row 2, column 3 is ''; write a pair"),
+    "a pair in a pair": (GOOD.replace("1F1", "((1F1;1I0)OVERLAP_F_B;1F1)OVERLAP_F_B"), "row 2, column 3"),
+    "an open quote": (GOOD.replace("1F1", '"1F1'), "row 2 is not CSV"),
+    "a stage too many": (GOOD.replace("1W1", "2W1"), "is 2W1, and the problem has no stage 2; use 0 to 1"),
+    "a foreign stage": (
+        GOOD.replace("1W1", "0W1"),
+        "row 2, column 6 is 0W1, and stage 0 of the problem runs on 'd0'",
+    ),
+    "a micro-batch too many": (GOOD.replace("1W1", "1W2"), "row 2, column 6 is 1W2, and the problem has 2"),
+    "a double pass": (GOOD.replace("0F1", "0F0"), "row 1, column 2 is 0F0, which row 1, column 1 runs already"),
+    "both ways of the backward pass": (GOOD.replace("1W1", "1B1"), "column 6 is 1B1, which row 2, column 4 runs"),
+    "a missing pass": (GOOD.replace("0W0,", ""), "row 1 ends after column 6 without 0W0; add it"),
+    "an empty row": ("\n" + GOOD, "row 2, column 1 is 0F0, and stage 0 of the problem runs on 'd0'"),
+    "a rank too many": (GOOD + "\n", "row 3 is one too many: 2 devices of the problem run passes"),
+    "a rank too few": (GOOD.split("\n")[0], "row 2 is missing, that of 'd1'"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_file_is_named_by_row_and_column(name: str) -> None:
+    text, message = MALFORMED[name]
+    with pytest.raises(InputError) as error:
+        schedule_from_csv(text, TWO)
+    assert message in str(error.value)
+
+
+def test_a_divided_pass_of_a_whole_one() -> None:
+    with pytest.raises(
+        InputError, match=r"row 2, column 2 is 1I0, and stage 1 of the problem has F and B; use those"
+    ):
+        schedule_from_csv("0F0,0B0\n1F0,1I0,1W0\n", whole_pipeline(2, 1))
+
+
+def test_a_steady_state_has_no_order() -> None:
+    with pytest.raises(InputError, match="micro_batches of the problem is null"):
+        schedule_from_csv(GOOD, TWO.replace(micro_batches=None))
+
+
+# ---- deadlocks -----------------------------------------------------------------------------------------
+
+
+def test_two_passes_that_wait_for_each_other_are_named() -> None:
+    text = "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"
+    with pytest.raises(InputError) as error:
+        schedule_from_csv(text, whole_pipeline(2, 2))
+    assert "0B0 (row 1, column 2) waits for 1B0 (row 2, column 3)" in str(error.value)
+    assert "1F1 (row 2, column 2) waits for 0F1 (row 1, column 3)" in str(error.value)
+
+
+def test_a_pass_before_what_it_reads() -> None:
+    with pytest.raises(InputError, match=r"0B0 \(row 1, column 1\) waits for 0F0 \(row 1, column 2\) behind it"):
+        schedule_from_csv("0B0,0F0\n1F0,1B0\n", whole_pipeline(2, 1))
+
+
+def test_a_circle_of_three_names_all_of_them() -> None:
+    text = "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n2F0,2F1,2B0,2B1\n"
+    with pytest.raises(InputError, match="deadlocks") as error:
+        schedule_from_csv(text, whole_pipeline(3, 2))
+    assert str(error.value).count("waits for") >= 2
+
+
+# ---- problems that have no place in the file -----------------------------------------------------------
+
+
+def _changed(number: int, **changes: object) -> ScheduleProblem:
+    problem = whole_pipeline(2, 1)
+    blocks = list(problem.blocks)
+    blocks[number] = replace(blocks[number], memory={}, **changes)  # type: ignore[arg-type]
+    return problem.replace(blocks=tuple(blocks), leaks=True)
+
+
+HOMELESS = {
+    "another kind": (_changed(0, kind="X"), 'blocks[0].kind is "X" (other)'),
+    "several devices": (
+        _changed(0, devices=("d0", "d1")),
+        "blocks[0].devices are 2; in PyTorch's CSV a pass has one",
+    ),
+    "no stage": (_changed(1, stage=None), "blocks[1].stage is missing"),
+    "a name as stage": (_changed(1, stage="head"), "blocks[1].stage is 'head'"),
+    "a gap": (_changed(2, stage=5), "have a stage 5 and no stage 2"),
+    "two forward passes": (_changed(2, stage=0), "blocks[2].stage is 0, whose F is 'F0' already"),
+    "two homes": (_changed(1, devices=("d1",)), "other blocks of stage 0 run on 'd0'"),
+    "only half a backward pass": (_changed(1, kind="I"), "of stage 0 have the backward passes I"),
+    "an offset": (
+        whole_pipeline(2, 1).replace(edges=(BlockEdge("F0", "F1", offset=1),)),
+        "edges[0].offset is 1; PyTorch's CSV knows one iteration alone",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOMELESS)
+def test_what_the_file_has_no_place_for_is_refused(name: str) -> None:
+    problem, message = HOMELESS[name]
+    if name == "a gap":
+        problem = problem.replace(blocks=tuple(replace(b, stage=5) if b.id == "B1" else b for b in problem.blocks))
+        message = "blocks have a stage 5 and no stage 1"
+    with pytest.raises(InputError) as error:
+        csv_stages(problem)
+    assert message in str(error.value)
+
+
+def test_an_order_that_the_row_of_stages_cannot_run_is_refused() -> None:
+    """Two stages that read nothing of each other run in any order here; PyTorch's second one waits for its first."""
+    problem = whole_pipeline(2, 2)
+    free = problem.replace(edges=tuple(e for e in problem.edges if e.source[1] == e.target[1]))
+    text = "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"
+    plan = schedule_from_csv(text, free)
+    with pytest.raises(UsageError, match=r"this order cannot be run: 0B0 waits for 1B0, 1F1 waits for 0F1"):
+        schedule_to_csv(free, plan)
+
+
+# ---- the doors -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, Path]:
+    problem, schedule = tmp_path / "problem.json", tmp_path / "schedule.csv"
+    save(TWO, problem)
+    schedule.write_text(GOOD)
+    return str(problem), schedule
+
+
+def test_plans_are_loaded_from_csv(files: tuple[str, Path]) -> None:
+    assert load_plan(files[1], files[0]) == schedule_from_csv(GOOD, TWO)
+
+
+def test_a_csv_is_verified_and_shown(files: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", files[0], str(files[1])]) == 0
+    assert "verified: yes, recomputed makespan 41" in capsys.readouterr().out
+    assert main(["show", files[0], str(files[1])]) == 0
+    assert "d1 |" in capsys.readouterr().out
+
+
+def test_the_memory_of_an_order_is_judged(files: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", files[0], str(files[1]), "--memory", "3"]) == 3
+    assert "'d0' holds 4 at 5" in capsys.readouterr().out
+
+
+def test_a_bad_csv_ends_with_exit_code_2(files: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    files[1].write_text(GOOD.replace("1F1", "1F7"))
+    assert main(["verify", files[0], str(files[1])]) == 2
+    assert "schedule.csv: row 2, column 3 is 1F7, and the problem has 2 micro-batches" in capsys.readouterr().err
+
+
+def test_other_kinds_have_no_csv(files: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "memory-tight", str(files[1])]) == 2
+    assert "is not JSON" in capsys.readouterr().err

@@ -1,0 +1,255 @@
+"""The schedule problem: its door refuses in one sentence, its structure is by position, its
+hash sees what counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from pipeplan.instances.errors import InputError
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.problem import (
+    MAX_STARTS,
+    Block,
+    BlockEdge,
+    ScheduleDevice,
+    ScheduleProblem,
+    whole_times,
+)
+
+DEVICES = (ScheduleDevice("d0", 10, 1), ScheduleDevice("d1", 10), ScheduleDevice("link"))
+F0 = Block("F0", "F", ("d0",), 5, 0, {"d0": 2})
+F1 = Block("F1", "F", ("d1",), 4.5, 1, {"d1": 2}, {"d1": 0.5})
+SEND = Block("send", "X", ("d0", "link"), 0)
+B1 = Block("B1", "B", ("d1",), 9, 1, {"d1": -2})
+B0 = Block("B0", "B", ("d0",), 10, 0, {"d0": -2})
+BLOCKS = (F0, SEND, F1, B1, B0)
+EDGES = (
+    BlockEdge("F0", "send"),
+    BlockEdge("send", "F1", 0.25),
+    BlockEdge("F1", "B1"),
+    BlockEdge("B1", "B0", 0.1),
+    BlockEdge("B0", "F0", 0, 1),
+)
+PROBLEM = ScheduleProblem(DEVICES, BLOCKS, EDGES, 3)
+
+
+def refused(**changes: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        PROBLEM.replace(**changes)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def with_block(**changes: Any) -> str:
+    return refused(blocks=(replace(F0, **changes), *BLOCKS[1:]))
+
+
+def with_edge(**changes: Any) -> str:
+    return refused(edges=(replace(EDGES[0], **changes), *EDGES[1:]))
+
+
+def with_device(**changes: Any) -> str:
+    return refused(devices=(replace(DEVICES[0], **changes), *DEVICES[1:]))
+
+
+# ---- structure -----------------------------------------------------------------------------------------
+
+
+def test_numbers_are_the_decimals_that_they_print_as() -> None:
+    assert PROBLEM.times == (5, 0, Fraction(9, 2), 9, 10)
+    assert PROBLEM.lags == (0, Fraction(1, 4), 0, Fraction(1, 10), 0)
+
+
+def test_blocks_and_devices_are_positions() -> None:
+    assert PROBLEM.ends == ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0))
+    assert PROBLEM.on_device == ((0, 1, 4), (2, 3), (1,))
+    assert PROBLEM.loads == (15, Fraction(27, 2), 0)
+
+
+def test_an_edge_with_an_offset_is_none_within_a_micro_batch() -> None:
+    assert PROBLEM.depths == (0, 1, 2, 3, 4)
+    turned = PROBLEM.replace(blocks=BLOCKS[::-1])
+    assert [turned.blocks[b].id for b in turned.order] == ["F0", "send", "F1", "B1", "B0"]
+
+
+def test_devices_that_run_passes_are_computing() -> None:
+    assert PROBLEM.computing == (0, 1)
+    links = PROBLEM.replace(blocks=tuple(replace(block, kind="X") for block in BLOCKS))
+    assert links.computing == (0, 1, 2)  # of nothing but other work, all of them
+
+
+def test_whole_times_count_steps_in_which_all_numbers_are_whole() -> None:
+    steps, times, lags = whole_times(PROBLEM, [Fraction(1, 3)])
+    assert steps == 60
+    assert times == (300, 0, 270, 540, 600)
+    assert lags == (0, 15, 0, 6, 0)
+
+
+def test_lists_become_tuples() -> None:
+    assert ScheduleProblem(list(DEVICES), list(BLOCKS), list(EDGES), 3) == PROBLEM
+
+
+# ---- the hash ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"micro_batches": 4},
+        {"micro_batches": None},
+        {"devices": (replace(DEVICES[0], memory=11), *DEVICES[1:])},
+        {"devices": (replace(DEVICES[0], memory=None), *DEVICES[1:])},
+        {"devices": (replace(DEVICES[0], standing=2), *DEVICES[1:])},
+        {"blocks": (replace(F0, time=6), *BLOCKS[1:])},
+        {"blocks": (F0, SEND, replace(F1, workspace={}), B1, B0)},
+        {"blocks": (F0, replace(SEND, devices=("link",)), F1, B1, B0)},
+        {"edges": EDGES[:-1]},
+        {"edges": (replace(EDGES[0], lag=1), *EDGES[1:])},
+        {"edges": (*EDGES[:-1], replace(EDGES[-1], offset=2))},
+    ],
+)
+def test_what_can_change_a_plan_changes_the_hash(changes: dict[str, Any]) -> None:
+    assert PROBLEM.replace(**changes).hash != PROBLEM.hash
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other"},
+        {"time_unit": "ms"},
+        {"memory_unit": "bytes"},
+        {"blocks": (replace(F0, stage="first"), *BLOCKS[1:])},
+        {"devices": tuple(replace(device, name=device.name) for device in DEVICES)},
+    ],
+)
+def test_labels_leave_the_hash_alone(changes: dict[str, Any]) -> None:
+    assert PROBLEM.replace(**changes).hash == PROBLEM.hash
+
+
+# ---- the door ------------------------------------------------------------------------------------------
+
+
+def test_a_cycle_is_named() -> None:
+    said = refused(edges=(*EDGES, BlockEdge("B1", "send")))
+    assert said == "edges form a cycle: send -> F1 -> B1 -> send; give one of its edges an offset, or drop it."
+
+
+def test_a_block_that_waits_for_itself_is_a_cycle() -> None:
+    assert "F0 -> F0" in refused(edges=(*EDGES, BlockEdge("F0", "F0")))
+    assert PROBLEM.replace(edges=(*EDGES, BlockEdge("F0", "F0", 0, 1)))  # of the micro-batch before: welcome
+
+
+def test_a_long_cycle_is_shortened() -> None:
+    blocks = tuple(Block(f"b{i}", "X", ("d0",), 1) for i in range(30))
+    edges = tuple(BlockEdge(f"b{i}", f"b{(i + 1) % 30}") for i in range(30))
+    said = refused(blocks=blocks, edges=edges)
+    assert "..." in said
+    assert len(said) < 200
+
+
+def test_an_unknown_device_is_named_with_the_one_that_was_meant() -> None:
+    said = with_block(devices=("d00",))
+    assert said == "blocks[0].devices[0] is 'd00', and no device is called so; write 'd0'."
+
+
+def test_changes_that_do_not_sum_to_zero_name_device_and_sum() -> None:
+    said = with_block(memory={"d0": 2.1})
+    assert "change the memory of 'd0' by 0.1 in one micro-batch, not by 0" in said
+    assert "leaks" in said
+
+
+def test_changes_are_summed_exactly() -> None:
+    """0.1 + 0.2 - 0.3 is 0, which floats deny."""
+    thirds = (
+        replace(F0, memory={"d0": 0.1}),
+        replace(SEND, memory={"d0": 0.2}),
+        F1,
+        B1,
+        replace(B0, memory={"d0": -0.3}),
+    )
+    assert PROBLEM.replace(blocks=thirds).blocks == thirds
+
+
+def test_leaks_are_welcome_where_there_is_an_end() -> None:
+    leaking = (replace(F0, memory={"d0": 3}), *BLOCKS[1:])
+    assert PROBLEM.replace(blocks=leaking, leaks=True).leaks
+    assert "leaks" in refused(blocks=leaking, leaks=True, micro_batches=None)
+
+
+def test_standing_above_the_memory_is_refused() -> None:
+    said = with_device(standing=10.5)
+    assert "devices[0].standing" in said
+    assert "10.5" in said
+    assert PROBLEM.replace(devices=(replace(DEVICES[0], standing=10), *DEVICES[1:]))
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        (lambda: with_block(time=-1), "blocks[0].time"),
+        (lambda: with_block(time=math.nan), "blocks[0].time"),
+        (lambda: with_block(time=math.inf), "blocks[0].time"),
+        (lambda: with_block(time=True), "blocks[0].time"),
+        (lambda: with_block(time="5"), "blocks[0].time"),
+        (lambda: with_block(id=7), "blocks[0].id"),
+        (lambda: with_block(kind="G"), "blocks[0].kind"),
+        (lambda: with_block(devices=()), "blocks[0].devices"),
+        (lambda: with_block(devices=("d0", "d0")), "blocks[0].devices[1].name"),
+        (lambda: with_block(devices=(["d0"],)), "blocks[0].devices[0]"),
+        (lambda: with_block(memory={"d1": 1}), "blocks[0].memory.d1"),
+        (lambda: with_block(memory={"d0": math.nan}), "blocks[0].memory.d0"),
+        (lambda: with_block(workspace={"d1": 1}), "blocks[0].workspace.d1"),
+        (lambda: with_block(workspace={"d0": -1}), "blocks[0].workspace.d0"),
+        (lambda: with_block(stage=[0]), "blocks[0].stage"),
+        (lambda: with_edge(source="G0"), "edges[0].from"),
+        (lambda: with_edge(target="nobody at all"), "edges[0].to"),
+        (lambda: with_edge(lag=-1), "edges[0].lag"),
+        (lambda: with_edge(lag=math.inf), "edges[0].lag"),
+        (lambda: with_edge(offset=-1), "edges[0].offset"),
+        (lambda: with_edge(offset=0.5), "edges[0].offset"),
+        (lambda: with_edge(offset=True), "edges[0].offset"),
+        (lambda: with_device(name=3), "devices[0].name"),
+        (lambda: with_device(memory=-1), "devices[0].memory"),
+        (lambda: with_device(memory=math.nan), "devices[0].memory"),
+        (lambda: with_device(standing=-1), "devices[0].standing"),
+        (lambda: refused(devices=(*DEVICES, DEVICES[0])), "devices[3].name"),
+        (lambda: refused(blocks=(*BLOCKS, F0)), "blocks[5].id"),
+        (lambda: refused(devices=()), "devices"),
+        (lambda: refused(blocks=(), edges=()), "blocks"),
+        (lambda: refused(devices=3), "devices"),
+        (lambda: refused(blocks=("F0",)), "blocks[0]"),
+        (lambda: refused(edges=("F0",)), "edges[0]"),
+        (lambda: refused(devices=("d0",)), "devices[0]"),
+        (lambda: refused(micro_batches=0), "micro_batches"),
+        (lambda: refused(micro_batches=2.5), "micro_batches"),
+        (lambda: refused(leaks="no"), "leaks"),
+        (lambda: refused(name=3), "name"),
+        (lambda: refused(memory_unit=3), "memory_unit"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_by_field(said: Any, field: str) -> None:
+    assert said().startswith(f"{field} ")
+
+
+def test_duplicates_are_named() -> None:
+    assert "repeats 'F0'" in refused(blocks=(*BLOCKS, F0))
+    assert "repeats 'd0'" in refused(devices=(*DEVICES, DEVICES[0]))
+
+
+def test_more_starts_than_a_plan_can_hold_are_refused() -> None:
+    blocks = tuple(Block(f"b{i}", "X", ("d0",), 1) for i in range(100))
+    said = refused(blocks=blocks, edges=(), micro_batches=MAX_STARTS // 100 + 1)
+    assert str(MAX_STARTS // 100) in said
+
+
+def test_a_pipeline_is_what_it_is_said_to_be() -> None:
+    made = divided_pipeline(equal_stages(4, 5, 6, 4), 12, 10, lag=1)
+    assert made.loads == (15,) * 4
+    assert [edge.lag for edge in made.edges if edge.source[1] != edge.target[1]] == [1] * 6
+    assert made.memory_bytes == 10

@@ -1,0 +1,214 @@
+"""A schedule in PyTorch's words: the order of all passes, by the schedule's own problem."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from schedule_tables import SHAPES, planned
+
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.files import save
+from pipeplan.instances.schedule.csv_file import schedule_from_csv, table_from_csv
+from pipeplan.instances.schedule.generators import shape
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
+from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
+from pipeplan.instances.schedule.problem import ScheduleProblem
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.models.export.registry import export, export_files
+
+Plan = Callable[..., Any]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_order_comes_back_and_is_no_later(name: str) -> None:
+    problem, plan = planned(name)
+    text = export(plan, problem, to="torch")
+    again = schedule_from_csv(text, problem)
+    assert verify_schedule(problem, again) == ()
+    assert export(again, problem, to="torch") == text
+    own, earliest = evaluate_schedule(problem, plan).makespan, evaluate_schedule(problem, again).makespan
+    assert own is not None
+    assert earliest is not None
+    assert earliest <= own
+
+
+def test_one_forward_one_backward_as_everybody_writes_it() -> None:
+    problem, plan = planned("1f1b")
+    rows = export(plan, problem, to="torch").splitlines()
+    assert rows[0] == "0F0,0F1,0F2,0F3,0B0,0F4,0B1,0F5,0B2,0B3,0B4,0B5"
+    assert rows[3] == "3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3,3F4,3B4,3F5,3B5"
+
+
+def test_the_notes_say_which_device_is_which_rank() -> None:
+    problem, plan = planned("v")
+    exported = export_files(plan, problem, to="torch")
+    assert list(exported.files) == ["schedule.csv"]
+    assert exported.notes == ("ranks are 0 = d0, 1 = d1, 2 = d2, 3 = d3", "the file has an order and no times")
+    first = {action.stage for cell in table_from_csv(exported.text)[0] for action in cell}
+    assert first == {0, 7}
+
+
+# ---- steady states -------------------------------------------------------------------------------------
+
+
+def steady() -> tuple[ScheduleProblem, PeriodicSchedulePlan]:
+    problem = divided_pipeline(equal_stages(1, 1, 1, 1), None, None)
+    return problem, PeriodicSchedulePlan.from_json(
+        {"kind": "periodic-schedule", "period": 3, "starts": {"F0": 0, "I0": 1, "W0": 5}}
+    )
+
+
+def test_a_steady_state_is_written_for_so_many_micro_batches() -> None:
+    problem, plan = steady()
+    assert verify_schedule(problem, plan) == ()
+    assert export(plan, problem, to="torch", micro_batches=3) == "0F0,0I0,0F1,0I1,0W0,0F2,0I2,0W1,0W2\n"
+
+
+def test_a_steady_state_has_no_end() -> None:
+    problem, plan = steady()
+    with pytest.raises(UsageError, match="say how many --micro-batches"):
+        export(plan, problem, to="torch")
+
+
+# ---- refusals ------------------------------------------------------------------------------------------
+
+
+def test_other_frameworks_take_no_schedules() -> None:
+    problem, plan = planned("1f1b")
+    with pytest.raises(UsageError, match="A plan of the kind schedule says nothing to vllm; give --to torch"):
+        export(plan, problem, to="vllm")
+
+
+def test_a_schedule_says_nothing_without_its_problem() -> None:
+    with pytest.raises(UsageError, match="is exported with its problem; name that after the plan"):
+        export(planned("1f1b")[1], to="torch")
+
+
+def test_modules_are_not_renamed() -> None:
+    problem, plan = planned("1f1b")
+    with pytest.raises(UsageError, match="--rename is for modules, and a plan of the kind schedule has none"):
+        export(plan, problem, to="torch", rename={"a": "b"})
+
+
+def test_another_number_of_micro_batches() -> None:
+    problem, plan = planned("1f1b")
+    with pytest.raises(InputError, match="plan runs 6 micro-batches, not 8"):
+        export(plan, problem, to="torch", micro_batches=8)
+
+
+def test_a_plan_of_another_problem() -> None:
+    problem, plan = planned("1f1b")
+    faster = SchedulePlan({name: tuple(start / 2 for start in row) for name, row in plan.starts.items()})
+    with pytest.raises(InputError, match="plan is no schedule of this problem"):
+        export(faster, problem, to="torch")
+
+
+def test_blocks_on_several_devices() -> None:
+    problem = shape("nn", 4, None, micro_batches=2)
+    serial: dict[str, list[int]] = {}
+    at = 0
+    for _ in range(2):
+        for b in problem.order:
+            serial.setdefault(problem.blocks[b].id, []).append(at)
+            at += int(problem.times[b])
+    plan = SchedulePlan.from_json({"kind": "schedule", "starts": serial})
+    with pytest.raises(InputError, match="in PyTorch's CSV a pass has one device"):
+        export(plan, problem, to="torch")
+
+
+# ---- the command ---------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    problem, found = planned("zero-bubble")
+    save(problem, "problem.json")
+    Path("plan.json").write_text(json.dumps(found.to_json()))
+    said = plan("export", "plan.json", "problem.json", "--to", "torch", "-o", "schedule.csv")
+    assert said.code == 0, said.err
+    assert Path("schedule.csv").read_text() == export(found, problem, to="torch")
+    assert plan("verify", "problem.json", "schedule.csv").code == 0
+    assert plan("export", "plan.json", "--to", "torch").code == 2
+    assert plan("export", "plan.json", "problem.json", "--to", "deepspeed").code == 2
+
+
+# ---- the real loader -----------------------------------------------------------------------------------
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", SHAPES)
+def test_torch_loads_what_we_write(name: str, tmp_path: Path) -> None:
+    """Its own lowering adds sends and receives, and refuses what waits for itself."""
+    pytest.importorskip("torch")
+    from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
+
+    problem, found = planned(name)
+    path = tmp_path / "schedule.csv"
+    path.write_text(export(found, problem, to="torch"))
+    runtime: Any = _PipelineScheduleRuntime.__new__(_PipelineScheduleRuntime)
+    runtime.pipeline_order, runtime._stages = {}, []
+    runtime.pp_group_size, runtime._num_stages = 4, max(b.stage for b in problem.blocks) + 1  # type: ignore[operator, type-var]
+    runtime._n_microbatches = problem.micro_batches
+    runtime._defer_pp_recv, runtime._comp_type_to_function_map = False, {}
+    runtime._load_csv(str(path), format="compute_only")
+    homes = {b.stage: problem.device_index[b.devices[0]] for b in problem.blocks}
+    assert runtime.stage_index_to_group_rank == homes
+    passes = [action for row in runtime.pipeline_order.values() for action in row]
+    assert len(passes) == len(problem.blocks) * (problem.micro_batches or 0)
+    sent = [
+        str(action) for row in runtime.pipeline_order_with_comms.values() for action in row if "SEND" in str(action)
+    ]
+    crossings = sum(homes[stage] != homes[stage - 1] for stage in homes if stage)
+    assert len(set(sent)) == len(sent) == 2 * crossings * (problem.micro_batches or 0)
+
+
+TORCHS_OWN = {
+    "ScheduleInterleaved1F1B": (2, 8),
+    "ScheduleInterleavedZeroBubble": (2, 8),
+    "ScheduleZBVZeroBubble": (2, 8),
+    "ScheduleDualPipeV": (2, 8),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", TORCHS_OWN)
+def test_torchs_own_schedules_are_read(name: str, tmp_path: Path) -> None:
+    """As torch dumps them, with pauses, overlapped pairs and both ways to go backward."""
+    pytest.importorskip("torch")
+    from torch.distributed.pipelining import schedules
+
+    kind: Any = getattr(schedules, name)
+    virtual, micro_batches = TORCHS_OWN[name]
+    text = torchs_table(kind, 4, virtual, micro_batches, tmp_path / "own.csv")
+    divided = any(cell[0].kind in "IW" for row in table_from_csv(text) for cell in row if cell)
+    layout = "v" if name in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV") else "loop"
+    stages = equal_stages(4 * virtual, 1, 1, 1) if divided else equal_stages(4 * virtual, 1, 2, None)
+    problem = divided_pipeline(stages, micro_batches, None, virtual=virtual, layout=layout)
+    plan = schedule_from_csv(text, problem)
+    assert verify_schedule(problem, plan) == ()
+    assert schedule_from_csv(export(plan, problem, to="torch"), problem) == plan
+
+
+def torchs_table(kind: Any, ranks: int, virtual: int, micro_batches: int, path: Path) -> str:
+    """What the class writes, without any process group: stand-ins for its stages are enough."""
+    import torch
+
+    class Stage:
+        num_stages, group_size, group_rank, is_last = ranks * virtual, ranks, 0, False
+        stage_index_to_group_rank: Any = None
+        submod = torch.nn.Identity()
+
+        def __init__(self, index: int) -> None:
+            self.stage_index = index
+            self.is_first = index == 0
+
+    last = ranks * virtual - 1
+    indices = (0, last) if kind.__name__ in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV") else (0, ranks)
+    schedule = kind([Stage(index) for index in indices], micro_batches, loss_fn=lambda *_: None)
+    schedule._dump_csv(str(path), format="compute_only")
+    return path.read_text()

@@ -1,0 +1,62 @@
+"""Zero bubble by greedy choices: beside the published heuristic, and within any memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeplan import solve
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_uneven
+from pipeplan.instances.schedule.random_schedules import random_pipeline
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.planners.schedule.greedy import greedy_schedules
+
+PUBLISHED = [
+    # devices, micro-batches, times, lag, memory, span of the published heuristic
+    (4, 12, (5, 6, 4), 0, 8, 201),
+    (4, 12, (5, 6, 4), 0, 10, 193),
+    (4, 12, (5, 6, 4), 0, 11, 193),
+    (4, 12, (5, 6, 4), 0, 12, 188),
+    (4, 12, (5, 6, 4), 0, 14, 183),
+    (4, 12, (5, 6, 4), 0, 16, 183),
+    (4, 6, (5, 6, 4), 0, 10, 105),
+    (4, 12, (5478, 5806, 3534), 200, 32, 178898),
+]
+
+
+@pytest.mark.parametrize(("p", "m", "times", "lag", "memory", "published"), PUBLISHED)
+def test_it_is_near_the_published_heuristic(
+    p: int, m: int, times: tuple[float, float, float], lag: float, memory: float, published: float
+) -> None:
+    """Within 3 %: its choices are of the same sort, and not the same."""
+    problem = divided_pipeline(equal_stages(p, *times), m, memory, lag)
+    spans = [evaluate_schedule(problem, plan).span for plan in greedy_schedules(problem, "span")]
+    assert min(span for span in spans if span is not None) <= 1.03 * published
+
+
+def test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets() -> None:
+    problem = measured_uneven()
+    result = solve(problem, planner="zb-greedy", options={"objective": "span"})
+    assert result.objective == float(max(problem.loads) * 32) == 3623744
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_variant_is_valid_in_any_memory_that_one_micro_batch_fits(seed: int) -> None:
+    problem = random_pipeline(2 + seed % 4, 3 + seed % 6, 2 + seed % 7, seed % 3, seed)
+    plans = list(greedy_schedules(problem, "makespan"))
+    assert plans
+    assert not any(verify_schedule(problem, plan) for plan in plans)
+
+
+def test_backward_passes_in_one_part_are_refused() -> None:
+    problem = divided_pipeline(equal_stages(4, 1, 2, None), 4, None)
+    with pytest.raises(UsageError, match=r"in two parts \(I and W\)"):
+        list(greedy_schedules(problem, "span"))
+
+
+def test_too_little_memory_is_told() -> None:
+    problem = divided_pipeline(equal_stages(4, 5, 6, 4), 4, 1)
+    result = solve(problem, planner="zb-greedy")
+    assert result.plan is None
+    assert any("not even one micro-batch" in message for message in result.messages)

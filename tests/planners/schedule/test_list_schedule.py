@@ -1,0 +1,177 @@
+"""List schedules: valid wherever one micro-batch fits, never ended by devices that wait for each other's memory."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from schedule_brute_force import least_makespan, least_span, tiny_problem
+
+from pipeplan import solve
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.random_schedules import random_pipeline, random_schedule
+from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.planners.schedule.alone import order_alone
+from pipeplan.planners.schedule.list_schedule import better_and_better, list_schedule
+from pipeplan.planners.schedule.listing import as_plan, cost, listed, mirrored, rules, why_none
+from pipeplan.planners.schedule.whole import in_whole_numbers
+
+
+@pytest.mark.parametrize("seeds", range(25))
+def test_no_rule_ever_gets_stuck_where_one_micro_batch_fits(seeds: int) -> None:
+    """Forwards and backwards; the referee accepts what there is."""
+    for seed in range(20 * seeds, 20 * seeds + 20):
+        problem = random_schedule(2 + seed % 3, 4 + seed % 9, 2 + seed % 5, seed)
+        whole = in_whole_numbers(problem)
+        alone = order_alone(whole)
+        plan = list_schedule(problem, most_runs=500)
+        if isinstance(alone, bool):
+            assert not alone, "so few blocks are searched to the end"
+            assert plan is None
+            continue
+        assert plan is not None
+        assert not verify_schedule(problem, plan)
+        batches = problem.micro_batches or 0
+        for rule in list(rules(whole))[::4]:
+            starts = listed(whole, rule, alone, batches)
+            assert starts is not None
+            assert not verify_schedule(problem, as_plan(whole, starts))
+        backwards = whole.mirrored()
+        for rule in list(rules(backwards))[::4]:
+            assert listed(backwards, rule, alone[::-1], batches) is not None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_schedule_is_found_exactly_where_there_is_one_and_is_no_better_than_the_best(seed: int) -> None:
+    problem = tiny_problem(seed, micro_batches=2 + seed % 2)
+    for objective, least in (("makespan", least_makespan(problem)), ("span", least_span(problem))):
+        plan = list_schedule(problem, objective, most_runs=500)
+        assert (plan is None) == (least is None)
+        if plan is not None and least is not None:
+            value = evaluate_schedule(problem, plan).objective(objective)
+            assert value is not None
+            assert value >= least
+
+
+def two_ways(memory: float) -> ScheduleProblem:
+    """Each of two devices runs the first stage of one way and the second of the other: whoever begins too many
+    micro-batches has no memory left to go on with any."""
+    blocks, edges = [], []
+    for way, (first, second) in (("a", ("d0", "d1")), ("b", ("d1", "d0"))):
+        blocks += [
+            Block(f"F{way}0", "F", (first,), 1, None, {first: 1}),
+            Block(f"F{way}1", "F", (second,), 1, None, {second: 1}),
+            Block(f"B{way}1", "B", (second,), 1, None, {second: -1}),
+            Block(f"B{way}0", "B", (first,), 1, None, {first: -1}),
+        ]
+        row = [f"F{way}0", f"F{way}1", f"B{way}1", f"B{way}0"]
+        edges += [BlockEdge(*pair) for pair in pairwise(row)]
+    devices = (ScheduleDevice("d0", memory), ScheduleDevice("d1", memory))
+    return ScheduleProblem(devices, tuple(blocks), tuple(edges), 6)
+
+
+def test_devices_do_not_wait_for_each_others_memory() -> None:
+    """With room for one, two micro-batches that each hold what the other needs would wait for ever."""
+    for memory in (1, 2, 3):
+        problem = two_ways(memory)
+        plan = list_schedule(problem)
+        assert plan is not None
+        assert not verify_schedule(problem, plan)
+
+
+def test_what_does_not_fit_is_told() -> None:
+    problem = divided_pipeline(equal_stages(4, 5, 6, 4), 12, 1)
+    assert list_schedule(problem) is None
+    assert why_none(problem) == "not even one micro-batch alone fits the memory, in any order of its blocks"
+    assert solve(problem, planner="list-schedule").plan is None
+
+
+def test_what_is_left_behind_must_fit_for_all_micro_batches() -> None:
+    block = Block("a", "X", ("d0",), 1, None, {"d0": 2})
+    problem = ScheduleProblem((ScheduleDevice("d0", 7),), (block,), (), 3, leaks=True)
+    assert list_schedule(problem) is not None
+    more = problem.replace(micro_batches=4)
+    assert list_schedule(more) is None
+    assert why_none(more) == "what the micro-batches leave behind does not fit the memory"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_mirrored_schedule_is_one_of_the_mirrored_problem(seed: int) -> None:
+    problem = random_schedule(3, 8, 3, seed)
+    whole = in_whole_numbers(problem)
+    alone = order_alone(whole)
+    if isinstance(alone, bool):
+        return
+    backwards = whole.mirrored()
+    assert backwards.mirrored() == whole
+    starts = listed(backwards, next(rules(backwards)), alone[::-1], 3)
+    assert starts is not None
+    there = mirrored(whole, starts)
+    assert mirrored(whole, mirrored(whole, there)) == mirrored(whole, starts)
+    faults = verify_schedule(problem, as_plan(whole, there))
+    assert {fault.rule for fault in faults} <= ({"memory"} if 0 in whole.times else set())
+
+
+def test_each_plan_is_better_than_the_one_before() -> None:
+    problem = random_pipeline(4, 8, 8, 1, 3)
+    for objective in ("makespan", "span"):
+        values = []
+        for plan in better_and_better(problem, objective):
+            assert not verify_schedule(problem, plan)
+            values.append(evaluate_schedule(problem, plan).objective(objective))
+        assert values == sorted(set(values), reverse=True)
+        assert len(values) > 1
+
+
+def test_the_search_counts_as_the_referee_does() -> None:
+    problem = random_pipeline(3, 5, 6, 0, 1)
+    whole = in_whole_numbers(problem)
+    alone = order_alone(whole)
+    assert not isinstance(alone, bool)
+    starts = listed(whole, next(rules(whole)), alone, 5)
+    assert starts is not None
+    evaluation = evaluate_schedule(problem, as_plan(whole, starts))
+    for objective in ("makespan", "span"):
+        assert cost(whole, starts, objective) == evaluation.objective(objective) * whole.steps
+
+
+KNOWN = [(4, 12, 8, 201), (4, 12, 10, 193), (4, 12, 12, 188), (4, 12, 14, 183), (4, 12, 16, 181), (4, 6, 10, 103)]
+"""Devices, micro-batches and memory of pipelines with times 5, 6 and 4, and their least span."""
+
+
+@pytest.mark.parametrize(("p", "m", "memory", "least"), KNOWN)
+def test_published_pipelines_within_two_percent_of_their_optimum(p: int, m: int, memory: float, least: int) -> None:
+    plan = list_schedule(problem := divided_pipeline(equal_stages(p, 5, 6, 4), m, memory), "span")
+    assert plan is not None
+    span = evaluate_schedule(problem, plan).span
+    assert span is not None
+    assert least <= span <= 1.02 * least
+
+
+def test_measured_pipelines() -> None:
+    """The uneven one meets its bound of work, and so is optimal; the even one is 1 % above it."""
+    uneven, even = (list_schedule(problem, "span") for problem in (measured_uneven(), measured_even()))
+    assert uneven is not None
+    assert even is not None
+    assert evaluate_schedule(measured_uneven(), uneven).span == max(measured_uneven().loads) * 32
+    span = evaluate_schedule(measured_even(), even).span
+    assert span is not None
+    assert span <= float(max(measured_even().loads)) * 32 * 1.01
+
+
+def test_the_first_plan_of_many_blocks_is_there_at_once() -> None:
+    problem = divided_pipeline(equal_stages(16, 5, 6, 4), 64, 40)
+    started = time.process_time()
+    plan = next(better_and_better(problem, "span"))
+    assert time.process_time() - started < 1
+    span = evaluate_schedule(problem, plan).span
+    assert span is not None
+    assert span <= 64 * 15 * 1.15
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    problem = random_pipeline(4, 6, 6, 0, 5)
+    assert list_schedule(problem, seed=3) == list_schedule(problem, seed=3)

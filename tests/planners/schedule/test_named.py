@@ -1,0 +1,232 @@
+"""The named schedules of pipelines: their published memory and bubbles, judged by the referee, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+
+from pipeplan import load_packaged, solve
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.schedule.pipelines import StagePasses, divided_pipeline, equal_stages
+from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
+from pipeplan.instances.schedule.random_schedules import random_pipeline
+from pipeplan.instances.schedule.referee.evaluate import ScheduleEvaluation, evaluate_schedule
+from pipeplan.instances.schedule.referee.verify import verify_schedule
+from pipeplan.planners.schedule.named import (
+    DUALPIPE_V,
+    GPIPE,
+    INTERLEAVED,
+    ONE_F_ONE_B,
+    ZB_H1,
+    ZB_H2,
+    ZB_V,
+    Named,
+    schedule_by,
+)
+
+SIZES = [(2, 4), (3, 7), (4, 8), (4, 12), (5, 20), (8, 16)]
+"""Devices and micro-batches: at least twice as many, where bubbles are as published."""
+SMALL = [(1, 1), (1, 3), (2, 1), (4, 1), (4, 3), (4, 5), (5, 9)]
+"""Fewer, where schedules are valid all the same."""
+
+
+def pipeline(p: int, m: int, times: tuple[float, float, float | None] = (1, 1, 1)) -> ScheduleProblem:
+    return divided_pipeline(equal_stages(p, *times), m, None)
+
+
+def v_shape(p: int, m: int, times: tuple[float, float, float] = (1, 1, 1)) -> ScheduleProblem:
+    """Each stage is half of a device's work, and its memory is half as much."""
+    stages = equal_stages(2 * p, *times, taken=1, given=0.5)
+    return divided_pipeline(stages, m, None, virtual=2, layout="v")
+
+
+def judged(named: Named, problem: ScheduleProblem) -> ScheduleEvaluation:
+    plan = schedule_by(named, problem)
+    assert not verify_schedule(problem, plan)
+    return evaluate_schedule(problem, plan)
+
+
+def peaks(found: ScheduleEvaluation) -> list[Fraction]:
+    return [use.peak for use in found.devices]
+
+
+@pytest.mark.parametrize(("p", "m"), SIZES)
+def test_gpipe_holds_all_micro_batches(p: int, m: int) -> None:
+    found = judged(GPIPE, pipeline(p, m, (1, 2, None)))
+    assert found.span == (m + p - 1) * 3
+    assert peaks(found) == [2 * m] * p
+
+
+@pytest.mark.parametrize(("p", "m"), SIZES)
+@pytest.mark.parametrize("times", [(1, 1, 1), (5, 6, 4), (1, 2, None)])
+def test_1f1b_holds_as_many_as_there_are_devices_behind(
+    p: int, m: int, times: tuple[float, float, float | None]
+) -> None:
+    """Nobody gets a gradient before the whole backward pass is done, divided or not."""
+    found = judged(ONE_F_ONE_B, pipeline(p, m, times))
+    assert found.span == (m + p - 1) * sum(time or 0 for time in times)
+    assert peaks(found) == [2 * (p - rank) for rank in range(p)]
+
+
+@pytest.mark.parametrize(("p", "m"), SIZES)
+def test_zb_h1_has_a_third_of_the_bubble_in_the_same_memory(p: int, m: int) -> None:
+    found = judged(ZB_H1, pipeline(p, m))
+    assert found.span == 3 * m + (p - 1)
+    assert found.makespan == found.span
+    assert peaks(found) == [2 * p - rank for rank in range(p)]
+    assert max(peaks(found)) == max(peaks(judged(ONE_F_ONE_B, pipeline(p, m))))
+
+
+@pytest.mark.parametrize(("p", "m"), [size for size in SIZES if size[1] >= 2 * size[0]])
+def test_zb_h2_has_no_bubble_in_about_twice_the_memory(p: int, m: int) -> None:
+    found = judged(ZB_H2, pipeline(p, m))
+    assert found.span == 3 * m
+    assert found.bubble == 0
+    assert peaks(found) == [2 * (2 * p - 1) - 2 * rank for rank in range(p)]
+
+
+@pytest.mark.parametrize("virtual", [2, 3, 4])
+@pytest.mark.parametrize(("p", "groups"), [(2, 2), (4, 2), (4, 3), (3, 5)])
+def test_interleaving_divides_the_bubble_by_the_stages_on_a_device(p: int, groups: int, virtual: int) -> None:
+    """Forward and backward passes of a stage take 1 and 2 units here, those of a device `virtual` times as long."""
+    m = groups * p
+    stages = equal_stages(p * virtual, 1, 2, None, taken=1)
+    found = judged(INTERLEAVED, divided_pipeline(stages, m, None, virtual=virtual))
+    assert found.span == 3 * m * virtual + 3 * (p - 1)
+    assert peaks(found) == [2 * (p - 1 - rank) + (virtual - 1) * p + 1 for rank in range(p)]
+
+
+@pytest.mark.parametrize(("p", "m"), [(p, m) for p, m in SIZES if m >= 2 * p])
+def test_zb_v_has_no_bubble_in_the_memory_of_1f1b(p: int, m: int) -> None:
+    found = judged(ZB_V, v_shape(p, m))
+    assert found.span == 6 * m
+    assert peaks(found) == [2 * p] * p
+
+
+@pytest.mark.parametrize(("p", "m"), [(p, m) for p, m in SIZES if m >= 2 * p])
+def test_dualpipe_v_holds_one_stage_more_on_every_device(p: int, m: int) -> None:
+    """Its passes run beside each other where devices can; one after the other they leave a bubble of p - 1 units."""
+    found = judged(DUALPIPE_V, v_shape(p, m))
+    assert found.span == 6 * m + p - 1
+    assert peaks(found) == [2 * p + 1] * p
+
+
+@pytest.mark.parametrize(("p", "m"), [*SIZES, *SMALL])
+@pytest.mark.parametrize(
+    "named", [GPIPE, ONE_F_ONE_B, ZB_H1, ZB_H2, ZB_V, DUALPIPE_V], ids=lambda named: named.name
+)
+def test_every_rule_is_valid_for_any_number_of_devices_and_micro_batches(named: Named, p: int, m: int) -> None:
+    problem = v_shape(p, m, (5, 6, 4)) if named.layout else pipeline(p, m, (5, 6, 4))
+    judged(named, problem)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_rule_is_valid_on_uneven_stages_with_lags(seed: int) -> None:
+    problem = random_pipeline(4, 8, 1000, 3, seed)
+    for named in (GPIPE, ONE_F_ONE_B, ZB_H1, ZB_H2):
+        judged(named, problem)
+
+
+def linked() -> ScheduleProblem:
+    """Two stages whose results pass over a link that takes one transfer at a time."""
+    stages = [
+        Block(f"{kind}{i}", kind, (f"d{i}",), 2, i, {f"d{i}": change})  # type: ignore[arg-type]
+        for i in range(2)
+        for kind, change in (("F", 1), ("B", -1))
+    ]
+    transfers = [Block(name, "X", ("link",), 1) for name in ("there", "back")]
+    pairs = ("F0", "there"), ("there", "F1"), ("F1", "B1"), ("B1", "back"), ("back", "B0")
+    devices = tuple(map(ScheduleDevice, ("d0", "d1", "link")))
+    edges = tuple(BlockEdge(*pair) for pair in pairs)
+    return ScheduleProblem(devices, (*stages, *transfers), edges, 6)
+
+
+def test_transfers_may_be_blocks_of_links() -> None:
+    found = judged(ONE_F_ONE_B, linked())
+    assert [use.peak for use in found.devices] == [2, 1, 0]
+
+
+# ---- what they refuse ----------------------------------------------------------------------------------
+
+
+def without(problem: ScheduleProblem, name: str) -> ScheduleProblem:
+    edges = tuple(edge for edge in problem.edges if name not in (edge.source, edge.target))
+    blocks = tuple(block for block in problem.blocks if block.id != name)
+    return problem.replace(blocks=blocks, edges=edges, leaks=True)
+
+
+LOOP = divided_pipeline(equal_stages(8, 1, 1, 1), 8, None, virtual=2)
+MIXED = divided_pipeline([StagePasses(1, 1, 1), StagePasses(1, 2, None)], 4, None)
+REFUSED = [
+    (ONE_F_ONE_B, pipeline(4, 8).replace(micro_batches=None), "needs a number of micro-batches"),
+    (ONE_F_ONE_B, LOOP, "is for one stage on each device, and here are 2"),
+    (INTERLEAVED, pipeline(4, 8), "is for several stages on each device, and here is one"),
+    (INTERLEAVED, v_shape(4, 8), "go through the devices in a loop, and these do not"),
+    (
+        INTERLEAVED,
+        LOOP.replace(micro_batches=6),
+        "is for multiples of 4 micro-batches on 4 devices, and here are 6",
+    ),
+    (ZB_V, LOOP, "is for two stages on each device in a V, there and back, and these are not"),
+    (
+        ZB_H1,
+        pipeline(4, 8, (1, 2, None)),
+        "is for backward passes in two parts (I and W), and these are in one (B)",
+    ),
+    (
+        GPIPE,
+        without(pipeline(4, 8), "I3"),
+        "has not one backward pass for each forward pass, in the opposite order",
+    ),
+    (ZB_H1, without(pipeline(4, 8), "W2"), "only some of its backward passes are divided"),
+    (ZB_H1, MIXED, "only some of its backward passes are divided"),
+    (GPIPE, load_packaged("nn-shape-4").replace(micro_batches=4), "are not all on one device"),
+]
+
+
+@pytest.mark.parametrize(("named", "problem", "words"), REFUSED)
+def test_what_does_not_fit_a_rule_is_refused_in_a_sentence(
+    named: Named, problem: ScheduleProblem, words: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(words)):
+        schedule_by(named, problem)
+
+
+def test_micro_batches_that_wait_for_each_other_are_refused() -> None:
+    problem = pipeline(2, 4)
+    with pytest.raises(UsageError, match="wait for each other"):
+        schedule_by(GPIPE, problem.replace(edges=(*problem.edges, BlockEdge("W0", "F0", 0, 2))))
+
+
+# ---- as planners ---------------------------------------------------------------------------------------
+
+
+def test_too_little_memory_is_told_with_what_the_rule_needs() -> None:
+    problem = divided_pipeline(equal_stages(4, 5, 6, 4), 12, 8)
+    result = solve(problem, planner="gpipe")
+    assert result.plan is None
+    assert "gpipe needs 24 on 'd0', above its memory of 8" in result.messages
+
+
+def test_exactly_the_published_memory_is_enough() -> None:
+    for planner, memory in (("1f1b", 8), ("zb-h1", 8), ("zb-h2", 14)):
+        for enough in (True, False):
+            problem = divided_pipeline(equal_stages(4, 5, 6, 4), 12, memory - (not enough))
+            assert (solve(problem, planner=planner).plan is not None) == enough
+
+
+def test_a_name_means_the_rule_for_the_problem_at_hand() -> None:
+    """Chains and schedules have a GPipe each."""
+    schedule = divided_pipeline(equal_stages(4, 5, 6, 4), 12, None)
+    for problem, kind in ((schedule, "schedule"), (load_packaged("resnet18-chain"), "pattern")):
+        result = solve(problem, planner="gpipe")
+        assert result.plan is not None
+        assert result.plan.kind == kind
+
+
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_the_objective_is_what_is_told(objective: str) -> None:
+    result = solve(pipeline(4, 8), planner="zb-h2", options={"objective": objective})
+    assert result.objective == {"makespan": 27, "span": 24}[objective]
