@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -33,7 +33,7 @@ class SmallestMemory:
     """Why the search ended."""
     reason: str
     """Who says that no plan needs less than `lower_bytes`."""
-    counted: str = BYTES
+    counted: str = field(default=BYTES, kw_only=True)
     """In what: a schedule problem may count otherwise, activations say."""
 
     def to_json(self) -> dict[str, Any]:

@@ -233,7 +233,6 @@ PLANNERS: Mapping[str, Entry] = {
             default=True,
             example="zero-bubble-4x12",
             as_formulation=True,
-            checked_by="ilp-zero-bubble",
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),
         _schedule("list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_OBJECTIVE),

@@ -174,5 +174,3 @@ def within_batch(problem: ScheduleProblem) -> list[list[tuple[int, Fraction]]]:
         if not edge.offset:
             following[a].append((b, problem.times[a] + lag))
     return following
-
-

@@ -78,7 +78,7 @@ def _read(problem: GraphPipelineProblem, stage: GraphStage) -> Amount:
 
 def _notes(plan: StageGraphPlan) -> Iterator[str]:
     sizes = sorted({stage.micro_batch for stage in plan.stages})
-    yield f"a micro-batch is one of {sizes[-1]} samples"
+    yield f"a micro-batch is one of {sizes[-1]} sample{'' if sizes[-1] == 1 else 's'}"
     if len(sizes) > 1:
         yield f"stages with micro-batches of {' or '.join(map(str, sizes[:-1]))} run several passes in a row for it"
     if any(stage.devices > 1 for stage in plan.stages):

@@ -81,9 +81,10 @@ def evenly(members: Sequence[T], chunks: int, stage: str, what: str = "layers") 
     """So many runs of equal length, or a sentence why not."""
     length, rest = divmod(len(members), chunks)
     if rest or not length:
+        held = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
         raise UsageError(
-            f"{stage} has {len(members)} {what if len(members) != 1 else what[:-1]}, which {chunks} chunks cannot share evenly; choose another number of "
-            "chunks, or another plan."
+            f"{stage} has {held}, which {chunks} chunks cannot share evenly; choose another number of chunks, or "
+            "another plan."
         )
     for number in range(chunks):
         yield tuple(members[number * length : (number + 1) * length])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from graph_pipeline_samples import chain_plan, chain_problem
 
 import pipeplan
 from pipeplan.instances.chain.problem import ChainProblem
@@ -31,7 +32,8 @@ def chain(tmp_path: Path) -> tuple[Path, Path]:
 
 
 LISTED = ("--planner", "list-schedule")
-GREEDY = ("--planner", "zb-greedy")
+GREEDY = ("--planner", "zb-greedy", "--split-backward", "0.6")
+IN_TURN = ("--planner", "1f1b")
 """Finite schedules at once."""
 
 
@@ -39,12 +41,12 @@ def test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule(
     plan: Plan, chain: tuple[Path, Path]
 ) -> None:
     """1F1B of 12 micro-batches takes 15 x 15, and has four of them in flight on the first GPU: 8 bytes."""
-    said = plan("schedule", *chain, "--micro-batches", 12, "--split-backward", 0.6, *GREEDY)
+    said = plan("schedule", *chain, "--micro-batches", 12, *GREEDY)
     assert said.code == 0, said.err
     line = said.out.splitlines()[-1]
     assert "less than the plan's own schedule (225 ms, 8 B)" in line
     assert "the best named rule that fits" in line
-    data = plan("schedule", *chain, "--micro-batches", 12, "--split-backward", 0.6, *GREEDY, "--json").json
+    data = plan("schedule", *chain, "--micro-batches", 12, *GREEDY, "--json").json
     assert (data["own"]["value"], data["own"]["peak"], data["own"]["fits"]) == (225, 8, True)
     assert data["rule"]["value"] < 225
     assert data["result"]["verified"]
@@ -54,7 +56,7 @@ def test_the_answer_says_what_it_gains_over_the_plan_and_over_the_best_rule(
 def test_with_undivided_backward_passes_the_own_schedule_is_the_rule_1f1b(
     plan: Plan, chain: tuple[Path, Path]
 ) -> None:
-    data = plan("schedule", *chain, "--micro-batches", 12, *GREEDY, "--json").json
+    data = plan("schedule", *chain, "--micro-batches", 12, *IN_TURN, "--json").json
     assert data["own"]["value"] == data["rule"]["value"] == 225
     assert data["rule"]["name"] in ("1f1b", "zb-greedy")
 
@@ -64,7 +66,7 @@ def test_result_and_problem_go_on_to_the_other_commands(
 ) -> None:
     result, problem = tmp_path / "result.json", tmp_path / "problem.json"
     files = ("--output", result, "--problem-output", problem)
-    assert plan("schedule", *chain, "--micro-batches", 4, "--split-backward", 0.6, *GREEDY, *files).code == 0
+    assert plan("schedule", *chain, "--micro-batches", 4, *GREEDY, *files).code == 0
     assert json.loads(problem.read_text())["schema"] == "pipeplan.schedule/1"
     assert "verified: yes" in plan("verify", problem, result).out
     assert "F" in plan("show", problem, result).out
@@ -96,12 +98,13 @@ def test_without_micro_batches_the_answer_is_a_period(plan: Plan, chain: tuple[P
 
 
 def test_a_stage_graph_is_compared_with_its_own_kfkb(plan: Plan, tmp_path: Path) -> None:
-    name = next(n for n in pipeplan.packaged_names() if pipeplan.load_packaged(n).kind == "graph-pipeline")
-    file = tmp_path / "plan.json"
-    assert plan("solve", name, "--planner", "graphpipe", "--output", file).code == 0
-    data = plan("schedule", name, file, "--micro-batches", 4, *GREEDY, "--json").json
-    assert data["own"] is None or data["own"]["value"] > 0
-    assert any("samples" in note for note in data["notes"])
+    """Three stages of 1 and 2, one sample at a time: 1F1B in groups of one."""
+    problem, file = tmp_path / "problem.json", tmp_path / "plan.json"
+    pipeplan.save(chain_problem(3, 8), problem)
+    file.write_text(json.dumps(chain_plan(3, 1, 8).to_json()))
+    data = plan("schedule", problem, file, "--micro-batches", 8, *IN_TURN, "--json").json
+    assert data["own"]["value"] == data["rule"]["value"] == (8 + 3 - 1) * 3
+    assert "a micro-batch is one of 1 sample" in data["notes"]
 
 
 def test_pictures_are_drawn(plan: Plan, chain: tuple[Path, Path], tmp_path: Path) -> None:

@@ -28,14 +28,15 @@ def small(micro_batches: int | None = 3) -> ScheduleProblem:
 
 
 def test_a_curve_by_hand() -> None:
-    """Nothing passes with 1. With 2 device 0 is back at its next F when its I and W are over, 5 after the last F: 3 x 5.
+    """Nothing passes with 1. With 2 each micro-batch goes alone, and device 0 starts the next one after 5: 3 x 5.
 
-    With 4 it runs F F, waits for the first I until 3, and then has 7 passes of 1 left: its span is 10.
+    With 4 device 0 runs F F and idles until the first gradient is there at 3: 9 passes and 1. With room for a third F
+    it never idles.
     """
     curve = sweep(small(), Settings(memory_bytes=(1, 2, 4, 12), options={"objective": "span"}))
     assert curve.complete
     assert [point.certified for point in curve.points] == [True] * 4
-    print([(p.value, p.peak) for p in curve.points])
+    assert [point.value for point in curve.points] == [None, 15, 10, 9]
     for point in curve.points[1:]:
         assert point.peak is not None
         assert point.peak <= point.memory
