@@ -355,6 +355,17 @@ FORMULATIONS: Mapping[str, Entry] = {
             proves_anew=({},),
             coarse_first=False,
         ),
+        Entry(
+            "mip-periodic",
+            "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
+            "schedule",
+            "pipeplan.formulations.schedule.periodic_mip:FORMULATION",
+            (PERIOD,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            proves_anew=({},),
+            coarse_first=False,
+        ),
     )
 }
 

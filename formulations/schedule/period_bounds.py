@@ -69,10 +69,22 @@ def largest_lags(problem: ScheduleProblem) -> list[Fraction]:
 
 
 def most_periods(problem: ScheduleProblem) -> int:
-    """How many periods the cycle that decides the shortest period can span: the largest denominator that periods have
-    in units of the times. Such a cycle is as long as all its periods together, and no longer than `longest_period`.
+    """How many periods q the cycle of waits that decides the shortest period can span: the largest denominator that it
+    has in units of the times.
+
+    The cycle is as long as q periods together, and no longer than `longest_period`.
+
+    It also covers each instant of the period q times, by blocks that run and by lags. While a block b runs, each other
+    block of the cycle runs on devices that b leaves free, and no two of them on the same: without lags at most one more
+    than free devices. Lags cover the time of b no more often than their sum divided by it. So a block on all devices
+    leaves, without lags, none but whole numbers.
     """
-    return max(1, int(longest_period(problem) / exact_bound(problem)))
+    lags = sum(largest_lags(problem), Fraction(0))
+    spans = [longest_period(problem) / exact_bound(problem)]
+    for block, time in zip(problem.blocks, problem.times, strict=True):
+        if time:
+            spans.append(1 + len(problem.devices) - len(block.devices) + lags / time)
+    return max(1, int(min(spans)))
 
 
 # ---- Little's law --------------------------------------------------------------------------------------

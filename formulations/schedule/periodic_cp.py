@@ -58,8 +58,7 @@ class PeriodicCp(CommonFormulation):
         if cutoff is not None and cutoff < as_written(lower_bound(problem)):
             return Refuted("some device has too much to do, or too little memory, for so short a period")
         grid = grid_for(facts, cutoff)
-        value = float(grid.period / grid.steps)
-        data = {**payload(facts, grid), "value": value, "least": min(value, lower_bound(problem))}
+        data = payload(facts, grid)
         return built(facts, grid, cutoff, NativeModel(periodic_model.BUILDER, data))
 
 
@@ -78,7 +77,7 @@ def built(facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model
         return values_of(laid_out(facts, plan))
 
     size = {"blocks": len(facts.problem.blocks), "pairs": len(facts.pairs)}
-    return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact)
+    return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact, bound=float_below(facts.bound))
 
 
 FORMULATION = PeriodicCp()

@@ -43,6 +43,15 @@ GROWTH = Fraction(1, 50)
 """Cut-offs grow by at least so much of the first bound."""
 
 
+NEXT = Fraction(1, 10**9)
+"""So far below the next fraction, as a share of the way to it, lies a cut-off that asks for the last one: what it
+refutes counts as far as there."""
+
+
+AS_LONG = 1 + Fraction(1, 10**12)
+"""A cut-off that is longer than a fraction by so much, as floats are, is the fraction."""
+
+
 @dataclass(frozen=True)
 class DeviceMemory:
     """Of a device that blocks change or use."""
@@ -199,22 +208,23 @@ def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
     Where blocks without time have an order that memory asks for, one may have to start before the other by anything
     above nothing. There is no least period then, only a limit that all of them exceed, and which is a fraction as
     above. So the question is asked for a period that is longer than the fraction by less than there is to the next one,
-    on a grid so fine that as many such blocks as there are fit one after the other into what it is longer.
+    on a grid so fine that as many such blocks as there are fit one after the other into what it is longer; but where the
+    cut-off is the fraction itself.
     """
     limit = facts.longest if cutoff is None else min(cutoff, facts.longest)
     timeless = len({b for pair in facts.instants for b in pair})
     parts = max(timeless, facts.most) + 1 if facts.instants else 1
-    room = parts if facts.instants else 0
     finer = parts * parts
     if facts.unit is None:
         steps = Fraction(len(facts.problem.blocks)) / (limit * FINE)
-        period = math.ceil(limit * steps)
+        period, fraction = math.ceil(limit * steps), Fraction(0)
     else:
         fraction = largest_fraction(limit / facts.unit, facts.most)
         steps, period = fraction.denominator / facts.unit, fraction.numerator
+    longer = parts if facts.instants and limit > fraction * (facts.unit or 1) * AS_LONG else 0
     return PeriodGrid(
         steps * finer,
-        period * finer + room,
+        period * finer + longer,
         tuple(int(time * steps) * finer for time in facts.problem.times),
         tuple(int(lag * steps) * finer for lag in facts.problem.lags),
         facts.unit is not None,
@@ -228,15 +238,26 @@ def next_question(facts: PeriodicFacts, bound: Fraction | None, cutoff: Fraction
     known = facts.bound if first or bound is None else bound
     goal = known if first else known + max(GROWTH * facts.bound, known - facts.bound)
     if facts.unit is not None:
-        # The smallest fraction that is no less; the bound itself is still possible where nothing is refuted yet.
-        goal = facts.unit * largest_fraction(goal / facts.unit, facts.most)
-        if goal < known or (goal == known and not first):
-            goal = facts.unit * next_fraction(known / facts.unit, facts.most)
-        following = facts.unit * next_fraction(goal / facts.unit, facts.most)
-        goal = (goal + 99 * following) / 100
+        goal = facts.unit * _fraction_to_ask(facts, known / facts.unit, goal / facts.unit, first)
     if cutoff is not None:
         return min(goal, cutoff)
     return None if goal >= facts.longest else goal
+
+
+def _fraction_to_ask(facts: PeriodicFacts, known: Fraction, goal: Fraction, first: bool) -> Fraction:
+    """Up to just below the next fraction after the goal; or up to the goal, where that is a question of its own."""
+    most = facts.most
+    last = largest_fraction(known * AS_LONG, most)
+    if facts.instants and not first and known <= last * AS_LONG:
+        asked = last  # refuted itself, not what is longer
+    else:
+        asked = largest_fraction(goal, most)
+        if asked < known or (asked == known and not first):
+            asked = next_fraction(known, most)
+        if facts.instants:
+            return asked * AS_LONG
+    following = next_fraction(asked, most)
+    return following - (following - asked) * NEXT
 
 
 # ---- the model's data ----------------------------------------------------------------------------------
@@ -251,6 +272,7 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
     ]
     return {
         "period": grid.period,
+        "value": float(grid.period / grid.steps),
         "times": list(grid.times),
         "most": most_heights(problem),
         "anchor": anchor(problem),
@@ -265,23 +287,21 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
 
 def anchor(problem: ScheduleProblem) -> int:
     """Which block starts the period, since a schedule may be shifted: one that many devices share, since none of their
-    other blocks then runs around the end of the period, and of those one in the middle of the micro-batch.
+    other blocks then runs around the end of the period, and of those the first in the middle of the micro-batch, by the number of blocks.
 
     What is held is decided by pairs of blocks around the middle, as forward and backward passes are. Seen from there
     refutations are a hundred times shorter than from the first block.
     """
-    times, following = problem.times, within_batch(problem)
-    before, after = [Fraction(0)] * len(times), list(times)
-    for a in problem.order:
-        for b, least in following[a]:
-            before[b] = max(before[b], before[a] + least)
+    following = within_batch(problem)
+    after = [0] * len(problem.blocks)
     for a in reversed(problem.order):
-        after[a] = max([after[a], *(least + after[b] for b, least in following[a])])
+        after[a] = max((after[b] + 1 for b, _ in following[a]), default=0)
 
-    def merit(b: int) -> tuple[int, Fraction, int]:
-        return len(problem.blocks[b].devices) * bool(times[b]), -max(before[b], after[b]), -b
+    def merit(b: int) -> tuple[int, int, int]:
+        devices = len(problem.blocks[b].devices) * bool(problem.times[b])
+        return devices, -max(problem.depths[b], after[b]), -b
 
-    return max(range(len(times)), key=merit)
+    return max(range(len(after)), key=merit)
 
 
 def distances(facts: PeriodicFacts, grid: PeriodGrid) -> list[tuple[int, int, int, int]]:
@@ -331,6 +351,6 @@ def _after(problem: ScheduleProblem, a: int, following: list[dict[int, int]]) ->
 def _lifted(least: int, first: int, second: int, period: int) -> int:
     """The next distance between the starts of two blocks of one device, of these times, at which they do not meet."""
     rest = least % period
-    if rest < first:
+    if rest < first and (rest or second):  # what takes no time may run as the other one starts
         return least + first - rest
     return least if rest <= period - second else least + period - rest + first

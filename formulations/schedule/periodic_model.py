@@ -8,10 +8,10 @@ since the changes of one micro-batch sum to 0, it does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ..native import NativeBuilder, NativeBuilt, add_rows
+from ..native import NativeBuilder, NativeBuilt
 
 BUILDER = f"{__name__}:build"
 
@@ -63,8 +63,7 @@ class PeriodModel(NativeBuilder):
             self.area(device)
             if device["early"]:
                 self.warm_up_and_drain(device)
-        least, period = self.data["least"], self.data["value"]
-        return add_rows(NativeBuilt(self.model, self.variables, 1.0, period, period - least, SEARCH), self.data)
+        return NativeBuilt(self.model, self.variables, offset=self.data["value"], parameters=SEARCH)
 
     def order_pairs(self) -> None:
         """Two blocks of one device come one after the other, around the period; at most one of them takes no time."""
