@@ -14,6 +14,7 @@ from random_chains import random_chain
 from random_placements import random_placement
 from random_stagings import random_staging
 
+from pipeplan import evaluate
 from pipeplan.instances.chain.plan import PatternPlan
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.errors import InputError, UsageError
@@ -430,3 +431,17 @@ def test_pieces_of_a_chain_of_stages_are_its_stages() -> None:
         found = schedule_of(work_in_pieces(same, plan), ScheduleOptions(1)).problem
         assert found.blocks == reference.blocks
         assert set(found.edges) == set(reference.edges)
+
+
+@pytest.mark.parametrize("make", [random_stages, random_graph])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_in_its_own_order_holds_what_it_was_judged_with(make: Any, seed: int) -> None:
+    """As much where enough micro-batches pass, and never more."""
+    problem, plan = make(seed)
+    evaluation = evaluate(problem, plan)
+    samples = (
+        max((stage.micro_batch for stage in plan.stages), default=1) if problem.kind == "graph-pipeline" else None
+    )
+    lowered, starts, _ = in_own_order(problem, plan, 12 if samples is None else problem.mini_batch // samples)
+    peaks = [float(use.peak) for use in evaluate_schedule(lowered, starts).devices]
+    assert peaks == pytest.approx([stage.memory_bytes for stage in evaluation.stages])
