@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 PlanArgument = Annotated[
     str,
-    input_file("PLAN", "A plan, a result of `plan solve`, or an expert split; - for standard input."),
+    input_file(
+        "PLAN", "A plan, a result of `plan solve`, an expert split or a CSV of PyTorch; - for standard input."
+    ),
 ]
 
 

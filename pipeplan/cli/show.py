@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _Plan = Annotated[
     str | None,
-    input_file("PLAN", "A plan, a result of `plan solve`, or an expert split; without it, show the instance."),
+    input_file("PLAN", "A plan, a result, an expert split or a CSV of PyTorch; without it, show the instance."),
 ]
 _Unrolled = Annotated[
     bool,
