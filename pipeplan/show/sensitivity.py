@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..instances.kinds import Problem, kind_of
 from ..instances.result import PROVEN_TOLERANCE, Result, Stop
 from ..studies.sensitivity import Sensitivity, Worth
-from .words import amount, limit, size
+from .words import amount, memory_unit
 
 NOUNS = {"gpus": "GPUs", "accelerators": "accelerators", "cpus": "CPUs", "micro_batches": "micro-batches"}
 """Of the fields that count something, where it is not their own name."""
@@ -27,19 +27,35 @@ def lines(problem: Problem, found: Sensitivity) -> list[str]:
 
 def cluster(problem: Problem) -> str:
     """Devices and memory, in words."""
-    return f"{_devices(problem)}, {'no limit of memory' if _memory(problem) is None else limit(_memory(problem))}"
+    memory = _memory(problem)
+    return f"{_devices(problem)}, {'no limit of memory' if memory is None else _size(problem, memory)}"
 
 
 def _devices(problem: Problem) -> str:
-    field = kind_of(problem).cluster["devices"]
-    count = getattr(problem, field)
+    field, count = _counted(problem)
     noun = NOUNS.get(field, field)
     return f"{count} {noun[:-1] if count == 1 else noun}"
 
 
+def _counted(problem: Problem) -> tuple[str, int]:
+    """What the devices are called, and how many there are."""
+    kind = kind_of(problem)
+    field = kind.cluster.get("devices")
+    if field is None:  # the problem lists them
+        return "devices", kind.get("facts")(problem)["devices"]
+    return field, getattr(problem, field)
+
+
 def _memory(problem: Problem) -> float | None:
-    memory: float | None = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
+    kind = kind_of(problem)
+    field = "memory_bytes" if kind.each_memory else kind.cluster.get("memory_bytes", "")
+    memory: float | None = getattr(problem, field, None)
     return memory
+
+
+def _size(problem: Problem, memory: float) -> str:
+    """In what the problem counts memory."""
+    return memory_unit(getattr(problem, "memory_unit", "bytes")).text(memory)
 
 
 def changed(problem: Problem, worth: Worth) -> str:
@@ -52,7 +68,7 @@ def changed(problem: Problem, worth: Worth) -> str:
         return _devices(other) if alike else f"{worth.change} ({_devices(other)})"
     memory = _memory(other)
     if memory is not None and memory != _memory(problem) and "more memory" in worth.change:
-        return f"{worth.change} ({size(memory)})"
+        return f"{worth.change} ({_size(problem, memory)})"
     return worth.change
 
 
@@ -108,9 +124,9 @@ def _best(problem: Problem, found: Sensitivity) -> str:
 
 def _price(problem: Problem, best: Sequence[Worth]) -> str:
     """What the time is saved by, where that is a share of the devices."""
-    field = kind_of(problem).cluster["devices"]
-    count = getattr(problem, field)
-    more = {getattr(worth.problem, field, count) / count - 1 for worth in best} - {0.0}
+    _, count = _counted(problem)
+    problems = [worth.problem for worth in best if type(worth.problem) is type(problem)]
+    more = {_counted(other)[1] / count - 1 for other in problems if other is not None} - {0.0}
     return f" for {100 * min(more):.3g} % more devices" if len(best) == 1 and more and min(more) > 0 else ""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ..instances.cluster import SECONDS
+from ..instances.least_memory import BYTE_NAMES
 
 BYTES = ("B", "kB", "MB", "GB", "TB")
 """Of a thousand each, as bandwidths and data sheets have them; what is typed may be in GiB."""
@@ -54,7 +55,7 @@ IN_BYTES = MemoryUnit()
 
 def memory_unit(name: str | None) -> MemoryUnit:
     """By the name that a file gives it."""
-    return IN_BYTES if name in ("B", "byte", "bytes") else MemoryUnit(name or "")
+    return IN_BYTES if name in BYTE_NAMES else MemoryUnit(name or "")
 
 
 def limit(memory_bytes: float | None) -> str:

@@ -76,11 +76,13 @@ class MemoryStudy:
     """Whose values these are."""
     complete: bool = True
     """Was nothing left out for want of patience or time?"""
+    open_above: bool = False
+    """Is the value with any amount of memory missing?"""
 
     @property
     def no_more_helps(self) -> MemoryPoint | None:
         """The first point that is as good as the last one."""
-        last = self.points[-1].value if self.points else None
+        last = self.points[-1].value if self.points and not self.open_above else None
         if last is None:
             return None
         return next(point for point in self.points if point.value is not None and not worse(point.value, last))
@@ -161,6 +163,8 @@ class _Study:
         self.points: list[MemoryPoint] = []
         self.name: str | None = None
         self.interrupted = False
+        self.open_above = True
+        self.asked: set[float] = set()
 
     def run(self, count: int) -> MemoryStudy:
         shared = self._limits(LEAST_SHARE if count else 1)
@@ -171,7 +175,7 @@ class _Study:
             asked = self._ask_all(least.memory_bytes, count)
         whole = least.stop != Stop.TIME and (least.memory_bytes is None or asked == count)
         complete = whole and not self.interrupted
-        return MemoryStudy(self.problem, least, tuple(self.points), self.name, complete)
+        return MemoryStudy(self.problem, least, tuple(self.points), self.name, complete, self.open_above)
 
     def _ask_all(self, least: float, count: int) -> int:
         """Both ends, then always where the value falls most; how many were asked."""
@@ -186,12 +190,15 @@ class _Study:
         return count
 
     def _ask(self, amount: float | None, share: int) -> None:
+        if amount is not None:
+            self.asked.add(amount)
         asked = kind_of(self.problem).with_memory(self.problem, amount)
         result = solve(asked, **self.method, limits=self._limits(share), on_progress=self.watch)
         self.interrupted = result.stop == Stop.INTERRUPTED
         self.name = result.formulation or result.planner
         point = self._point(amount, result)
         if point is not None:
+            self.open_above &= amount is not None
             self.points = settled([*self.points, point])
 
     def _point(self, amount: float | None, result: Result) -> MemoryPoint | None:
@@ -210,9 +217,9 @@ class _Study:
         for low, high in zip(self.points, self.points[1:], strict=False):
             if low.value is None or high.value is None or high.memory_bytes <= low.memory_bytes * (1 + NARROW):
                 continue
-            fall = low.value - high.value
-            if worse(low.value, high.value) and fall > most:
-                best, most = _middle(low.memory_bytes, high.memory_bytes), fall
+            fall, middle = low.value - high.value, _middle(low.memory_bytes, high.memory_bytes)
+            if worse(low.value, high.value) and fall > most and middle not in self.asked:
+                best, most = middle, fall
         return best
 
     def _limits(self, share: int) -> SolveOptions:
@@ -227,7 +234,7 @@ class _Study:
 def _middle(low: float, high: float) -> float:
     """In equal ratios, because curves are steep where memory is short; in whole bytes where there is room."""
     middle = (low * high) ** 0.5 if low > 0 else (low + high) / 2
-    return float(round(middle)) if high - low > 2 else middle
+    return float(round(middle)) if high - low >= 2 else middle
 
 
 def worse(value: float, other: float) -> bool:

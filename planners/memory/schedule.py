@@ -16,7 +16,7 @@ from typing import Any
 
 from ...instances.amounts import as_written, common_unit, in_digits
 from ...instances.errors import show
-from ...instances.least_memory import SmallestMemory
+from ...instances.least_memory import BYTE_NAMES, BYTES, SmallestMemory
 from ...instances.schedule.each_device import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
@@ -40,7 +40,7 @@ def least_memory(
         held=partial(held, problem, options=options),
         first=ask,
         rounds=(ask,),
-        counted=problem.memory_unit or "units",
+        counted=BYTES if problem.memory_unit in BYTE_NAMES else problem.memory_unit or "units",
     )
     return Search(questions, limits, watch).run()
 

@@ -179,8 +179,8 @@ class Search:
         lower = max(Fraction(0), self.low + unit)
         if least is None:
             stop = Stop.INFEASIBLE if self.impossible else stop
-            known = None, at_most(lower), self.impossible, None, stop, self.reason
-            return SmallestMemory(*known, counted=self.questions.counted)
+            counted = self.questions.counted
+            return SmallestMemory(None, at_most(lower), self.impossible, None, stop, self.reason, counted=counted)
         proven = self._number(least - unit, self.low, least) is None
         stop = Stop.PROVEN if proven else stop
         lower = least if proven else min(lower, least)

@@ -56,7 +56,7 @@ def _closing(study: MemoryStudy) -> str:
     """From where on more memory does not help, and below which amount it is known to."""
     best, counted = study.no_more_helps, study.least.counted
     if best is None:
-        return "no value was found in time"
+        return "what more memory is worth was not found in time" if study.points else "no value was found in time"
     slower = [
         p for p in study.points if p.bound is not None and best.value is not None and worse(p.bound, best.value)
     ]
