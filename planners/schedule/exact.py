@@ -28,7 +28,8 @@ from ..contract import Outcome, Request
 from ..options import Progress
 from ..registry import EXACT, PLANNERS, methods_of
 from .annealing import Annealer
-from .list_schedule import list_schedules, why_none
+from .list_schedule import better_and_better
+from .listing import why_none
 
 NAME = "exact-schedule"
 PERIOD = "period"
@@ -157,7 +158,7 @@ class _Run:
 
     def _list(self) -> None:
         """The first list schedule, which is there at once."""
-        plan = next(list_schedules(self.problem, self.objective), None)
+        plan = next(better_and_better(self.problem, self.objective), None)
         if plan is not None:
             self.offer(plan)
 
