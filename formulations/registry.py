@@ -112,8 +112,8 @@ GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST
 
 SCHEDULE_OBJECTIVE = _choice(
     "objective",
-    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their own "
-    "first start to their own last end.",
+    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from first "
+    "start to last end.",
     "makespan",
     "span",
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem, topological_order
@@ -68,7 +69,7 @@ class Timing:
                 if n + arc.offset < finite.batches:
                     self._wait((b, n), (arc.target, n + arc.offset), arc.wait * self.fine)
         for row in sequences:
-            for first, second in zip(row, row[1:], strict=False):
+            for first, second in pairwise(row):
                 self._wait(first, second, finite.times[first[0]] * self.fine)
         for first, second in apart:
             self._wait(first, second, 1)

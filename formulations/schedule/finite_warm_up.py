@@ -93,10 +93,10 @@ def _sums(finite: FiniteProblem, d: int, block: int) -> tuple[int, ...]:
     if ways > MOST_SUMS:
         return ()
     found = set()
-    for counts in product(*ranges):
-        held = sum(count * memory.changes.get(b, 0) for count, b in zip(counts, blocks, strict=True))
+    for chosen in product(*ranges):
+        held = sum(count * memory.changes.get(b, 0) for count, b in zip(chosen, blocks, strict=True))
         if memory.room is None or held + memory.needed(block) <= memory.room:
-            found.add(sum(count * finite.times[b] for count, b in zip(counts, blocks, strict=True)))
+            found.add(sum(count * finite.times[b] for count, b in zip(chosen, blocks, strict=True)))
     return tuple(sorted(found))
 
 

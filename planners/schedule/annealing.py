@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ...formulations.schedule.finite_orders import Sequences
@@ -81,9 +81,7 @@ class Annealer:
     def _sequences(self, state: anneal_kernel.State) -> Sequences:
         row, m = state.best.tolist(), self.finite.batches
         first = self.tables.first.tolist()
-        return tuple(
-            tuple(divmod(run, m) for run in row[start:end]) for start, end in zip(first, first[1:], strict=False)
-        )
+        return tuple(tuple(divmod(run, m) for run in row[start:end]) for start, end in pairwise(first))
 
 
 def tables(finite: FiniteProblem, objective: str) -> anneal_kernel.Tables:

@@ -6,10 +6,11 @@ orders and a CP-SAT model of everything below the best plan go on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 
-from ...formulations.contract import BuiltModel, Refuted
+from ...formulations.contract import BuiltModel, Refuted, Values
+from ...formulations.registry import Entry
 from ...formulations.schedule.finite import MOST_RUNS, native_model
 from ...formulations.schedule.finite_bounds import lower_bound_of, work_bound
 from ...formulations.schedule.finite_orders import in_order, sequences_of, tightest
@@ -36,10 +37,13 @@ PERIOD = "period"
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
-LISTED_SHARE = 0.1
-"""Of the time limit, for the rules."""
-LISTED_S = 5.0
-"""And no more than that."""
+SLOW_RULES = ("list-schedule", "zb-greedy")
+"""They try many variants."""
+QUICK_S = 5.0
+"""For the model of a few runs, before the slow rules have their turn;"""
+QUICK_SHARE = 0.25
+"""and no more than that of the time limit, so that they have one."""
+
 ANNEALED_S = 2.0
 """The first rounds of annealing; each time the model has had its turn, the next ones are longer."""
 TURN_S = 10.0
@@ -60,8 +64,10 @@ class ExactSchedule:
         problem: ScheduleProblem = request.problem
         if problem.micro_batches is None or request.options["objective"] == PERIOD:
             options = {"formulation": "cp-periodic", "objective": PERIOD}
-            outcome: Outcome = PLANNERS[EXACT].load().plan(
-                Request(problem, options, request.limits, request.warm_start, request.board)
+            outcome: Outcome = (
+                PLANNERS[EXACT]
+                .load()
+                .plan(Request(problem, options, request.limits, request.warm_start, request.board))
             )
             return outcome
         return _Run(problem, request).outcome()
@@ -120,9 +126,7 @@ class _Run:
         if self.infeasible:
             return True
         value, bound = self.value, float(self.bound)
-        return value is not None and (
-            met(float(value), bound) or self.request.limits.reached(float(value), bound)
-        )
+        return value is not None and (met(float(value), bound) or self.request.limits.reached(float(value), bound))
 
     def over(self) -> bool:
         return self.done() or self.request.out_of_time()
@@ -141,47 +145,39 @@ class _Run:
         given = self.request.warm_start
         if given is not None:
             self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
-        started = now()
-        self._listed(started, first=True)
+        self._list()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
-        self._by_rules()
-        self._listed(started, first=False)
+        rules = [entry for entry in methods_of(self.problem.kind) if not entry.exact]
+        self._by_rules(entry for entry in rules if entry.name not in SLOW_RULES)
+        if self.runs <= FEW_RUNS and not self.over():
+            limit = self.request.limits.time_limit_s
+            self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
+        self._by_rules(entry for entry in rules if entry.name in SLOW_RULES)
         self._improve()
 
-    def _listed(self, started: float, first: bool) -> None:
-        """List schedules: the first one, or the others."""
-        limit = self.request.limits.time_limit_s
-        most = LISTED_S if limit is None else min(LISTED_S, LISTED_SHARE * limit)
-        for plan in self._lists(first):
+    def _list(self) -> None:
+        """The first list schedule, which is there at once."""
+        plan = next(better_and_better(self.problem, self.objective), None)
+        if plan is not None:
             self.offer(plan)
-            if self.over() or now() > started + most:
-                return
 
-    def _lists(self, first: bool) -> Iterator[SchedulePlan]:
-        for number, plan in enumerate(better_and_better(self.problem, self.objective, self.request.out_of_time)):
-            if first:
-                yield plan
+    def _by_rules(self, entries: Iterable[Entry]) -> None:
+        """Each rule where it fits the problem; the best plan is never worse than one of theirs."""
+        for entry in entries:
+            if self.over():
                 return
-            if number:
-                yield plan
-
-    def _by_rules(self) -> None:
-        """The named rules, each where it fits the problem; the best plan is never worse than one of theirs."""
-        for entry in methods_of(self.problem.kind):
-            if entry.exact or self.over():
-                continue
             options = {spec.name: spec.default for spec in entry.options} | {"objective": self.objective}
             try:
-                outcome = entry.load().plan(Request(self.problem, options, self.request.limits))
+                plan = entry.load().plan(Request(self.problem, options, self.request.limits)).plan
             except PipeplanError:  # it is a rule for other shapes
                 continue
-            if isinstance(outcome.plan, SchedulePlan):
-                self.offer(outcome.plan)
+            if isinstance(plan, SchedulePlan):
+                self.offer(plan)
 
     def _improve(self) -> None:
         """Annealing and the model in turns, longer and longer."""
-        annealed, turn, rounds = ANNEALED_S, TURN_S, 0
+        annealed, turn = ANNEALED_S, TURN_S
         annealer = None
         if self.runs > FEW_RUNS and self.best is not None and not self.over():
             annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
@@ -195,7 +191,7 @@ class _Run:
                 return
             if not self._ask(None if annealer is None else turn):
                 return
-            annealed, turn, rounds = MORE * annealed, MORE * turn, rounds + 1
+            annealed, turn = MORE * annealed, MORE * turn
 
     def _anneal(self, annealer: Annealer) -> None:
         assert self.best is not None, "annealing begins with a plan"
@@ -223,7 +219,7 @@ class _Run:
 
         def heard(event: Event) -> None:
             if isinstance(event, Incumbent):
-                self.offer(model.decode(event.values))
+                self._offer_values(model, event.values)
             elif isinstance(event, Progress) and event.bound is not None:
                 self.raise_bound(Fraction(event.bound), REFUTED)
 
@@ -241,12 +237,17 @@ class _Run:
 
     def _take(self, model: BuiltModel, answer: Answer) -> bool:
         if answer.values is not None:
-            self.offer(model.decode(answer.values))
+            self._offer_values(model, answer.values)
         if answer.stop == Stop.INFEASIBLE:
             self._refuted(REFUTED)
         elif answer.bound is not None:
             self.raise_bound(Fraction(answer.bound), REFUTED)
         return answer.stop in (Stop.PROVEN, Stop.GAP, Stop.COMPLETED, Stop.INFEASIBLE, Stop.TIME)
+
+    def _offer_values(self, model: BuiltModel, values: Values) -> None:
+        plan = model.decode(values)
+        assert isinstance(plan, SchedulePlan), "the model's plans are finite"
+        self.offer(plan)
 
     def _refuted(self, why: str) -> None:
         if self.value is None:

@@ -1,5 +1,7 @@
 """Schedules by several rules, and better ones by going through the best one back and forth.
 
+A pipeline begins with the named schedules that fit it, so that no list schedule is worse than they are.
+
 Seen from its end a schedule is one of the mirrored problem, in which time runs backwards. There everything moves as
 close to the end as it can, in the order in which it ended before; then forwards again, and each way shortens what the
 other one has left. A little chance in the order leads to other schedules.
@@ -10,12 +12,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import chain
 
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ...instances.schedule.referee.verify import verify_schedule
 from .alone import order_alone
 from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules
+from .named import rule_schedules
 from .whole import WholeProblem, in_whole_numbers
 
 MOST_RUNS = 50_000
@@ -73,7 +77,11 @@ def better_and_better(
     if isinstance(alone, bool):
         return
     search = _Search(whole, alone, objective, most_runs // (len(problem.blocks) * problem.micro_batches))
-    for starts in search.tries(random.Random(seed)):
+    named = (
+        [[int(start * whole.steps) for start in plan.starts[block.id]] for block in problem.blocks]
+        for _, plan in rule_schedules(problem)
+    )
+    for starts in chain(named, search.tries(random.Random(seed))):
         if search.improves(starts):
             yield as_plan(whole, search.best)
         if search.best and out_of_time():

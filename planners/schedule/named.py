@@ -18,6 +18,7 @@ from ...instances.schedule.pipelines import LOOP, V_SHAPE
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
 from ...instances.schedule.referee.evaluate import evaluate_schedule
+from ...instances.schedule.referee.verify import verify_schedule
 from ..contract import Outcome, Request
 from .chain_shape import ChainShape, chain_shape
 
@@ -290,3 +291,17 @@ ZB_H1 = Named("zb-h1", zb_h1, divided=True)
 ZB_H2 = Named("zb-h2", zb_h2, divided=True)
 ZB_V = Named("zb-v", zb_v, V_SHAPE, divided=True)
 DUALPIPE_V = Named("dualpipe-v", dualpipe_v, V_SHAPE, divided=True)
+
+RULES = (ZB_V, DUALPIPE_V, INTERLEAVED, ZB_H2, ZB_H1, ONE_F_ONE_B, GPIPE)
+"""Those that usually have the shortest schedules first."""
+
+
+def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan]]:
+    """Of every rule that fits the problem's shape and memory, by its name."""
+    for named in RULES:
+        try:
+            plan = schedule_by(named, problem)
+        except UsageError:
+            continue
+        if not verify_schedule(problem, plan):
+            yield named.name, plan

@@ -116,7 +116,7 @@ _SCHEDULE = {
     "cp": "{inputs}/schedule_small.json --formulation cp-schedule --objective span",
     "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span",
     "periodic": "v-shape-4",
-    "periodic-mip": "{inputs}/schedule_steady.json --formulation mip-periodic",
+    "cp-periodic": "{inputs}/schedule_steady.json --formulation cp-periodic",
     "infeasible": "zero-bubble-4x12 --memory 1",
     "list": "zero-bubble-4x12 --planner list-schedule --objective span",
     "list-period": "v-shape-4 --planner list-schedule --objective period",

@@ -17,6 +17,7 @@ from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.planners.schedule.alone import order_alone
 from pipeplan.planners.schedule.list_schedule import better_and_better, list_schedule
 from pipeplan.planners.schedule.listing import as_plan, cost, listed, mirrored, rules, why_none
+from pipeplan.planners.schedule.named import rule_schedules
 from pipeplan.planners.schedule.whole import in_whole_numbers
 
 
@@ -124,6 +125,19 @@ def test_each_plan_is_better_than_the_one_before() -> None:
             values.append(evaluate_schedule(problem, plan).objective(objective))
         assert values == sorted(set(values), reverse=True)
         assert len(values) > 1
+
+
+@pytest.mark.parametrize("memory", [8, 14, None])
+def test_no_list_schedule_is_worse_than_a_named_one_that_fits(memory: float | None) -> None:
+    for objective in ("makespan", "span"):
+        problem = divided_pipeline(equal_stages(4, 3, 4, 2), 9, memory, lag=1)
+        named = [evaluate_schedule(problem, plan).objective(objective) for _, plan in rule_schedules(problem)]
+        plan = list_schedule(problem, objective, most_runs=1)
+        assert plan is not None
+        value = evaluate_schedule(problem, plan).objective(objective)
+        assert value is not None
+        assert len(named) == {8: 2, 14: 3, None: 4}[memory]
+        assert all(other is not None and value <= other for other in named)
 
 
 def test_the_search_counts_as_the_referee_does() -> None:
