@@ -117,6 +117,7 @@ _SCHEDULE = {
     "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span",
     "periodic": "v-shape-4",
     "cp-periodic": "{inputs}/schedule_steady.json --formulation cp-periodic",
+    "mip-periodic": "{inputs}/schedule_steady.json --formulation mip-periodic",
     "infeasible": "zero-bubble-4x12 --memory 1",
     "list": "zero-bubble-4x12 --planner list-schedule --objective span",
     "list-period": "v-shape-4 --planner list-schedule --objective period",
