@@ -114,7 +114,7 @@ _SCHEDULE = {
     "default": "zero-bubble-4x12 --memory 8 --objective span",
     "exact": "{inputs}/schedule_small.json --planner exact-schedule",
     "cp": "{inputs}/schedule_small.json --formulation cp-schedule --objective span",
-    "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span",
+    "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span --solver highs",
     "periodic": "v-shape-4",
     "cp-periodic": "{inputs}/schedule_steady.json --formulation cp-periodic",
     "mip-periodic": "{inputs}/schedule_steady.json --formulation mip-periodic --solver highs",
