@@ -111,12 +111,13 @@ _GRAPH = {
     "infeasible": "tiny-graph --memory 1",
 }
 _SCHEDULE = {
-    "default": "zero-bubble-4x12 --batch 6 --memory 10 --objective span",
+    "default": "zero-bubble-4x12 --memory 8 --objective span",
     "exact": "{inputs}/schedule_small.json --planner exact-schedule",
     "cp": "{inputs}/schedule_small.json --formulation cp-schedule --objective span",
-    "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span",
+    "ilp": "{inputs}/schedule_small.json --formulation ilp-zero-bubble --objective span --solver highs",
     "periodic": "v-shape-4",
     "cp-periodic": "{inputs}/schedule_steady.json --formulation cp-periodic",
+    "mip-periodic": "{inputs}/schedule_steady.json --formulation mip-periodic --solver highs",
     "infeasible": "zero-bubble-4x12 --memory 1",
     "list": "zero-bubble-4x12 --planner list-schedule --objective span",
     "list-period": "v-shape-4 --planner list-schedule --objective period",
