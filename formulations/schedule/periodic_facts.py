@@ -233,8 +233,11 @@ def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
 
 def next_question(facts: PeriodicFacts, bound: Fraction | None, cutoff: Fraction | None) -> Fraction | None:
     """How far to ask now: up to just below a period that comes next after the bound, or further where the bound has
-    grown before; never above the cut-off. None: all periods."""
+    grown before; never above the cut-off. None: all periods, which is asked where the first bound was too short and no
+    plan is known."""
     first = bound is None or bound <= facts.bound
+    if not first and cutoff is None:
+        return None
     known = facts.bound if first or bound is None else bound
     goal = known if first else known + max(GROWTH * facts.bound, known - facts.bound)
     if facts.unit is not None:
