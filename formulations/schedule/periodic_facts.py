@@ -282,7 +282,6 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
         "edges": edges,
         "pairs": list(facts.pairs),
         "instants": list(facts.instants),
-        "users": [[b for b in blocks if problem.times[b]] for blocks in problem.on_device],
         "distances": distances(facts, grid) if len(problem.blocks) <= MOST_LIFTED else [],
         "memory": [device.to_json() for device in facts.memory if not device.is_free],
     }
