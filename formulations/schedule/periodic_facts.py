@@ -232,8 +232,11 @@ def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
 
 def next_question(facts: PeriodicFacts, bound: Fraction | None, cutoff: Fraction | None) -> Fraction | None:
     """How far to ask now: up to just below a period that comes next after the bound, or further where the bound has
-    grown before; never above the cut-off. None: all periods."""
+    grown before; never above the cut-off. None: all periods, which is asked where the first bound was too short and no
+    plan is known."""
     first = bound is None or bound <= facts.bound
+    if not first and cutoff is None:
+        return None
     known = facts.bound if first or bound is None else bound
     goal = known if first else known + max(GROWTH * facts.bound, known - facts.bound)
     if facts.unit is not None:
@@ -278,7 +281,6 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
         "edges": edges,
         "pairs": list(facts.pairs),
         "instants": list(facts.instants),
-        "users": [[b for b in blocks if problem.times[b]] for blocks in problem.on_device],
         "distances": distances(facts, grid) if len(problem.blocks) <= MOST_LIFTED else [],
         "memory": [device.to_json() for device in facts.memory if not device.is_free],
     }

@@ -23,6 +23,7 @@ SEARCH: Mapping[str, Any] = {
     ],
     "use_feasibility_jump": False,
     "num_violation_ls": 0,
+    "symmetry_level": 0,
 }
 """These models are logic: clauses refute them many times faster than linear relaxations, but for some whose memory is
 tight on average; so one worker has no relaxation, the next one the strongest, and none looks for solutions at random."""
@@ -74,12 +75,6 @@ class PeriodModel(NativeBuilder):
                 gap = self.starts[y] - self.starts[x]
                 self.require(gap >= self.times[x], self.before[x, y])
                 self.require(gap <= self.period - self.times[y], self.before[x, y])
-        for blocks in self.data["users"]:
-            self.model.add_no_overlap(
-                self.model.new_fixed_size_interval_var(self.starts[b] + shift, self.times[b], "")
-                for b in blocks
-                for shift in (0, self.period)
-            )
 
     def order_instants(self) -> None:
         """Blocks without time may share an instant; then the earlier micro-batch comes first, of one micro-batch a."""
