@@ -42,7 +42,8 @@ def test_times_of_given_orders_are_never_worse(seed: int, objective: str) -> Non
         assert verify_schedule(problem, best) == ()
         assert sequences_of(problem, best) == sequences_of(problem, plan)
         values = [evaluate_schedule(problem, found).objective(objective) for found in (best, plan)]
-        assert values[0] is not None and values[1] is not None
+        assert values[0] is not None
+        assert values[1] is not None
         assert values[0] <= values[1]
 
 
