@@ -108,6 +108,9 @@ class BuiltModel:
     exclude: Callable[[Any], Sequence[ExtraRow]] | None = None
     """Rows that a plan breaks which the model lets through and the referee refuses, and that every valid plan keeps;
     none where the plan is refused for something that no rows forbid. `native.with_rows` adds them to a native model."""
+    bound: float | None = None
+    """Of a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
+    beside, since that of its objective says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .contract import ExtraRow, NativeModel
@@ -19,6 +19,8 @@ class NativeBuilt:
     scale: float = 1.0
     offset: float = 0.0
     loss: float = 0.0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Of the solver, where this model is known to need others than usual; the user's own come after them."""
 
 
 class NativeBuilder:

@@ -107,6 +107,7 @@ TIME_PER_SAMPLE = _choice(
     "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles.",
     "time-per-sample",
 )
+PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", "period")
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
 
 SCHEDULE_OBJECTIVE = _choice(
@@ -340,6 +341,28 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_ZERO_BUBBLE,
             takes_start=True,
             scope="pipeplan.formulations.schedule.finite_scope:family",
+            coarse_first=False,
+        ),
+        Entry(
+            "cp-periodic",
+            "Schedules that repeat, of blocks on devices with memory, as a CP-SAT model",
+            "schedule",
+            "pipeplan.formulations.schedule.periodic_cp:FORMULATION",
+            (PERIOD,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            proves_anew=({},),
+            coarse_first=False,
+        ),
+        Entry(
+            "mip-periodic",
+            "Schedules that repeat, of blocks on devices with memory, as a mixed-integer program",
+            "schedule",
+            "pipeplan.formulations.schedule.periodic_mip:FORMULATION",
+            (PERIOD,),
+            takes_start=True,
+            scope="pipeplan.formulations.schedule.periodic_scope:family",
+            proves_anew=({},),
             coarse_first=False,
         ),
     )

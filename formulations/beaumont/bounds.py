@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ...instances.amounts import as_written, exact_sum
 from ...instances.chain.problem import ChainProblem
+from ..periods import float_below
 from .draft import edge_is_cut, link_of
 
 
@@ -21,18 +22,13 @@ def lower_bound(problem: ChainProblem) -> float:
     area = _area_bound(problem, gpus)
     if area is not None:
         bounds.append(area)
-    return _below(max(bounds))
+    return float_below(max(bounds))
 
 
 def lower_bound_of(problem: ChainProblem, allocation: Sequence[int] | None) -> float:
     """The same for a given allocation, whose loads are known."""
     bound = lower_bound(problem)
-    return bound if allocation is None else max(bound, _below(load_bound(problem, allocation)))
-
-
-def _below(bound: Fraction) -> float:
-    nearest = float(bound)
-    return nearest if as_written(nearest) <= bound else math.nextafter(nearest, 0.0)
+    return bound if allocation is None else max(bound, float_below(load_bound(problem, allocation)))
 
 
 def sequential_period(problem: ChainProblem) -> Fraction:

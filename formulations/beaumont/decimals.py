@@ -1,8 +1,6 @@
 """Times as exact fractions, and grids on which integer models of them lose nothing, or next to nothing.
 
-With whole times the shortest period is a maximum cycle ratio: a whole length over the number of periods that the
-cycle spans. So the periods that can be optimal are fractions with small denominators, and between two neighbours
-of them nothing needs to be asked.
+With whole times the periods that can be optimal are fractions with small denominators: see `formulations/periods.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +9,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...instances.amounts import as_written, common_unit
+from ...instances.amounts import as_written
 from ...instances.chain.problem import ChainProblem
-
-MOST_UNITS = 10**6
-"""Times that are whole multiples of a unit, but of more units than this together, count as arbitrary numbers."""
+from ..periods import largest_fraction, unit_of_times
 
 FINE = Fraction(1, 10**7)
 """What a grid for arbitrary numbers may cost, relative to the period."""
@@ -40,11 +36,7 @@ class Grid:
 
 def unit_of(problem: ChainProblem) -> Fraction | None:
     """The largest unit of which all times are whole multiples; None where there are too many units."""
-    times = [as_written(time) for time in (*problem.durations, *problem.edge_times) if time]
-    if not times:
-        return Fraction(1)
-    unit = common_unit(times)
-    return unit if sum(times) / unit <= MOST_UNITS else None
+    return unit_of_times(as_written(time) for time in (*problem.durations, *problem.edge_times))
 
 
 def most_periods(problem: ChainProblem, batches: int = 1) -> int:
@@ -65,8 +57,3 @@ def grid_below(problem: ChainProblem, longest: Fraction, cutoff: Fraction | None
     candidate = largest_fraction(cutoff / unit, most)
     denominator = candidate.denominator
     return Grid(denominator / unit, candidate.numerator, 1 - Fraction(1, most), exact=True)
-
-
-def largest_fraction(limit: Fraction, most: int) -> Fraction:
-    """The largest fraction of at most `limit` whose denominator is at most `most`."""
-    return max(Fraction(limit.numerator * q // limit.denominator, q) for q in range(1, most + 1))

@@ -17,7 +17,7 @@ from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from .instants import Relations, relations_at
-from .timetable import Timetable, Wait, tightest
+from ..timetable import Timetable, Wait, tightest
 
 TIE = Fraction(1, 10**6)
 """Ends that are later than the next start by less than this part of a period are taken for equal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class _Program:
     """Is the point a solution for the true numbers, too?"""
     constant: float | None = None
     """The objective where there is nothing to minimise."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """That the model's builder wants."""
 
 
 class Driver:
@@ -130,6 +132,7 @@ def _from_builder(native: NativeModel) -> tuple[_Program, tuple[str, ...]]:
         lambda bound: bound / scale + offset - loss,
         lambda point: True,
         None if priced else offset - loss,
+        getattr(built, "parameters", {}),
     )
     return program, tuple(built.variables)
 
@@ -174,7 +177,7 @@ class _Search(cp_model.CpSolverSolutionCallback):
         self.reached_gap = False
 
     def run(self) -> Answer:
-        _configure(self.solver, self.options, self.session)
+        _configure(self.solver, self.options, self.session, self.program.parameters)
         self.solver.best_bound_callback = self._on_bound
         with ExitStack() as stack:
             if self.options.log_path is not None:
@@ -249,7 +252,9 @@ class _Search(cp_model.CpSolverSolutionCallback):
         return Stop.ERROR, "CP-SAT stopped without saying why"
 
 
-def _configure(solver: cp_model.CpSolver, options: SolveOptions, session: Session) -> None:
+def _configure(
+    solver: cp_model.CpSolver, options: SolveOptions, session: Session, wanted: Mapping[str, Any]
+) -> None:
     parameters = solver.parameters
     parameters.relative_gap_limit = 0.0
     parameters.absolute_gap_limit = 0.0
@@ -266,6 +271,11 @@ def _configure(solver: cp_model.CpSolver, options: SolveOptions, session: Sessio
     left = session.seconds_left()
     if left is not None:
         parameters.max_time_in_seconds = left
+    for name, value in wanted.items():
+        if isinstance(value, (list, tuple)):
+            getattr(parameters, name).extend(value)
+        else:
+            setattr(parameters, name, value)
     for name, value in options.native.items():
         _set_native(parameters, name, value)
 

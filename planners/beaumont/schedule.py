@@ -18,7 +18,7 @@ from ...formulations.beaumont import fixed_allocation
 from ...formulations.beaumont.fixed_allocation import Known, Path
 from ...formulations.beaumont.instants import Relations, relations_at, timeless_pairs
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...formulations.beaumont.timetable import Timetable, Wait, tightest
+from ...formulations.timetable import Timetable, Wait, tightest
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan

@@ -223,6 +223,8 @@ class Attempt:
         """`final`: told at the end of a search, and not to be posted before it is known what that is worth."""
         if told is None or not math.isfinite(told):
             return
+        if runner.built.bound is not None:
+            told = min(told, runner.built.bound)
         bound = safe_bound(runner.name, told)
         bound = bound if self.cutoff is None else min(bound, self.cutoff)
         if self.bound is None or bound > self.bound:

@@ -304,7 +304,7 @@ class _Run:
             self._prove(below, evidence(decider, _answer(below)))
         elif attempt.refuted is not None:
             self._ask_again(attempt, decider, attempt.cutoff, attempt.cutoff)
-        elif attempt.bound is not None:
+        elif attempt.bound is not None and (self.bound is None or attempt.bound > self.bound):
             self._ask_again(attempt, decider, self._wanted(attempt.bound, attempt.cutoff, gap), attempt.bound)
 
     def _prove(self, below: float | None, *checks: str) -> None:

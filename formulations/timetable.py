@@ -1,7 +1,7 @@
 """The shortest period for given orders and shifts, exactly: a maximum cycle ratio in whole numbers.
 
-Orders and shifts decide the memory (Lemma 10), so a pattern may be tightened to this period without a second look
-at it; and what was found on a grid gets its true, possibly fractional, period here.
+Orders and shifts decide what devices hold, so a schedule may be tightened to this period without a second look at its
+memory; and what was found on a grid gets its true, possibly fractional, period here.
 """
 
 from __future__ import annotations

@@ -1,0 +1,83 @@
+"""`cp-periodic`: the shortest period of a schedule that repeats, as a native CP-SAT model for one period at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from ...instances.amounts import as_written
+from ...instances.errors import InputError, UsageError
+from ...instances.schedule.plan import PeriodicSchedulePlan
+from ...instances.schedule.problem import ScheduleProblem
+from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
+from ..periods import float_below
+from . import periodic_model
+from .period_bounds import lower_bound
+from .periodic_facts import PeriodGrid, PeriodicFacts, facts_of, grid_for, next_question, payload
+from .periodic_plans import laid_by, laid_out, values_of
+
+
+def check_periodic(problem: ScheduleProblem, name: str) -> None:
+    """Raise where there is no steady state to plan."""
+    if not isinstance(problem, ScheduleProblem):
+        raise UsageError(f"{name} plans schedules, not problems of type {type(problem).__name__}.")
+    if problem.leaks:
+        raise InputError("leaks", "is true, so no schedule repeats", "let blocks give back what they take")
+    if not any(problem.times):
+        raise InputError("blocks", "all have time 0", "give at least one block a time")
+
+
+class PeriodicCp(CommonFormulation):
+    """Minimise the period."""
+
+    def check(self, problem: ScheduleProblem, options: Options) -> None:
+        check_periodic(problem, "cp-periodic")
+
+    def lower_bound(self, problem: ScheduleProblem, options: Options) -> float:
+        return lower_bound(problem)
+
+    def next_cutoff(
+        self,
+        problem: ScheduleProblem,
+        options: Options,
+        bound: float | None,
+        cutoff: float | None,
+        out_of_time: Callable[[], bool],
+    ) -> float | None:
+        """A period that is too short is refuted much faster than one that is almost long enough."""
+        facts = facts_of(problem)
+        most = None if cutoff is None else as_written(cutoff)
+        goal = next_question(facts, None if bound is None else as_written(bound), most)
+        return cutoff if goal is None or goal == most else float_below(goal)
+
+    def model(self, problem: ScheduleProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
+        if not wanted.native:
+            raise NativeOnlyError("cp-periodic", instead="mip-periodic")
+        facts = facts_of(problem)
+        cutoff = None if wanted.cutoff is None else as_written(wanted.cutoff)
+        if cutoff is not None and cutoff < as_written(lower_bound(problem)):
+            return Refuted("some device has too much to do, or too little memory, for so short a period")
+        grid = grid_for(facts, cutoff)
+        data = payload(facts, grid)
+        return built(facts, grid, cutoff, NativeModel(periodic_model.BUILDER, data))
+
+
+def built(facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model: object) -> BuiltModel:
+    """With the ways between values and plans, which all models of a period share."""
+
+    def decode(values: Values) -> PeriodicSchedulePlan:
+        laid = laid_by(facts, values).lowered(grid.period, grid.times, grid.lags)
+        plan = laid.timed()
+        assert plan is not None, "orders and heights of a period that is possible do not contradict each other"
+        return plan
+
+    def encode(plan: PeriodicSchedulePlan) -> Values | None:
+        if cutoff is not None and plan.period > cutoff:
+            return None
+        return values_of(laid_out(facts, plan))
+
+    size = {"blocks": len(facts.problem.blocks), "pairs": len(facts.pairs)}
+    return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact, bound=float_below(facts.bound))
+
+
+FORMULATION = PeriodicCp()
