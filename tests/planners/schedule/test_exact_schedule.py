@@ -1,0 +1,115 @@
+"""`exact-schedule`: proven optima, never worse than a rule, whatever stops it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeplan import SolveOptions, solve
+from pipeplan.instances.result import Stop
+from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
+from pipeplan.instances.schedule.problem import ScheduleProblem
+from pipeplan.instances.schedule.random_schedules import random_pipeline
+from pipeplan.planners.options import Progress
+from pipeplan.planners.registry import methods_of
+
+SPAN = {"objective": "span"}
+
+TABLE = [
+    *(
+        (4, 12, (5, 6, 4), 0, memory, span)
+        for memory, span in ((8, 201), (10, 193), (11, 193), (12, 188), (14, 183))
+    ),
+    (4, 12, (5, 6, 4), 0, 16, 181),
+    (4, 6, (5, 6, 4), 0, 10, 103),
+    (32, 16, (1, 1, 1), 0, 64, 95),
+    pytest.param(4, 12, (5478, 5806, 3534), 200, 32, 178898, marks=pytest.mark.slow),
+]
+"""Stages, micro-batches, times of F, I and W, lag, memory, and the least span."""
+
+
+@pytest.mark.parametrize(("stages", "batches", "times", "lag", "memory", "span"), TABLE)
+def test_the_table_of_zero_bubble_pipelines(
+    stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int, span: int
+) -> None:
+    problem = divided_pipeline(equal_stages(stages, *times), batches, memory, lag)
+    result = solve(problem, options=SPAN)
+    assert result.stop == Stop.PROVEN
+    assert result.objective == span
+    assert result.verified
+
+
+def test_the_measured_uneven_pipeline_needs_no_search() -> None:
+    result = solve(measured_uneven(), options=SPAN)
+    assert (result.stop, result.objective) == (Stop.PROVEN, 3623744)
+
+
+@pytest.mark.slow
+def test_the_measured_even_pipeline_is_close_to_its_bound() -> None:
+    result = solve(measured_even(), options=SPAN, limits=SolveOptions(time_limit_s=60))
+    assert result.gap is not None
+    assert result.gap <= 0.0024
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("objective", ["makespan", "span"])
+def test_uneven_pipelines_are_proven_and_no_rule_is_better(seed: int, objective: str) -> None:
+    problem = random_pipeline(3, 5, (4, 6, 8)[seed % 3], 1, seed)
+    result = solve(problem, options={"objective": objective})
+    assert result.stop == Stop.PROVEN
+    for value in rules(problem, objective):
+        assert result.objective is not None
+        assert result.objective <= value
+
+
+def rules(problem: ScheduleProblem, objective: str) -> list[float]:
+    """What the rules reach that fit the problem."""
+    names = [entry.name for entry in methods_of("schedule") if not entry.exact and "v" not in entry.name.split("-")]
+    found = []
+    for name in names:
+        if name in ("1f1b", "interleaved-1f1b", "gpipe"):  # of other shapes, or tried by `list-schedule`
+            continue
+        result = solve(problem, planner=name, options={"objective": objective})
+        if result.objective is not None:
+            found.append(result.objective)
+    assert found, "else nothing is compared"
+    return found
+
+
+def test_even_without_time_for_a_search_no_rule_is_better() -> None:
+    problem = measured_even(12)
+    result = solve(problem, options=SPAN, limits=SolveOptions(time_limit_s=20, rel_gap=0.2))
+    assert result.stop in (Stop.GAP, Stop.PROVEN)
+    assert result.objective is not None
+    assert result.bound is not None
+    assert result.objective <= 1.25 * result.bound
+
+
+def test_a_plan_and_a_bound_are_told_at_once() -> None:
+    told: list[Progress] = []
+    solve(divided_pipeline(equal_stages(4, 5, 6, 4), 12, 8), options=SPAN, on_progress=told.append)
+    assert told[0].incumbent is not None
+    assert told[0].bound == 180
+    assert told[-1].incumbent == told[-1].bound == 201
+
+
+def test_too_little_memory_has_no_schedule() -> None:
+    result = solve(divided_pipeline(equal_stages(2, 5, 6, 4), 3, 1), options=SPAN)
+    assert result.stop == Stop.INFEASIBLE
+    assert result.plan is None
+
+
+def test_a_start_is_taken() -> None:
+    problem = divided_pipeline(equal_stages(4, 5, 6, 4), 6, 10)
+    best = solve(problem, options=SPAN)
+    again = solve(problem, options=SPAN, warm_start=best.plan)
+    assert again.stop == Stop.PROVEN
+    assert again.warm_start.outcome == "accepted"
+    assert again.objective == 103
+
+
+def test_the_program_confirms_the_proof() -> None:
+    problem = divided_pipeline(equal_stages(2, 5, 6, 4), 3, 4)
+    result = solve(problem, options=SPAN, cross_check=True)
+    assert result.stop == Stop.PROVEN
+    assert result.cross_check is not None
+    assert result.cross_check["contradiction"] is None
