@@ -14,7 +14,17 @@ from fractions import Fraction
 from ..errors import UsageError
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import Holder, Part, PlannedWork, evenly, joints_of, parts_of, spread, together
+from ..schedule.planned_work import (
+    Holder,
+    Part,
+    PlannedWork,
+    evenly,
+    joints_of,
+    parts_of,
+    repeated,
+    spread,
+    together,
+)
 from ..simulation.checks import refuse_broken
 from ..violation import Violation
 from .plan import PatternPlan
@@ -32,7 +42,7 @@ def lower(problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions) ->
     """The pattern's own starts do not count."""
     faults = (Violation("shape", fault) for fault in shape_faults(problem, plan))
     refuse_broken(faults, "lowered to a schedule problem")
-    runs, gpus = _chunks(plan, options)
+    runs, gpus = _chunks(problem, plan, options)
     used = sorted(set(gpus))
     devices = [used.index(gpu) for gpu in gpus]
     pipeline = pipeline_of_runs(problem, runs, gpus, 1, "planned")
@@ -51,7 +61,9 @@ def lower(problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions) ->
     return schedule_of(work, options, None if apart else lambda count: chain_pipeline(problem, plan, count))
 
 
-def _chunks(plan: PatternPlan, options: ScheduleOptions) -> tuple[list[list[int]], list[int]]:
+def _chunks(
+    problem: ChainProblem, plan: PatternPlan, options: ScheduleOptions
+) -> tuple[list[list[int]], list[int]]:
     """Runs of layers with their GPUs, in the order of the chain."""
     runs = runs_of(plan)
     gpus = [plan.allocation[run[0]] for run in runs]
@@ -62,7 +74,9 @@ def _chunks(plan: PatternPlan, options: ScheduleOptions) -> tuple[list[list[int]
             "A GPU holds layers that do not follow each other, so it has no even chunks; drop --virtual."
         )
     named = [(run, f"GPU {gpu}") for run, gpu in zip(runs, gpus, strict=True)]
-    cut = [list(piece) for run, name in named for piece in evenly(run, options.chunks, name)]
+    rows = zip(problem.forward, problem.backward, problem.weights, strict=True)
+    counted = repeated(dict(enumerate(rows)))
+    cut = [list(piece) for run, name in named for piece in evenly(run, options.chunks, name, counted)]
     return cut, [gpus[device] for device in spread(len(cut), options)]
 
 

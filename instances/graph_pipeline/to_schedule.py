@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..graph import adjacency, topological_order
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, spread
+from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
 from ..simulation.checks import refuse_broken
 from .plan import GraphStage, StageGraphPlan
 from .problem import GraphPipelineProblem
@@ -61,10 +61,13 @@ def _cut(problem: GraphPipelineProblem, plan: StageGraphPlan, chunks: int) -> St
             "The stages form no chain, so that they have no chunks in turn; drop --virtual and --shape."
         )
     rank = {problem.ids[i]: place for place, i in enumerate(problem.topological_order)}
+    counted = repeated({one.id: (one.forward, one.backward, one.weight_bytes) for one in problem.operators})
     stages = [
         replace(plan.stages[number], nodes=nodes)
         for number in order
-        for nodes in evenly(sorted(plan.stages[number].nodes, key=rank.__getitem__), chunks, f"Stage {number}")
+        for nodes in evenly(
+            sorted(plan.stages[number].nodes, key=rank.__getitem__), chunks, f"Stage {number}", counted
+        )
     ]
     return StageGraphPlan(tuple(stages), tuple(pairwise(range(len(stages)))))
 

@@ -14,7 +14,7 @@ from ..checks import NodeId
 from ..errors import UsageError, show
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, spread
+from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
 from .plan import Device, PlacementPlan
 from .problem import PlacementProblem
 from .referee.assignment import check_computable, device_of_nodes
@@ -96,7 +96,10 @@ def _chunks_of(problem: PlacementProblem, device: Device, chunks: int) -> Iterat
     held = sorted((problem.index[node_id] for node_id in device.nodes), key=ranks.__getitem__)
     forward = [i for i in held if not problem.nodes[i].backward]
     chunk_of: dict[int, int] = {}
-    for number, members in enumerate(evenly(forward, chunks, f"Device {show(device.name)}", "forward nodes")):
+    nodes = [(i, node) for i, node in enumerate(problem.nodes) if not node.backward]
+    counted = repeated({i: (node.accelerator_time, node.weight_bytes, node.size_bytes) for i, node in nodes})
+    what = f"Device {show(device.name)}"
+    for number, members in enumerate(evenly(forward, chunks, what, counted, "forward nodes")):
         chunk_of |= dict.fromkeys(members, number)
     of_colour: dict[NodeId, int] = {}
     for i in forward:

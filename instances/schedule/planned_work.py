@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TypeVar
 
 from ..amounts import Amount, as_written
@@ -77,17 +78,32 @@ def spread(stages: int, options: ScheduleOptions) -> list[int]:
 T = TypeVar("T")
 
 
-def evenly(members: Sequence[T], chunks: int, stage: str, what: str = "layers") -> Iterator[tuple[T, ...]]:
-    """So many runs of equal length, or a sentence why not."""
-    length, rest = divmod(len(members), chunks)
+def repeated(costs: Mapping[T, Hashable]) -> frozenset[T]:
+    """The layers that a network repeats: those that cost what more than half of all cost. All, where none are alike."""
+    cost, count = Counter(costs.values()).most_common(1)[0]
+    alike = 2 * count > len(costs)
+    return frozenset(member for member in costs if costs[member] == cost or not alike)
+
+
+def evenly(
+    members: Sequence[T], chunks: int, stage: str, counted: Collection[T], what: str = "layers"
+) -> Iterator[tuple[T, ...]]:
+    """So many runs with equally many of what is counted, or a sentence why not.
+
+    An embedding or a head stays with the layers beside it, as in Megatron's interleaving: it goes with the run before,
+    and at the beginning with the first one.
+    """
+    places = [place for place, member in enumerate(members) if member in counted]
+    length, rest = divmod(len(places), chunks)
     if rest or not length:
-        held = f"1 {what.removesuffix('s')}" if len(members) == 1 else f"{len(members)} {what}"
+        held = f"1 {what.removesuffix('s')}" if len(places) == 1 else f"{len(places)} {what}"
         raise UsageError(
             f"{stage} has {held}, which {chunks} chunks cannot share evenly; choose another number of chunks, or "
             "another plan."
         )
-    for number in range(chunks):
-        yield tuple(members[number * length : (number + 1) * length])
+    borders = [0, *(places[number * length] for number in range(1, chunks)), len(members)]
+    for begin, end in pairwise(borders):
+        yield tuple(members[begin:end])
 
 
 def in_micro_batches(sizes: Sequence[int]) -> list[int]:

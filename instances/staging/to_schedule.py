@@ -10,12 +10,12 @@ from ..amounts import Amount
 from ..errors import UsageError
 from ..schedule.from_plan import LoweredSchedule, schedule_of
 from ..schedule.lowering_options import ScheduleOptions
-from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, spread
+from ..schedule.planned_work import PlannedWork, evenly, holders_of, joints_of, notes_on, parts_of, repeated, spread
 from ..simulation.checks import refuse_broken
 from ..simulation.model import Pipeline
 from .leveled_plan import LeveledPlan, LeveledStage
 from .plan import PlannedStage, StagedPlan
-from .problem import StagingProblem
+from .problem import Layer, StagingProblem
 from .referee.levels import verify_leveled
 from .referee.stages import type_of, verify_stages
 from .simulated import leveled_pipeline, staged_pipeline
@@ -74,6 +74,7 @@ def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
             "drop --virtual and --shape, or plan with stages that are alike."
         )
     rank = {problem.ids[i]: place for place, i in enumerate(problem.topological_order)}
+    counted = repeated({layer.id: _cost(layer) for layer in problem.layers})
     return StagedPlan(
         tuple(
             PlannedStage(
@@ -84,8 +85,17 @@ def _cut(problem: StagingProblem, plan: StagedPlan, chunks: int) -> StagedPlan:
                 stage.device_type,
             )
             for number, stage in enumerate(plan.stages)
-            for nodes in evenly(sorted(stage.nodes, key=rank.__getitem__), chunks, f"Stage {number}")
+            for nodes in evenly(sorted(stage.nodes, key=rank.__getitem__), chunks, f"Stage {number}", counted)
         )
+    )
+
+
+def _cost(layer: Layer) -> tuple[tuple[int, str, float, float], ...]:
+    """By degree and way to run it, without what tells apart who its neighbours are."""
+    return tuple(
+        (degree, way.id, way.time, way.weight_bytes)
+        for degree, ways in sorted(layer.configurations.items())
+        for way in ways
     )
 
 
