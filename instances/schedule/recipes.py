@@ -48,4 +48,5 @@ PACKAGED = Packaged(
     columns={"blocks": "{blocks}", "devices": "{devices}"},
     variants={"span": "span", "period": "period"},
     note="schedules: best known span of all micro-batches, and period of the steady state",
+    senseless=lambda problem: ("span",) if problem.micro_batches is None else (),
 )
