@@ -232,6 +232,7 @@ PLANNERS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.schedule.finite_scope:family",
             default=True,
             example="zero-bubble-4x12",
+            compiles_on=("zero-bubble-4x12",),
             as_formulation=True,
             checked_by="ilp-zero-bubble",
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),

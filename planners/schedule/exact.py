@@ -17,6 +17,7 @@ from ...formulations.schedule.finite_bounds import lower_bound_of, work_bound
 from ...formulations.schedule.finite_orders import in_order, sequences_of, tightest
 from ...formulations.schedule.finite_problem import finite_problem
 from ...instances.clock import now
+from ...instances.compiled import repays_loading
 from ...instances.errors import PipeplanError, TooLargeError
 from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ...instances.schedule.plan import SchedulePlan
@@ -148,6 +149,8 @@ class _Run:
         if given is not None:
             self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
         self._list()
+        if self.runs <= FEW_RUNS and repays_loading(self.runs, FEW_RUNS + 1):
+            self._load()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
         rules = [entry for entry in methods_of(self.problem.kind) if not entry.exact]
@@ -157,6 +160,12 @@ class _Run:
             self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
         self._by_rules(entry for entry in rules if entry.name in SLOW_RULES)
         self._improve()
+
+    def _load(self) -> None:
+        """Machine code that so few runs do not need is being made ahead."""
+        annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
+        if annealer is not None and self.best is not None:
+            annealer.load(sequences_of(self.problem, self.best))
 
     def _list(self) -> None:
         """The first list schedule, which is there at once."""
