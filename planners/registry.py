@@ -239,6 +239,7 @@ PLANNERS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.schedule.finite_scope:family",
             default=True,
             example="zero-bubble-4x12",
+            compiles_on=("zero-bubble-4x12",),
             as_formulation=True,
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),

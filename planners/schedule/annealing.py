@@ -46,7 +46,7 @@ class Annealer:
         loop = compiled(anneal_kernel, "anneal")
         state = self._state(sequences)
         if self.speed is None:
-            loop(self.tables, self._state(sequences), 0, 1.0, 1.0, 0)  # loads it
+            self.load(sequences)
             started = now()
             before = loop(self.tables, state, TRIED, self.mean * COLD, self.mean * COLD, int(target))
             self.speed = TRIED / max(now() - started, 1e-6)
@@ -61,6 +61,10 @@ class Annealer:
             self.seconds = min(LONGEST_ROUND_S, 1.5 * self.seconds)
             return None
         return self._sequences(state)
+
+    def load(self, sequences: Sequences) -> None:
+        """Load the loop, or compile it."""
+        compiled(anneal_kernel, "anneal")(self.tables, self._state(sequences), 0, 1.0, 1.0, 0)
 
     def _state(self, sequences: Sequences) -> anneal_kernel.State:
         m = self.finite.batches

@@ -7,6 +7,7 @@ orders and a CP-SAT model of everything below the best plan go on from there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from ...formulations.contract import BuiltModel, Refuted, Values
@@ -16,6 +17,7 @@ from ...formulations.schedule.finite_bounds import lower_bound_of, work_bound
 from ...formulations.schedule.finite_orders import in_order, sequences_of, tightest
 from ...formulations.schedule.finite_problem import finite_problem
 from ...instances.clock import now
+from ...instances.compiled import repays_loading
 from ...instances.errors import PipeplanError, TooLargeError
 from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ...instances.schedule.plan import SchedulePlan
@@ -24,7 +26,7 @@ from ...instances.schedule.referee.evaluate import evaluate_schedule
 from ...instances.schedule.referee.verify import verify_schedule
 from ..backends import Answer, Event, Incumbent
 from ..beaumont.solver import Solver
-from ..contract import Outcome, Request
+from ..contract import Board, Outcome, Request
 from ..options import Progress
 from ..registry import EXACT, PLANNERS, methods_of
 from .annealing import Annealer
@@ -39,12 +41,14 @@ REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
 SLOW_RULES = ("list-schedule", "zb-greedy")
 """They try many variants."""
+RULE_SHARE = 0.1
+"""Of the time limit, for each rule."""
 QUICK_S = 5.0
 """For the model of a few runs, before the slow rules have their turn;"""
 QUICK_SHARE = 0.25
 """and no more than that of the time limit, so that they have one."""
 
-ANNEALED_S = 2.0
+ANNEALED_S = 10.0
 """The first rounds of annealing; each time the model has had its turn, the next ones are longer."""
 TURN_S = 10.0
 """The first turn of the model where annealing has turns as well."""
@@ -146,6 +150,8 @@ class _Run:
         if given is not None:
             self.start = StartOutcome.ACCEPTED if self.offer(given) else StartOutcome.REJECTED
         self._list()
+        if self.runs <= FEW_RUNS and repays_loading(self.runs, FEW_RUNS + 1):
+            self._load()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
         rules = [entry for entry in methods_of(self.problem.kind) if not entry.exact]
@@ -155,6 +161,12 @@ class _Run:
             self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
         self._by_rules(entry for entry in rules if entry.name in SLOW_RULES)
         self._improve()
+
+    def _load(self) -> None:
+        """Machine code that so few runs do not need is being made ahead."""
+        annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
+        if annealer is not None and self.best is not None:
+            annealer.load(sequences_of(self.problem, self.best))
 
     def _list(self) -> None:
         """The first list schedule, which is there at once."""
@@ -168,8 +180,12 @@ class _Run:
             if self.over():
                 return
             options = {spec.name: spec.default for spec in entry.options} | {"objective": self.objective}
+            limits, board = self.request.limits, Board(started=self.request.board.started)
+            if limits.time_limit_s is not None:
+                most = board.seconds + RULE_SHARE * limits.time_limit_s
+                limits = replace(limits, time_limit_s=min(limits.time_limit_s, most))
             try:
-                plan = entry.load().plan(Request(self.problem, options, self.request.limits)).plan
+                plan = entry.load().plan(Request(self.problem, options, limits, board=board)).plan
             except PipeplanError:  # it is a rule for other shapes
                 continue
             if isinstance(plan, SchedulePlan):
@@ -196,7 +212,8 @@ class _Run:
     def _anneal(self, annealer: Annealer) -> None:
         assert self.best is not None, "annealing begins with a plan"
         target = float(self.bound * self.finite.steps)
-        found = annealer.improve(sequences_of(self.problem, self.best), target)
+        orders = sequences_of(self.problem, self.best)
+        found = annealer.improve(orders, target, self.request.seconds_left())
         if found is not None:
             plan = tightest(self.finite, found, self.objective)
             if plan is not None:
