@@ -1,0 +1,308 @@
+"""The lessons: one form for all, and exercises that take a solution and refuse plausible wrong answers with a hint.
+
+`.ci/run` executes the lessons from beginning to end. Here only those cells of a lesson run that an exercise needs.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+
+LESSONS = Path(__file__).parents[1] / "notebooks"
+PATHS = sorted(LESSONS.glob("*.ipynb"))
+lessons = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+
+@dataclass(frozen=True)
+class Cell:
+    kind: str
+    source: str
+    tags: tuple[str, ...]
+    folded: bool
+
+
+def cells_of(path: Path) -> list[Cell]:
+    return [
+        Cell(
+            cell["cell_type"],
+            "".join(cell["source"]),
+            tuple(cell["metadata"].get("tags", ())),
+            cell["metadata"].get("jupyter", {}).get("source_hidden", False),
+        )
+        for cell in json.loads(path.read_text("utf-8"))["cells"]
+    ]
+
+
+def headings(path: Path) -> list[str]:
+    """Without what stands in fences."""
+    texts = (cell.source for cell in cells_of(path) if cell.kind == "markdown")
+    return [
+        line
+        for text in texts
+        for line in re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()
+        if line.startswith("#")
+    ]
+
+
+# ---- form ----------------------------------------------------------------------------------------------
+
+
+@lessons
+def test_headings_are_numbered_and_end_with_exercises_and_solutions(path: Path) -> None:
+    title, *others = headings(path)
+    sections = [line for line in others if line.startswith("## ")]
+    assert title.startswith(f"# {int(path.stem[:2])} · ")
+    assert not [line for line in others if line.startswith("# ")]
+    tail = ["## Solutions"] if "exercises" in path.stem else ["## Exercises", "## Solutions"]
+    assert sections[-len(tail) :] == tail
+    numbers = [line.split()[1] for line in sections[: -len(tail)]]
+    assert numbers == [f"{number}." for number in range(1, len(numbers) + 1)]
+
+
+@lessons
+def test_the_first_cell_says_what_is_learnt_and_what_is_needed(path: Path) -> None:
+    first = cells_of(path)[0].source
+    if "exercises" not in path.stem:
+        assert "\nYou will\n- " in first
+        assert re.search(r"^Needs: .*Time: about \d+ minutes\.", first, re.MULTILINE | re.DOTALL)
+
+
+@lessons
+def test_solutions_and_pictures_are_folded(path: Path) -> None:
+    """In a notebook by `source_hidden`, on a page by the tag."""
+    for cell in cells_of(path):
+        drawn = "plt.show()" in cell.source and "def " not in cell.source
+        if cell.kind == "code" and ("solution" in cell.tags or drawn):
+            assert cell.folded, cell.source
+            assert "hide-input" in cell.tags, cell.source
+
+
+@lessons
+def test_solutions_come_last_and_every_exercise_has_one(path: Path) -> None:
+    cells = cells_of(path)
+    where = next(place for place, cell in enumerate(cells) if "## Solutions" in cell.source)
+    assert all(("solution" in cell.tags) == (place > where) for place, cell in enumerate(cells))
+    asked = re.findall(r"^def (check_\d+)", "\n".join(cell.source for cell in cells[:where]), re.MULTILINE)
+    solved = re.findall(r"\b(check_\d+)\(", "\n".join(cell.source for cell in cells[where:]))
+    assert asked
+    assert asked == solved
+
+
+# ---- exercises -----------------------------------------------------------------------------------------
+
+
+def names(source: str) -> tuple[set[str], set[str]]:
+    """What the code gives a name to at its top level, and all that it uses."""
+    tree = ast.parse(source)
+    given = {
+        name.id
+        for statement in tree.body
+        if not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        for name in ast.walk(statement)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    given |= {statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef | ast.ClassDef)}
+    used = {name.id for name in ast.walk(tree) if isinstance(name, ast.Name)}
+    return given, used
+
+
+def needed_for(path: Path, code: str) -> Iterator[str]:
+    """The cells before the solutions that `code` needs, in order: found from the names that they give."""
+    cells = [cell for cell in cells_of(path) if cell.kind == "code" and "solution" not in cell.tags]
+    wanted, kept = names(code)[1], []
+    for cell in reversed(cells):
+        given, used = names(cell.source)
+        imports = re.search(r"^(import|from) ", cell.source, re.MULTILINE)
+        if given & wanted or imports:
+            wanted |= used
+            kept.append(cell.source)
+    return reversed(kept)
+
+
+def solution_of(path: Path, exercise: str) -> str:
+    """The cell that solves it."""
+    return next(c.source for c in cells_of(path) if "solution" in c.tags and f"{exercise}(" in c.source)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    lesson: int
+    number: int
+    wrong: tuple[str, ...]
+    """Arguments of the check."""
+
+    @property
+    def path(self) -> Path:
+        return next(path for path in PATHS if path.stem.startswith(f"{self.lesson:02}"))
+
+    @property
+    def check(self) -> str:
+        return f"check_{self.number}"
+
+
+ROW_7 = "p.w(t, u) <= p.z(p.lay(t), p.lay(u))"
+
+EXERCISES = (
+    Exercise(1, 1, ("lambda stage, stages: stage", "lambda stage, stages: stages")),
+    Exercise(1, 2, ("STAGES - 1", "9 * STAGES")),
+    Exercise(1, 3, ("1", "8")),
+    Exercise(1, 4, ("5.0", "32 * 3.85")),
+    Exercise(2, 1, ("7", "9")),
+    Exercise(2, 2, ("3**5", "40")),
+    Exercise(2, 3, ("lambda p: 0", "lambda p: 100", "lambda p: sum(p.durations) / p.gpus")),
+    Exercise(3, 1, ("1", "5")),
+    Exercise(3, 2, ("(1, 1, 1)", "(1, 1, 1, 1, 1)", "(6, 1)")),
+    Exercise(3, 3, ("0.3", "0.05")),
+    Exercise(
+        3,
+        4,
+        (
+            # The two orders mixed up; one direction alone, without and with a switch.
+            f"lambda p, t, u: [p.tau[t] >= p.tau[u] + p.d[u] - p.K * p.w(t, u), {ROW_7}]",
+            f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t], {ROW_7}]",
+            f"lambda p, t, u: [p.tau[u] >= p.tau[t] + p.d[t] - p.K * (1 - p.w(t, u)), {ROW_7}]",
+        ),
+    ),
+    Exercise(
+        3,
+        5,
+        (
+            "lambda p, i, j: p.sigma(i, j) >= p.S(i) - 8 * p.L * (1 - p.z(i, j))",
+            "lambda p, i, j: p.sigma(i, j) >= p.S(j) - 8 * p.L * p.z(i, j)",
+            "lambda p, i, j: p.sigma(i, j) <= 8 * p.L * p.z(i, j)",
+        ),
+    ),
+    Exercise(
+        3,
+        6,
+        (
+            "lambda p, t: sum(p.W[j] * p.z(p.lay(t), j) for j in range(1, p.L + 1)) + p.a[t - 1] + p.a[t] <= p.M",
+            "lambda p, t: sum((p.W[j] + 2 * p.L * p.a[j - 1]) * p.z(p.lay(t), j) for j in range(1, p.L + 1)) <= p.M",
+        ),
+    ),
+    Exercise(3, 7, ("(1, 1, 1)", "(20, 32, 36)")),
+    Exercise(4, 1, ("2", "20")),
+    Exercise(4, 2, ("Fraction(1, 2)", "1")),
+    Exercise(4, 3, ("pairs=6, large=9, memory=6", "pairs=2, large=9, memory=3")),
+    Exercise(4, 4, ("(1, 1, 1)", "(4, 4, 1)")),
+    Exercise(5, 1, ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)")),
+    Exercise(5, 2, ("lambda limit: value", "lambda limit: math.inf")),
+    Exercise(5, 3, ("lambda ideal: ideal", "lambda ideal: set()")),
+    Exercise(6, 1, ("[6, 3, 2, 1]", "[4, 3, 2, 1]")),
+    Exercise(6, 2, ("35", "5")),
+    Exercise(
+        6, 3, ("lambda options, limit: sum(min(ways)[0] for ways in options)", "lambda options, limit: math.inf")
+    ),
+    Exercise(6, 4, ("1", "12")),
+    Exercise(7, 1, ("lambda value, bound: 1 + (value - bound) / value", "lambda value, bound: 2 * value / bound")),
+    Exercise(7, 2, ("lambda runs, method, tau: 1.0", "lambda runs, method, tau: 0.0")),
+    Exercise(7, 3, ("{'gnmt-training'}", "set(NETWORKS[:3]) | {'bert'}")),
+    Exercise(
+        7,
+        4,
+        (
+            "random_dag(nodes=20, accelerators=3, cpus=0, seed=1)",
+            "random_dag(nodes=3, accelerators=3, cpus=0, seed=1)",
+        ),
+    ),
+    Exercise(
+        8,
+        1,
+        (
+            "(lambda p, n, f, b: n * (f + b), lambda p, n: 0)",
+            "(lambda p, n, f, b: (n + p - 1) * (f + b), lambda p, n: (p - 1) / n)",
+        ),
+    ),
+    Exercise(8, 2, ('[["p", "q"], ["u", "v"]]', '[["p", "u"], ["q", "v"]]')),
+    Exercise(8, 3, ("lambda count, edges: [1] * count", "lambda count, edges: list(range(count, 0, -1))")),
+    Exercise(8, 4, ("100", "10_000")),
+    Exercise(9, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
+    Exercise(9, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
+    Exercise(
+        9,
+        3,
+        (
+            "lambda problem: 0.0",
+            "lambda problem: sum(n.accelerator_time for n in problem.nodes) / problem.accelerators",
+        ),
+    ),
+    Exercise(
+        9,
+        4,
+        (
+            "lambda problem: pipeplan.solve(problem, planner='greedy').plan",
+            "lambda problem: pipeplan.solve(problem, planner='one-device').plan",
+        ),
+    ),
+    Exercise(9, 5, ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26")),
+    Exercise(9, 6, ("(12, 16)", "(2, 1)")),
+    Exercise(
+        9,
+        7,
+        (
+            "lambda problem: pipeplan.solve(problem, planner='spp-pipedream').plan",
+            "lambda problem: StageGraphPlan((GraphStage(('a1', 'a2', 'b1', 'b2', 'join'), 4, 4, in_flight=4),), ())",
+        ),
+    ),
+)
+
+
+def test_every_exercise_is_tried() -> None:
+    asked = {
+        (int(path.stem[:2]), int(number))
+        for path in PATHS
+        for cell in cells_of(path)
+        for number in re.findall(r"^def check_(\d+)", cell.source, re.MULTILINE)
+    }
+    assert asked == {(exercise.lesson, exercise.number) for exercise in EXERCISES}
+    assert all(len(exercise.wrong) >= 2 for exercise in EXERCISES)
+
+
+def numbers_in(text: str) -> set[float]:
+    return {float(number) for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: f"{exercise.lesson}.{exercise.number}")
+def test_an_exercise_takes_its_solution_and_refuses_wrong_answers(
+    exercise: Exercise, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The hint says something, and is not the answer."""
+    monkeypatch.chdir(LESSONS)
+    monkeypatch.syspath_prepend(LESSONS)
+    mpl.use("agg")
+    solution = solution_of(exercise.path, exercise.check)
+    room: dict[str, Any] = {"__name__": "__main__"}
+    for source in needed_for(
+        exercise.path, "\n".join((solution, *(f"{exercise.check}({w})" for w in exercise.wrong)))
+    ):
+        exec(compile(source, exercise.path.name, "exec"), room)
+    answers: list[Any] = []
+    check = room[exercise.check]
+
+    def listening(*answer: Any, **more: Any) -> Any:
+        answers.extend((*answer, *more.values()))
+        return check(*answer, **more)
+
+    room[exercise.check] = listening
+    exec(compile(solution, exercise.path.name, "exec"), room)
+    assert "right" in capsys.readouterr().out
+    room[exercise.check] = check
+    for wrong in exercise.wrong:
+        with pytest.raises(AssertionError) as refused:
+            exec(f"{exercise.check}({wrong})", room)
+        hint = str(refused.value)
+        assert hint.strip(), f"no hint for {wrong}"
+        for answer in answers:
+            if isinstance(answer, int | float) and not isinstance(answer, bool):
+                assert float(answer) not in numbers_in(hint), f"the hint for {wrong} has the answer: {hint}"
+            elif isinstance(answer, list | tuple | set):
+                assert str(answer) not in hint, f"the hint for {wrong} has the answer: {hint}"
