@@ -14,7 +14,7 @@ from ..periods import float_below
 from . import periodic_model
 from .period_bounds import lower_bound
 from .periodic_facts import PeriodGrid, PeriodicFacts, facts_of, grid_for, next_question, payload
-from .periodic_plans import laid_by, laid_out, values_of
+from .periodic_plans import best_timed, laid_by, laid_out, values_of
 
 
 def check_periodic(problem: ScheduleProblem, name: str) -> None:
@@ -66,8 +66,7 @@ def built(facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model
     """With the ways between values and plans, which all models of a period share."""
 
     def decode(values: Values) -> PeriodicSchedulePlan:
-        laid = laid_by(facts, values).lowered(grid.period, grid.times, grid.lags)
-        plan = laid.timed()
+        plan = best_timed(laid_by(facts, values))
         assert plan is not None, "orders and heights of a period that is possible do not contradict each other"
         return plan
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -106,6 +106,15 @@ class PeriodicFacts:
     @property
     def early(self) -> bool:
         return any(device.early for device in self.memory)
+
+    @cached_property
+    def before(self) -> tuple[tuple[tuple[int, Fraction, int], ...], ...]:
+        """For whom each block waits: the block, how long after its start, and the offset."""
+        problem = self.problem
+        found: list[list[tuple[int, Fraction, int]]] = [[] for _ in problem.blocks]
+        for (a, b), lag, edge in zip(problem.ends, problem.lags, problem.edges, strict=True):
+            found[b].append((a, problem.times[a] + lag, edge.offset))
+        return tuple(map(tuple, found))
 
 
 def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
@@ -206,9 +215,9 @@ def grid_for(facts: PeriodicFacts, cutoff: Fraction | None) -> PeriodGrid:
 
     Where blocks without time have an order that memory asks for, one may have to start before the other by anything
     above nothing. There is no least period then, only a limit that all of them exceed, and which is a fraction as
-    above. So the question is asked for a period that is longer than the fraction by less than there is to the next one,
-    on a grid so fine that as many such blocks as there are fit one after the other into what it is longer; but where the
-    cut-off is the fraction itself.
+    above. So the question is asked for a period that is longer than the fraction by less than there is to the next
+    one, on a grid so fine that as many such blocks as there are fit one after the other into what it is longer; but
+    where the cut-off is the fraction itself.
     """
     limit = facts.longest if cutoff is None else min(cutoff, facts.longest)
     timeless = len({b for pair in facts.instants for b in pair})
@@ -288,7 +297,8 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
 
 def anchor(problem: ScheduleProblem) -> int:
     """Which block starts the period, since a schedule may be shifted: one that many devices share, since none of their
-    other blocks then runs around the end of the period, and of those the first in the middle of the micro-batch, by the number of blocks.
+    other blocks then runs around the end of the period, and of those the first in the middle of the micro-batch, by
+    the number of blocks.
 
     What is held is decided by pairs of blocks around the middle, as forward and backward passes are. Seen from there
     refutations are a hundred times shorter than from the first block.

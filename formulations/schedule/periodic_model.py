@@ -1,7 +1,7 @@
 """Is there a periodic schedule of a given period? A native CP-SAT model in whole numbers, built in a worker.
 
-Each block has a position s in [0, P) and a height h: micro-batch n starts it at s + P (h + n). For blocks a and b of one
-device the literal before(a, b) says that a comes first within the period. The number of micro-batches of which a has
+Each block has a position s in [0, P) and a height h: micro-batch n starts it at s + P (h + n). For blocks a and b of
+one device the literal before(a, b) says that a comes first within the period. The number of micro-batches of which a has
 changed the device's memory when b starts is then before(a, b) - h(a), beside a number that is the same for all a;
 since the changes of one micro-batch sum to 0, it does not matter.
 """
@@ -26,7 +26,8 @@ SEARCH: Mapping[str, Any] = {
     "symmetry_level": 0,
 }
 """These models are logic: clauses refute them many times faster than linear relaxations, but for some whose memory is
-tight on average; so one worker has no relaxation, the next one the strongest, and none looks for solutions at random."""
+tight on average; so one worker has no relaxation, another one the strongest, and none looks for solutions at random.
+Symmetries are not looked for, either: in ortools 9.15 that raises an IndexError on some models of periods."""
 
 AREA_STEPS = 2**55
 """Above, products of times and sizes would come near the limits of the solver's integers: no area rows are made."""

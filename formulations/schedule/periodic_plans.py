@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,7 +22,7 @@ class Laid:
     """
 
     facts: PeriodicFacts
-    starts: tuple[Fraction, ...] | tuple[int, ...]
+    starts: tuple[Fraction, ...]
     heights: tuple[int, ...]
 
     def is_before(self, a: int, b: int) -> bool:
@@ -69,7 +69,7 @@ class Laid:
 
     # ---- as low as possible ----------------------------------------------------------------------------
 
-    def lowered(self, period: int, times: Sequence[int], lags: Sequence[int]) -> Laid:
+    def lowered(self, period: Fraction) -> Laid:
         """Blocks a period earlier, with all that would be late for them otherwise, as long as memory allows it.
 
         A micro-batch then spends less time under way, and the steady state begins earlier. Where the warm-up has to be
@@ -81,7 +81,7 @@ class Laid:
         while moved:
             moved = False
             for b in self.facts.problem.order:
-                group = laid._held_up_by(b, period, times, lags)
+                group = laid._held_up_by(b, period)
                 if len(group) == len(self.heights) or min(laid.heights[a] for a in group) == min(laid.heights):
                     continue
                 heights = tuple(height - (a in group) for a, height in enumerate(laid.heights))
@@ -90,17 +90,16 @@ class Laid:
                     laid, moved = lower, True
         return laid
 
-    def _held_up_by(self, b: int, period: int, times: Sequence[int], lags: Sequence[int]) -> set[int]:
+    def _held_up_by(self, b: int, period: Fraction) -> set[int]:
         """The block, and those that must start a period earlier if it does."""
-        problem, group, waiting = self.facts.problem, {b}, [b]
+        group, waiting = {b}, [b]
         while waiting:
             target = waiting.pop()
-            for (a, c), lag, edge in zip(problem.ends, lags, problem.edges, strict=True):
-                if c == target and a not in group:
-                    gap = self.starts[c] - self.starts[a]
-                    if gap + period * (self.heights[c] - 1 - self.heights[a] + edge.offset) < times[a] + lag:
-                        group.add(a)
-                        waiting.append(a)
+            for a, least, offset in self.facts.before[target]:
+                waits = self.heights[target] - 1 - self.heights[a] + offset
+                if a not in group and self.starts[target] - self.starts[a] + period * waits < least:
+                    group.add(a)
+                    waiting.append(a)
         return group
 
     def _fits(self, device: DeviceMemory) -> bool:
@@ -112,6 +111,21 @@ class Laid:
             if held > (device.room or 0):
                 return False
         return True
+
+
+def best_timed(laid: Laid) -> PeriodicSchedulePlan | None:
+    """At the shortest period of its orders and heights, then with no block a period later than it must be; the earliest
+    starts leave room for that which positions on a grid did not show."""
+    plan = laid.timed()
+    for _ in laid.heights:
+        if plan is None:
+            break
+        known = laid_out(laid.facts, plan)
+        lower = known.lowered(plan.period)
+        if lower.heights == known.heights:
+            break
+        plan = lower.timed()
+    return plan
 
 
 def laid_out(facts: PeriodicFacts, plan: PeriodicSchedulePlan) -> Laid:
@@ -138,5 +152,7 @@ def laid_by(facts: PeriodicFacts, values: Mapping[str, float]) -> Laid:
     """What the values of a model say."""
     blocks = range(len(facts.problem.blocks))
     return Laid(
-        facts, tuple(round(values[f"s[{b}]"]) for b in blocks), tuple(round(values[f"h[{b}]"]) for b in blocks)
+        facts,
+        tuple(Fraction(round(values[f"s[{b}]"])) for b in blocks),
+        tuple(round(values[f"h[{b}]"]) for b in blocks),
     )
