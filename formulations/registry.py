@@ -110,12 +110,17 @@ TIME_PER_SAMPLE = _choice(
 PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", "period")
 GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
 
-SCHEDULE_OBJECTIVE = _choice(
+_MAKESPAN = (
+    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their "
+    "own first start to their own last end"
+)
+SCHEDULE_OBJECTIVE = _choice("objective", f"{_MAKESPAN}.", "makespan", "span")
+ANY_SCHEDULE_OBJECTIVE = _choice(
     "objective",
-    "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from first "
-    "start to last end.",
+    f"{_MAKESPAN}; period: the time between two micro-batches in the steady state.",
     "makespan",
     "span",
+    "period",
 )
 
 _ZERO_BUBBLE = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024"

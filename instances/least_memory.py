@@ -12,8 +12,6 @@ from .kinds import Plan
 from .result import Stop
 
 BYTES = "bytes"
-BYTE_NAMES = ("B", "byte", BYTES)
-"""What a file may call them."""
 SEARCHED = "a search with proofs"
 """A reason: no single part of the problem needs so much, yet all together do."""
 

@@ -20,6 +20,8 @@ BYTES = {
     **{f"{prefix}B": 1000.0**power for power, prefix in enumerate("kMGT", start=1)},
     **{f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)},
 }
+BYTE_NAMES = ("B", "byte", "bytes")
+"""What a file may call the unit of its sizes, where that is bytes."""
 BYTES_PER_SECOND = {"": 1.0} | {f"{unit}/s": factor for unit, factor in BYTES.items() if unit}
 
 

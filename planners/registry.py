@@ -8,7 +8,16 @@ from typing import Any
 
 from ..formulations.contract import OptionSpec
 from ..formulations.plugins import is_address, load_named
-from ..formulations.registry import ALLOCATION, FORMULATIONS, SEMANTICS, Entry, find_formulation, plugged_in
+from ..formulations.registry import (
+    ALLOCATION,
+    ANY_SCHEDULE_OBJECTIVE,
+    FORMULATIONS,
+    SCHEDULE_OBJECTIVE,
+    SEMANTICS,
+    Entry,
+    find_formulation,
+    plugged_in,
+)
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
 from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS, TEXTBOOK_OPTIONS
@@ -18,8 +27,6 @@ from .latency.options import EXPERT_OPTIONS, LNS_OPTIONS
 from .piper.options import DP_OPTIONS as PIPER_OPTIONS
 from .piper.options import EQUI_OPTIONS, RESTRICTED_OPTIONS
 from .placement.options import OPTIONS
-from .schedule.options import ANY_OBJECTIVE
-from .schedule.options import OBJECTIVE as SCHEDULE_OBJECTIVE
 
 EXACT = "exact"
 """The planner that hands a formulation to a solver."""
@@ -227,7 +234,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Rules, bounds, annealing on orders, and a model of all that is better",
             "schedule",
             "pipeplan.planners.schedule.exact:PLANNER",
-            (ANY_OBJECTIVE,),
+            (ANY_SCHEDULE_OBJECTIVE,),
             takes_start=True,
             scope="pipeplan.formulations.schedule.finite_scope:family",
             default=True,
@@ -235,7 +242,9 @@ PLANNERS: Mapping[str, Entry] = {
             as_formulation=True,
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),
-        _schedule("list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_OBJECTIVE),
+        _schedule(
+            "list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_SCHEDULE_OBJECTIVE
+        ),
         _schedule("1f1b", "1F1B: one forward pass, one backward pass", "named:ONE_F_ONE_B", paper=_1F1B),
         _schedule(
             "interleaved-1f1b", "1F1B over several stages on each device", "named:INTERLEAVED", paper=_MEGATRON

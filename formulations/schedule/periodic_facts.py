@@ -22,7 +22,6 @@ from ..periods import largest_fraction, next_fraction, unit_of_times
 from .period_bounds import (
     changes,
     exact_bound,
-    largest_lags,
     longest_period,
     most_periods,
     stashes_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..least_memory import BYTE_NAMES
+from ..quantities import BYTE_NAMES
 from ..upgrade_step import Found, Step
 from .problem import ScheduleDevice, ScheduleProblem
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ..instances.cluster import SECONDS
-from ..instances.least_memory import BYTE_NAMES
+from ..instances.quantities import BYTE_NAMES
 
 BYTES = ("B", "kB", "MB", "GB", "TB")
 """Of a thousand each, as bandwidths and data sheets have them; what is typed may be in GiB."""

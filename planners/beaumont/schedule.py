@@ -18,8 +18,8 @@ from ...formulations.beaumont import fixed_allocation
 from ...formulations.beaumont.fixed_allocation import Known, Path
 from ...formulations.beaumont.instants import Relations, relations_at, timeless_pairs
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...formulations.timetable import Timetable, Wait, tightest
 from ...formulations.contract import NativeModel
+from ...formulations.timetable import Timetable, Wait, tightest
 from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem

@@ -16,7 +16,8 @@ from typing import Any
 
 from ...instances.amounts import as_written, common_unit, in_digits
 from ...instances.errors import show
-from ...instances.least_memory import BYTE_NAMES, BYTES, SmallestMemory
+from ...instances.least_memory import BYTES, SmallestMemory
+from ...instances.quantities import BYTE_NAMES
 from ...instances.schedule.each_device import held, holders, with_memory
 from ...instances.schedule.plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
