@@ -26,6 +26,7 @@ QUICK = {
     "chain": ("golden-4", None),
     "staging": ("tiny-stages", None),
     "graph-pipeline": ("tiny-graph", "graphpipe"),
+    "schedule": ("zero-bubble-4x12", "list-schedule"),
 }
 
 CHAIN = ChainProblem(
@@ -99,7 +100,11 @@ def test_the_parts_of_a_load_add_up_to_it(kind: str) -> None:
     view = view_of(problem, result.plan, rules_of(problem, result.options))
     rows = [row for table in view.tables for row in table.rows]
     assert [sum(row.parts.values()) for row in rows] == pytest.approx([row.load for row in rows])
-    assert max(row.load for row in rows) == pytest.approx(view.full_load)
+    longest = max(row.load for row in rows)
+    if kind == "schedule":  # whose devices wait for each other
+        assert longest < view.full_load
+    else:
+        assert longest == pytest.approx(view.full_load)
 
 
 def test_no_kind_is_forgotten() -> None:
