@@ -234,7 +234,6 @@ PLANNERS: Mapping[str, Entry] = {
             example="zero-bubble-4x12",
             compiles_on=("zero-bubble-4x12",),
             as_formulation=True,
-            checked_by="ilp-zero-bubble",
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
         ),
         _schedule("list-schedule", "List schedules by several rules", "list_planner:PLANNER", ANY_OBJECTIVE),
