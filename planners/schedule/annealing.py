@@ -14,7 +14,7 @@ from . import anneal_kernel
 
 ROUND_S = 1.0
 """About so long takes a round, between two looks at the clock; later ones take longer."""
-LONGEST_ROUND_S = 8.0
+LONGEST_ROUND_S = 4.0
 TRIED = 500
 """Steps by which the speed is measured."""
 HOT, COLD = 0.03, 0.001

@@ -6,12 +6,11 @@ orders and a CP-SAT model of everything below the best plan go on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from ...formulations.contract import BuiltModel, Refuted, Values
-from ...formulations.registry import Entry
 from ...formulations.schedule.finite import MOST_RUNS, native_model
 from ...formulations.schedule.finite_bounds import lower_bound_of, work_bound
 from ...formulations.schedule.finite_orders import in_order, sequences_of, tightest
@@ -19,6 +18,7 @@ from ...formulations.schedule.finite_problem import finite_problem
 from ...instances.clock import now
 from ...instances.compiled import repays_loading
 from ...instances.errors import PipeplanError, TooLargeError
+from ...instances.kind import load_address
 from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
@@ -26,12 +26,14 @@ from ...instances.schedule.referee.evaluate import evaluate_schedule
 from ...instances.schedule.referee.verify import verify_schedule
 from ..backends import Answer, Event, Incumbent
 from ..beaumont.solver import Solver
-from ..contract import Board, Outcome, Request
+from ..contract import Board, Outcome, Planner, Request
 from ..options import Progress
-from ..registry import EXACT, PLANNERS, methods_of
 from .annealing import Annealer
+from .greedy import PLANNER as ZERO_BUBBLE_GREEDY
+from .list_planner import PLANNER as LIST_SCHEDULE
 from .list_schedule import better_and_better
 from .listing import why_none
+from .named import DUALPIPE_V, GPIPE, INTERLEAVED, ONE_F_ONE_B, ZB_H1, ZB_H2, ZB_V
 
 NAME = "exact-schedule"
 PERIOD = "period"
@@ -39,8 +41,12 @@ PERIOD = "period"
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
-SLOW_RULES = ("list-schedule", "zb-greedy")
+QUICK_RULES: tuple[Planner, ...] = (GPIPE, ONE_F_ONE_B, INTERLEAVED, ZB_H1, ZB_H2, ZB_V, DUALPIPE_V)
+SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZERO_BUBBLE_GREEDY)
 """They try many variants."""
+
+BY_MODEL = "pipeplan.planners.exact.planner:PLANNER"
+"""Who hands the model of a period to a solver; it knows the table of planners, which knows this one."""
 RULE_SHARE = 0.1
 """Of the time limit, for each rule."""
 QUICK_S = 5.0
@@ -68,10 +74,8 @@ class ExactSchedule:
         problem: ScheduleProblem = request.problem
         if problem.micro_batches is None or request.options["objective"] == PERIOD:
             options = {"formulation": "cp-periodic", "objective": PERIOD}
-            outcome: Outcome = (
-                PLANNERS[EXACT]
-                .load()
-                .plan(Request(problem, options, request.limits, request.warm_start, request.board))
+            outcome: Outcome = load_address(BY_MODEL).plan(
+                Request(problem, options, request.limits, request.warm_start, request.board)
             )
             return outcome
         return _Run(problem, request).outcome()
@@ -154,12 +158,11 @@ class _Run:
             self._load()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
-        rules = [entry for entry in methods_of(self.problem.kind) if not entry.exact]
-        self._by_rules(entry for entry in rules if entry.name not in SLOW_RULES)
+        self._by_rules(QUICK_RULES)
         if self.runs <= FEW_RUNS and not self.over():
             limit = self.request.limits.time_limit_s
             self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
-        self._by_rules(entry for entry in rules if entry.name in SLOW_RULES)
+        self._by_rules(SLOW_RULES)
         self._improve()
 
     def _load(self) -> None:
@@ -174,18 +177,18 @@ class _Run:
         if plan is not None:
             self.offer(plan)
 
-    def _by_rules(self, entries: Iterable[Entry]) -> None:
+    def _by_rules(self, rules: Sequence[Planner]) -> None:
         """Each rule where it fits the problem; the best plan is never worse than one of theirs."""
-        for entry in entries:
+        for rule in rules:
             if self.over():
                 return
-            options = {spec.name: spec.default for spec in entry.options} | {"objective": self.objective}
+            options = {"objective": self.objective}
             limits, board = self.request.limits, Board(started=self.request.board.started)
             if limits.time_limit_s is not None:
                 most = board.seconds + RULE_SHARE * limits.time_limit_s
                 limits = replace(limits, time_limit_s=min(limits.time_limit_s, most))
             try:
-                plan = entry.load().plan(Request(self.problem, options, limits, board=board)).plan
+                plan = rule.plan(Request(self.problem, options, limits, board=board)).plan
             except PipeplanError:  # it is a rule for other shapes
                 continue
             if isinstance(plan, SchedulePlan):

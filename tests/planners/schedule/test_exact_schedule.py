@@ -109,9 +109,17 @@ def test_a_start_is_taken() -> None:
     assert again.objective == 103
 
 
-def test_the_program_confirms_the_proof() -> None:
+def test_another_model_confirms_the_proof() -> None:
     problem = divided_pipeline(equal_stages(2, 5, 6, 4), 3, 4)
-    result = solve(problem, options=SPAN, cross_check=True)
-    assert result.stop == Stop.PROVEN
-    assert result.cross_check is not None
-    assert result.cross_check["contradiction"] is None
+    values = {
+        solve(problem, formulation=name, options=SPAN).objective
+        for name in ("exact-schedule", "cp-schedule", "ilp-zero-bubble")
+    }
+    assert len(values) == 1
+
+
+def test_the_period_is_asked_of_its_own_model() -> None:
+    problem = divided_pipeline(equal_stages(2, 5, 6, 4), 3, 4)
+    for asked in (problem, problem.replace(micro_batches=None)):
+        result = solve(asked, options={"objective": "period"})
+        assert (result.stop, result.objective) == (Stop.PROVEN, 15)
