@@ -1,8 +1,8 @@
 """Is there a periodic schedule of a given period? A native CP-SAT model in whole numbers, built in a worker.
 
 Each block has a position s in [0, P) and a height h: micro-batch n starts it at s + P (h + n). For blocks a and b of
-one device the literal before(a, b) says that a comes first within the period. The number of micro-batches of which a has
-changed the device's memory when b starts is then before(a, b) - h(a), beside a number that is the same for all a;
+one device the literal before(a, b) says that a comes first within the period. The number of micro-batches of which a
+has changed the device's memory when b starts is then before(a, b) - h(a), beside a number that is the same for all a;
 since the changes of one micro-batch sum to 0, it does not matter.
 """
 
