@@ -37,9 +37,10 @@ METHODS = {
     "placement": {"formulation": "ip-tarnawski"},
     "staging": {"planner": "dp-piper"},
     "graph-pipeline": {"planner": "graphpipe"},
+    "schedule": {"planner": "exact-schedule"},
 }
 OBJECTIVES = {"placement": "max-load", "staging": "time-per-micro-batch"}
-"""Of graph pipelines the variant is the objective."""
+"""Of graph pipelines and schedules the variant is the objective."""
 
 
 def main() -> None:
