@@ -43,10 +43,15 @@ def _named(recipe: Recipe) -> Recipe:
     return Recipe(recipe.name, recipe.source, lambda: recipe.build().replace(name=recipe.name))
 
 
+def _senseless(problem: ScheduleProblem) -> tuple[str, ...]:
+    """Each problem is known for one of the two."""
+    return ("span",) if problem.micro_batches is None else ("period",)
+
+
 PACKAGED = Packaged(
     recipes=tuple(map(_named, RECIPES)),
     columns={"blocks": "{blocks}", "devices": "{devices}"},
     variants={"span": "span", "period": "period"},
+    senseless=_senseless,
     note="schedules: best known span of all micro-batches, and period of the steady state",
-    senseless=lambda problem: ("span",) if problem.micro_batches is None else (),
 )
