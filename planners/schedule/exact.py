@@ -56,6 +56,8 @@ QUICK_SHARE = 0.25
 
 ANNEALED_S = 10.0
 """The first rounds of annealing; each time the model has had its turn, the next ones are longer."""
+FEW_ANNEALED_S = 2.0
+"""The same for a few runs: the best plan is found so, and the model has only to refute what is better."""
 TURN_S = 10.0
 """The first turn of the model where annealing has turns as well."""
 MORE = 2.0
@@ -196,9 +198,10 @@ class _Run:
 
     def _improve(self) -> None:
         """Annealing and the model in turns, longer and longer."""
-        annealed, turn = ANNEALED_S, TURN_S
+        few = self.runs <= FEW_RUNS
+        annealed, turn = (FEW_ANNEALED_S if few else ANNEALED_S), TURN_S
         annealer = None
-        if self.runs > FEW_RUNS and self.best is not None and not self.over():
+        if self.best is not None and not self.over():
             annealer = Annealer.of(self.finite, self.objective, self.request.limits.seed)
         while not self.over():
             if annealer is not None:
@@ -208,7 +211,7 @@ class _Run:
                     self._anneal(annealer)
             if self.over():
                 return
-            if not self._ask(None if annealer is None else turn):
+            if not self._ask(None if few or annealer is None else turn):
                 return
             annealed, turn = MORE * annealed, MORE * turn
 
