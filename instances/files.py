@@ -13,7 +13,7 @@ from .errors import InputError, UsageError, did_you_mean, show, wrong_argument
 from .fields import as_object
 from .json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .kind import Kind
-from .kinds import DEFAULT_KIND, KINDS, Plan, Problem, is_plan, is_problem
+from .kinds import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
 from .profile.files import is_profile
 from .profile.options import Lowered, ProfileOptions
 from .profile.pipedream import looks_like_graph_txt
@@ -36,7 +36,7 @@ SAVED = "give what pipeplan.load(path), pipeplan.load_plan(path) or pipeplan.sol
 def load(
     path: str | os.PathLike[str],
     *,
-    kind: str | None = None,
+    kind: KindName | None = None,
     format: str | None = None,
     devices: int | None = None,
     cpus: int | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from .chain.kind import KIND as CHAIN
 from .errors import InputError, show
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     )
 else:  # annotations alone name them, and a kind that nobody asks for is not imported
     Problem = Plan = Any
+
+KindName = Literal["placement", "chain", "staging", "graph-pipeline", "schedule"]
+"""For type checkers, which find misspelt names before anything runs."""
 
 DEFAULT_KIND = PLACEMENT
 """Of files that do not say what they are: placements were first."""

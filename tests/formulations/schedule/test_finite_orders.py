@@ -15,7 +15,7 @@ from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice
 from pipeplan.instances.schedule.random_schedules import random_pipeline
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
-from pipeplan.planners.schedule.list_schedule import list_schedules
+from pipeplan.planners.schedule.list_schedule import better_and_better
 
 
 def test_micro_batches_that_change_places_change_nothing() -> None:
@@ -36,7 +36,7 @@ def _one_after_the_other(problem: ScheduleProblem) -> tuple[tuple[tuple[int, int
 def test_times_of_given_orders_are_never_worse(seed: int, objective: str) -> None:
     problem = random_pipeline(4, 6, 8, 1, seed)
     finite = finite_problem(problem, "a test")
-    for plan in list_schedules(problem, objective):
+    for plan in better_and_better(problem, objective):
         best = tightest(finite, sequences_of(problem, plan), objective)
         assert best is not None
         assert verify_schedule(problem, best) == ()

@@ -25,6 +25,7 @@ from pipeplan.instances.placement.plan import PlacementPlan
 from pipeplan.instances.placement.problem import Node, PlacementProblem
 from pipeplan.instances.result import Found, Proof, Result, StartOutcome, Stop
 from pipeplan.instances.results import result_from_json
+from pipeplan.instances.schedule.pipelines import V_SHAPE, divided_pipeline, equal_stages
 from pipeplan.planners.registry import PLANNERS
 from pipeplan.planners.run import choose as choice
 from pipeplan.planners.run import solve as solving
@@ -312,7 +313,14 @@ SMALL = {
     "chain": figure_5().problem,
     "staging": random_staging(0),
     "graph-pipeline": ROW,
+    "schedule": divided_pipeline(equal_stages(2, 1, 1, 1), 4, 8),
 }
+SHAPED = {
+    "interleaved-1f1b": divided_pipeline(equal_stages(4, 1, 1, 1), 4, 20, virtual=2),
+    "zb-v": divided_pipeline(equal_stages(4, 1, 1, 1), 4, 20, virtual=2, layout=V_SHAPE),
+    "dualpipe-v": divided_pipeline(equal_stages(4, 1, 1, 1), 4, 20, virtual=2, layout=V_SHAPE),
+}
+"""For methods that plan one shape alone."""
 
 
 @pytest.mark.parametrize("entry", [*FORMULATIONS.values(), *PLANNERS.values()], ids=lambda entry: entry.name)
@@ -321,7 +329,7 @@ def test_every_bound_and_every_proof_has_a_scope(entry: Any) -> None:
         pytest.skip("needs a formulation, or a split from a file")
     kind = {"formulation": entry.name} if entry.name in FORMULATIONS else {"planner": entry.name}
     limited = any(spec.name == "latency_limit" for spec in entry.options)
-    problem = random_placement(5, training=False) if limited else SMALL[entry.problem_kind]
+    problem = random_placement(5, training=False) if limited else SHAPED.get(entry.name, SMALL[entry.problem_kind])
     result = solve(problem, **kind, options={"latency_limit": 1e3} if limited else {})
     assert NO_FAMILY not in result.messages
     assert (result.scope is not None) == (result.bound is not None or result.stop == Stop.INFEASIBLE)

@@ -12,7 +12,7 @@ from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.planners.schedule import anneal_kernel
 from pipeplan.planners.schedule.annealing import Annealer
-from pipeplan.planners.schedule.list_schedule import list_schedules
+from pipeplan.planners.schedule.list_schedule import better_and_better
 
 ALONE = Ingredients(groups=False, zero_times=False)
 
@@ -27,7 +27,7 @@ def problems() -> list[ScheduleProblem]:
 def test_better_orders_are_valid(objective: str, number: int) -> None:
     problem = problems()[number]
     finite = finite_problem(problem, "a test")
-    plan = next(list_schedules(problem, objective))
+    plan = next(better_and_better(problem, objective))
     annealer = Annealer.of(finite, objective, seed=number)
     assert annealer is not None
     state = annealer._state(sequences_of(problem, plan))
