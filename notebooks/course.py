@@ -35,7 +35,13 @@ def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=F
             edgecolor="white",
         )
         axes.text(
-            (start + end) / 2, rows[work.resource], getattr(work, label), ha="center", va="center", fontsize=8, clip_on=True
+            (start + end) / 2,
+            rows[work.resource],
+            getattr(work, label),
+            ha="center",
+            va="center",
+            fontsize=8,
+            clip_on=True,
         )
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
