@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from schedule_brute_force import least_period, tiny_problem
 
-from pipeplan.formulations.contract import NativeOnlyError, Refuted
+from pipeplan.formulations.contract import BuiltModel, NativeOnlyError, Refuted
 from pipeplan.formulations.schedule.periodic_cp import FORMULATION as CP
 from pipeplan.formulations.schedule.periodic_facts import facts_of, grid_for, next_question
 from pipeplan.formulations.schedule.periodic_plans import laid_out
@@ -208,6 +208,20 @@ def test_a_question_is_asked_for_the_largest_fraction_up_to_it() -> None:
 
 def test_a_cutoff_below_the_bound_needs_no_solver() -> None:
     assert isinstance(CP.build(shape("v"), {}, native=True, cutoff=2.9), Refuted)
+
+
+@pytest.mark.parametrize("method", METHODS[:2], ids=lambda method: "-".join(method.values()))
+def test_a_plan_of_some_period_is_no_proof_that_none_is_shorter(method: dict[str, Any]) -> None:
+    """The model has nothing to minimise: what a solver calls its optimum bounds no period."""
+    problem = shape("m", 3, 2)
+    least = shortest(problem, formulation="cp-periodic")
+    result = solve(problem, limits=SolveOptions(threads=1, rel_gap=0.9), warm_start="none", **method)
+    assert result.stop in (Stop.GAP, Stop.PROVEN)
+    assert result.bound is not None
+    assert result.bound <= float(least or 0)
+    wide = CP.build(problem, {}, native=True, cutoff=None)
+    assert isinstance(wide, BuiltModel)
+    assert wide.bound == CP.lower_bound(problem, {})
 
 
 def test_a_plan_laid_out_and_timed_again_is_no_longer() -> None:
