@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from ...instances.schedule.problem import ScheduleProblem
+from .finite_idle import idle_bound
 from .finite_problem import SPAN, DeviceMemory, FiniteProblem, Node, finite_problem
 from .finite_warm_up import warm_up_bound
 
@@ -37,9 +38,10 @@ def lower_bound(finite: FiniteProblem, objective: str) -> int:
     simple = max(work_bound(finite, objective), path_bound(finite, objective))
     if len(finite.times) * finite.batches * len(finite.on_device) > MOST_RUNS_FOR_PATHS:
         return simple
-    best = max(simple, device_bound(finite, objective), device_bound(reversed_problem(finite), objective))
+    best = max(simple, device_bound(finite, objective))
     if objective != SPAN:
-        return best
+        return max(best, device_bound(reversed_problem(finite), objective))
+    best = max(best, idle_bound(finite))
     return max(warm_up_bound(finite, best), warm_up_bound(reversed_problem(finite), best))
 
 
@@ -79,9 +81,10 @@ def device_bound(finite: FiniteProblem, objective: str) -> int:
     For makespan the releases are earliest starts, and what remains after a run is the longest path from its end. For
     span time is counted from the device's own first start: a run that follows from the first block cannot come before
     the path that leads from there to it, through whatever devices (the first backward pass of a stage waits until its
-    first forward pass has been to the last stage and back). Memory delays releases as well: see `_wait_for_memory`.
-    A machine that may interrupt its jobs is never worse, and the best such schedule always runs the released job with
-    the most remaining after it (Jackson): `interrupted`.
+    first forward pass has been to the last stage and back), and the same in reversed time says what remains after it
+    until the device's last end. Memory delays releases as well: see `_wait_for_memory`. A machine that may interrupt
+    its jobs is never worse, and the best such schedule always runs the released job with the most remaining after it
+    (Jackson): `interrupted`.
     """
     best = 0
     if objective != SPAN:
@@ -91,16 +94,22 @@ def device_bound(finite: FiniteProblem, objective: str) -> int:
             runs = ((b, n) for b in blocks for n in range(finite.batches))
             best = max(best, interrupted((starts[b][n] or 0, finite.times[b], remaining[b][n]) for b, n in runs))
         return best
-    for blocks, memory in zip(finite.on_device, finite.memories, strict=True):
-        firsts = first_blocks(finite, blocks)
-        if len(firsts) > MOST_FIRST:
-            continue
-        rows = [_released(finite, _after(finite, a), memory_of=(blocks, memory)) for a in firsts]
-        jobs = (
-            (min(row[b][n] or 0 for row in rows), finite.times[b], 0) for b in blocks for n in range(finite.batches)
-        )
+    backwards = reversed_problem(finite)
+    for d, blocks in enumerate(finite.on_device):
+        releases, rest = (_since_first_start(way, d) for way in (finite, backwards))
+        jobs = ((releases[b][n], finite.times[b], rest[b][-1 - n]) for b in blocks for n in range(finite.batches))
         best = max(best, interrupted(jobs))
     return best
+
+
+def _since_first_start(finite: FiniteProblem, d: int) -> dict[int, list[int]]:
+    """Earliest starts of all runs of a device, from its own first start on, whichever block that is of."""
+    blocks, memory = finite.on_device[d], finite.memories[d]
+    firsts = first_blocks(finite, blocks)
+    if len(firsts) > MOST_FIRST:
+        return {b: [0] * finite.batches for b in blocks}
+    rows = [_released(finite, _after(finite, a), memory_of=(blocks, memory)) for a in firsts]
+    return {b: [min(row[b][n] or 0 for row in rows) for n in range(finite.batches)] for b in blocks}
 
 
 def first_blocks(finite: FiniteProblem, blocks: Iterable[int]) -> list[int]:

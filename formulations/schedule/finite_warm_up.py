@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -40,7 +41,7 @@ def warm_up_bound(finite: FiniteProblem, least: int) -> int:
     """
     if len(finite.times) > MOST_BLOCKS:
         return least
-    firsts = [_only_first(finite, blocks) for blocks in finite.on_device]
+    firsts = [only_first(finite, blocks) for blocks in finite.on_device]
     arrivals = [
         Arrival(d, block, _sums(finite, d, block))
         for d, first in enumerate(firsts)
@@ -75,14 +76,28 @@ def warm_up_bound(finite: FiniteProblem, least: int) -> int:
     return high
 
 
-def _only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
+def only_first(finite: FiniteProblem, blocks: tuple[int, ...]) -> int | None:
     """The block of the device that all others on it follow."""
     return next((a for a in blocks if finite.distances(a).keys() >= set(blocks)), None)
 
 
 def _sums(finite: FiniteProblem, d: int, block: int) -> tuple[int, ...]:
-    """Each block of the device has run some number of times, between those that must and those that may come before,
-    and what they have taken and not given back fits the memory."""
+    """What the device may have worked before the first run of the block."""
+    return tuple(sorted({work_of(finite, d, counts) for counts in counts_before(finite, d, block)}))
+
+
+def work_of(finite: FiniteProblem, d: int, counts: Sequence[int]) -> int:
+    """Of so many runs of each block of the device."""
+    return sum(count * finite.times[b] for count, b in zip(counts, finite.on_device[d], strict=True))
+
+
+def counts_before(finite: FiniteProblem, d: int, block: int) -> list[tuple[int, ...]]:
+    """How many runs of each block of the device may have ended when the block runs for the first time; empty: there are
+    too many ways, so nothing is known.
+
+    Of each block, a number between those runs that must and those that may come before; no more than of a block that
+    comes before it within a micro-batch; and what they have taken and not given back fits the memory.
+    """
     memory, blocks = finite.memories[d], finite.on_device[d]
     ranges, ways = [], 1
     for b in blocks:
@@ -91,13 +106,18 @@ def _sums(finite: FiniteProblem, d: int, block: int) -> tuple[int, ...]:
         ranges.append(counts)
         ways *= len(counts)
     if ways > MOST_SUMS:
-        return ()
-    found = set()
+        return []
+    chains = [
+        (i, j) for i, a in enumerate(blocks) for j, b in enumerate(blocks) if i != j and b in finite.distances(a)
+    ]
+    found = []
     for chosen in product(*ranges):
+        if any(chosen[later] > chosen[earlier] for earlier, later in chains):
+            continue
         held = sum(count * memory.changes.get(b, 0) for count, b in zip(chosen, blocks, strict=True))
         if memory.room is None or held + memory.needed(block) <= memory.room:
-            found.add(sum(count * finite.times[b] for count, b in zip(chosen, blocks, strict=True)))
-    return tuple(sorted(found))
+            found.append(chosen)
+    return found
 
 
 def _next(sums: tuple[int, ...], time: int, idle: int) -> int | None:

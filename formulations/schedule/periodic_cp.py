@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Literal
 
 from ...instances.amounts import as_written
 from ...instances.errors import InputError, UsageError
 from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
+from ..contract import (
+    BuiltModel,
+    CommonFormulation,
+    NativeModel,
+    NativeOnlyError,
+    Options,
+    Refuted,
+    Stage,
+    Values,
+    Wanted,
+    side_by_side,
+)
 from ..periods import float_below
 from . import periodic_model
 from .period_bounds import lower_bound
@@ -27,6 +39,11 @@ def check_periodic(problem: ScheduleProblem, name: str) -> None:
         raise InputError("blocks", "all have time 0", "give at least one block a time")
 
 
+FIRST_TURN_S = 2.0
+TURNS = 6
+ASKED: tuple[Literal["decide"], Literal["improve"]] = ("decide", "improve")
+
+
 class PeriodicCp(CommonFormulation):
     """Minimise the period."""
 
@@ -35,6 +52,14 @@ class PeriodicCp(CommonFormulation):
 
     def lower_bound(self, problem: ScheduleProblem, options: Options) -> float:
         return lower_bound(problem)
+
+    def portfolio(
+        self, problem: ScheduleProblem, options: Options, *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        """A period near the bound may be open for long, while one just below the best plan is found at once: both
+        questions are asked in turn, each time for longer."""
+        turns = [Stage(kind, ("cp-sat",), FIRST_TURN_S * 2**number) for number in range(TURNS) for kind in ASKED]
+        return (*turns, *side_by_side("cp-sat"))
 
     def next_cutoff(
         self,

@@ -272,6 +272,10 @@ class _Run:
         enough = cutoff if coarse else None
         if improve and value is not None:
             start, cutoff = self.board.plan, value
+            if isinstance(
+                self.formulation, Gradual
+            ):  # a model of one question may answer with the plan that is known
+                cutoff = value - FINE_GAP * abs(value)
             enough = None if self.bound is None else self.bound / (1 - gap)
         forgiving = self.solver == "auto"
         attempt = self._asking(

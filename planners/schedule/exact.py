@@ -34,6 +34,7 @@ from .list_planner import PLANNER as LIST_SCHEDULE
 from .list_schedule import better_and_better
 from .listing import why_none
 from .named import DUALPIPE_V, GPIPE, INTERLEAVED, ONE_F_ONE_B, ZB_H1, ZB_H2, ZB_V
+from .periodic_list import periodic_list_schedule
 
 NAME = "exact-schedule"
 PERIOD = "period"
@@ -75,15 +76,19 @@ class ExactSchedule:
     def plan(self, request: Request) -> Outcome:
         problem: ScheduleProblem = request.problem
         if problem.micro_batches is None or request.options["objective"] == PERIOD:
-            options = {"formulation": "cp-periodic", "objective": PERIOD}
-            outcome: Outcome = load_address(BY_MODEL).plan(
-                Request(problem, options, request.limits, request.warm_start, request.board)
-            )
-            return outcome
+            return _by_period(problem, request)
         return _Run(problem, request).outcome()
 
 
 PLANNER = ExactSchedule()
+
+
+def _by_period(problem: ScheduleProblem, request: Request) -> Outcome:
+    """By the model of a period, from a list schedule where the user gives no start."""
+    start = request.warm_start or periodic_list_schedule(problem, request.out_of_time)
+    options = {"formulation": "cp-periodic", "objective": PERIOD}
+    outcome: Outcome = load_address(BY_MODEL).plan(Request(problem, options, request.limits, start, request.board))
+    return outcome if request.warm_start is not None else replace(outcome, warm_start=WarmStart())
 
 
 class _Run:

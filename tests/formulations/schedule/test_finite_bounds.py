@@ -12,6 +12,7 @@ from pipeplan.formulations.schedule.finite_bounds import (
     path_bound,
     work_bound,
 )
+from pipeplan.formulations.schedule.finite_idle import idle_bound
 from pipeplan.formulations.schedule.finite_problem import FiniteProblem, finite_problem
 from pipeplan.formulations.schedule.finite_warm_up import warm_up_bound
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
@@ -46,6 +47,30 @@ def test_the_first_backward_pass_waits_for_the_way_there_and_back() -> None:
 def test_memory_limits_what_is_done_before_the_first_backward_pass(memory: int, bound: int) -> None:
     """38 units pass before the first I of stage 0, and half of the memory's units are forward passes until then."""
     assert device_bound(pipeline(4, 12, (5, 6, 4), 0, memory), "span") == bound
+
+
+@pytest.mark.parametrize(
+    ("stages", "batches", "times", "lag", "memory", "least"),
+    [
+        (4, 12, (5, 6, 4), 0, 8, 180 + (38 - 4 * 5) + (33 - 3 * (6 + 4))),
+        (16, 64, (10, 11, 9), 1, 32, 1920 + (355 - 16 * 10) + (345 - 15 * (11 + 9))),
+    ],
+)
+def test_filling_and_draining_cost_time_together(
+    stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int, least: int
+) -> None:
+    """While the first gradient is on its way stage 0 has forward passes for half of its memory's units; after its last
+    forward pass it has I and W of what it held besides, until that one comes back."""
+    finite = pipeline(stages, batches, times, lag, memory)
+    assert idle_bound(finite) == least
+    assert idle_bound(finite.backwards) == least
+    assert lower_bound(finite, "span") == least
+
+
+def test_waits_that_may_overlap_count_once() -> None:
+    """With memory for all of them, every forward pass may have ended before the first gradient comes."""
+    finite = pipeline(4, 2, (5, 6, 4), 0, 8)
+    assert idle_bound(finite) == 2 * 15 + (38 - 2 * 5)
 
 
 def test_forward_passes_that_do_not_fill_the_time_until_the_first_backward_pass() -> None:
