@@ -54,6 +54,12 @@ LATENCY_LIMIT = OptionSpec(
 """An option that formulations and heuristics have alike."""
 
 
+def check_type(name: str, problem: object, plans: type[Any]) -> None:
+    """Who calls a formulation directly may bring a problem of another kind."""
+    if not isinstance(problem, plans):
+        raise UsageError(f"{name} plans problems of kind {plans.kind!r}, not {type(problem).__name__}.")
+
+
 @dataclass(frozen=True, slots=True)
 class NativeModel:
     """A CP-SAT model that a worker builds for itself from plain data.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ...instances.chain.problem import ChainProblem
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import InputError
+from ..contract import check_type
 
 
 def check_chain(problem: ChainProblem, name: str) -> None:
     """Raise where the problem is no chain, or counts memory in a way that no linear model follows."""
-    if not isinstance(problem, ChainProblem):
-        raise UsageError(f"{name} plans chains, not problems of type {type(problem).__name__}.")
+    check_type(name, problem, ChainProblem)
     if not any(problem.durations):
         raise InputError("forward", "and backward are all 0", "give at least one task a time")
     if problem.memory_mode == "strict":

@@ -11,10 +11,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...instances.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
+from ..contract import (
+    BuiltModel,
+    CommonFormulation,
+    NativeModel,
+    NativeOnlyError,
+    Options,
+    Refuted,
+    Values,
+    Wanted,
+    check_type,
+)
 from . import cp_mixed, cp_model
 from .columns import Column, find_columns
 from .families import stage_sets
@@ -29,8 +38,7 @@ class GraphPipeCp(CommonFormulation):
     """Minimise the time per sample of the slowest stage."""
 
     def check(self, problem: GraphPipelineProblem, options: Options) -> None:
-        if not isinstance(problem, GraphPipelineProblem):
-            raise UsageError(f"cp-graphpipe plans graph pipelines, not {type(problem).__name__}.")
+        check_type("cp-graphpipe", problem, GraphPipelineProblem)
         useful_groups(sizes(problem, options), options.get("k", 1))
 
     def lower_bound(self, problem: GraphPipelineProblem, options: Options) -> float:

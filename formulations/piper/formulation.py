@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 from ...instances.errors import UsageError, show
 from ...instances.staging.problem import StagingProblem
-from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted
+from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
 from .paths import PathTranslator
@@ -19,8 +19,7 @@ class PiperMip(CommonFormulation):
     """Minimise the largest load of a stage (time per micro-batch of a pipeline in steady state)."""
 
     def check(self, problem: StagingProblem, options: Options) -> None:
-        if not isinstance(problem, StagingProblem):
-            raise UsageError(f"mip-piper plans staging problems, not {type(problem).__name__}.")
+        check_type("mip-piper", problem, StagingProblem)
         if problem.levels:
             raise UsageError(
                 "mip-piper plans for a flat network; remove the levels or choose a planner that takes them."

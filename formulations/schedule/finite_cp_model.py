@@ -11,9 +11,6 @@ from .finite_problem import SPAN, FiniteProblem, Node, Windows
 
 BUILDER = f"{__name__}:build"
 
-MOST_HORIZON = 2**40
-"""Steps; beyond it sums of times would not fit CP-SAT's whole numbers."""
-
 
 def start_name(b: int, n: int) -> str:
     return f"s[{b},{n}]"

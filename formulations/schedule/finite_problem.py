@@ -15,9 +15,9 @@ from functools import cached_property
 from ...instances.amounts import as_written
 from ...instances.errors import UsageError
 from ...instances.schedule.problem import ScheduleProblem, topological_order, whole_times
+from ..contract import check_type
 
 SPAN = "span"
-MAKESPAN = "makespan"
 
 Node = tuple[int, int]
 """A block and a micro-batch."""
@@ -324,6 +324,7 @@ def _memory(finite: FiniteProblem, d: int) -> DeviceMemory:
 
 def finite_problem(problem: ScheduleProblem, method: str) -> FiniteProblem:
     """On the grid of the problem's own times."""
+    check_type(method, problem, ScheduleProblem)
     if problem.micro_batches is None:
         raise UsageError(
             f"{method} plans given micro-batches, and the problem has none: give --batch, "

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from ...instances.amounts import as_written
-from ...instances.errors import InputError, UsageError
+from ...instances.errors import InputError
 from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
 from ..contract import (
@@ -20,6 +20,7 @@ from ..contract import (
     Stage,
     Values,
     Wanted,
+    check_type,
     side_by_side,
 )
 from ..periods import float_below
@@ -31,8 +32,7 @@ from .periodic_plans import best_timed, laid_by, laid_out, values_of
 
 def check_periodic(problem: ScheduleProblem, name: str) -> None:
     """Raise where there is no steady state to plan."""
-    if not isinstance(problem, ScheduleProblem):
-        raise UsageError(f"{name} plans schedules, not problems of type {type(problem).__name__}.")
+    check_type(name, problem, ScheduleProblem)
     if problem.leaks:
         raise InputError("leaks", "is true, so no schedule repeats", "let blocks give back what they take")
     if not any(problem.times):

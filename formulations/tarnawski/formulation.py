@@ -9,7 +9,18 @@ from typing import Any
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ..contract import BuiltModel, CommonFormulation, ExtraRow, NativeModel, Options, Refuted, Stage, Values, Wanted
+from ..contract import (
+    BuiltModel,
+    CommonFormulation,
+    ExtraRow,
+    NativeModel,
+    Options,
+    Refuted,
+    Stage,
+    Values,
+    Wanted,
+    check_type,
+)
 from ..family import PLACEMENTS, Family
 from ..far_costs import FarCosts
 from ..memory import cover_rows
@@ -20,10 +31,9 @@ from .portfolio import portfolio
 from .reductions import Reduced, reduce_groups
 
 
-def check_plain(name: str, problem: object) -> None:
+def check_plain(name: str, problem: PlacementProblem) -> None:
     """A `UsageError` for all but placements on accelerators that are alike."""
-    if not isinstance(problem, PlacementProblem):
-        raise UsageError(f"{name} plans placement problems, not {type(problem).__name__}.")
+    check_type(name, problem, PlacementProblem)
     if problem.extensions:
         raise UsageError(f"{name} plans accelerators of one type, side by side and without replicas.")
 

@@ -6,7 +6,6 @@ orders and a CP-SAT model of everything below the best plan go on from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,7 +16,7 @@ from ...formulations.schedule.finite_orders import in_order, sequences_of, tight
 from ...formulations.schedule.finite_problem import finite_problem
 from ...instances.clock import now
 from ...instances.compiled import repays_loading
-from ...instances.errors import PipeplanError, TooLargeError
+from ...instances.errors import TooLargeError, UsageError
 from ...instances.kind import load_address
 from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ...instances.schedule.plan import SchedulePlan
@@ -33,7 +32,7 @@ from .greedy import PLANNER as ZERO_BUBBLE_GREEDY
 from .list_planner import PLANNER as LIST_SCHEDULE
 from .list_schedule import better_and_better
 from .listing import why_none
-from .named import DUALPIPE_V, GPIPE, INTERLEAVED, ONE_F_ONE_B, ZB_H1, ZB_H2, ZB_V
+from .named import rule_schedules
 from .periodic_list import periodic_list_schedule
 
 NAME = "exact-schedule"
@@ -42,7 +41,6 @@ PERIOD = "period"
 BOUNDS = "work, paths and memory of the devices take no less: a bound without a search"
 REFUTED = "cp-sat refuted every schedule of less, in whole parts of a step"
 
-QUICK_RULES: tuple[Planner, ...] = (GPIPE, ONE_F_ONE_B, INTERLEAVED, ZB_H1, ZB_H2, ZB_V, DUALPIPE_V)
 SLOW_RULES: tuple[Planner, ...] = (LIST_SCHEDULE, ZERO_BUBBLE_GREEDY)
 """They try many variants."""
 
@@ -165,11 +163,12 @@ class _Run:
             self._load()
         if not self.over():
             self.raise_bound(lower_bound_of(self.problem, self.objective), BOUNDS)
-        self._by_rules(QUICK_RULES)
+        for _, plan in () if self.over() else rule_schedules(self.problem):
+            self.offer(plan)
         if self.runs <= FEW_RUNS and not self.over():
             limit = self.request.limits.time_limit_s
             self._ask(QUICK_S if limit is None else min(QUICK_S, QUICK_SHARE * limit))
-        self._by_rules(SLOW_RULES)
+        self._by_slow_rules()
         self._improve()
 
     def _load(self) -> None:
@@ -184,9 +183,9 @@ class _Run:
         if plan is not None:
             self.offer(plan)
 
-    def _by_rules(self, rules: Sequence[Planner]) -> None:
-        """Each rule where it fits the problem; the best plan is never worse than one of theirs."""
-        for rule in rules:
+    def _by_slow_rules(self) -> None:
+        """Each where it fits the problem; the best plan is never worse than one of theirs."""
+        for rule in SLOW_RULES:
             if self.over():
                 return
             options = {"objective": self.objective}
@@ -196,7 +195,7 @@ class _Run:
                 limits = replace(limits, time_limit_s=min(limits.time_limit_s, most))
             try:
                 plan = rule.plan(Request(self.problem, options, limits, board=board)).plan
-            except PipeplanError:  # it is a rule for other shapes
+            except UsageError:  # it is a rule for other shapes
                 continue
             if isinstance(plan, SchedulePlan):
                 self.offer(plan)

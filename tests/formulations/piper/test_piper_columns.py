@@ -177,7 +177,7 @@ def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
 
 
 def test_other_problems_and_devices_within_devices_are_refused() -> None:
-    with pytest.raises(UsageError, match="plans staging problems"):
+    with pytest.raises(UsageError, match="plans problems of kind 'staging'"):
         FORMULATION.check(PlacementProblem((Node("a", 1.0, 1.0),), (), 1, 0), PAPER)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="flat network"):
         FORMULATION.check(chain(2, levels=(StagingLevel(2, 1.0), StagingLevel(2, 1.0))), PAPER)
