@@ -17,6 +17,7 @@ from ...instances.amounts import as_written
 from ...instances.schedule.problem import ScheduleProblem
 from ..periods import float_below
 from ..timetable import Wait, tightest
+from .standstills import standstill_of
 
 
 def lower_bound(problem: ScheduleProblem) -> float:
@@ -24,7 +25,10 @@ def lower_bound(problem: ScheduleProblem) -> float:
 
 
 def exact_bound(problem: ScheduleProblem) -> Fraction:
-    """The largest of the bounds below."""
+    """The largest of the bounds below, by a clock that stands still while all devices run one block together."""
+    still = standstill_of(problem)
+    if still.together:
+        return still.time + exact_bound(still.moving)
     least = cycle_bound(problem, load_bound(problem))
     return max([least, *(device_bound(problem, d) or Fraction(0) for d in range(len(problem.devices)))])
 

@@ -26,8 +26,9 @@ from ..contract import (
 from ..periods import float_below
 from . import periodic_model
 from .period_bounds import lower_bound
-from .periodic_facts import PeriodGrid, PeriodicFacts, facts_of, grid_for, next_question, payload
+from .periodic_facts import PeriodGrid, PeriodicFacts, grid_for, moving_facts, next_question, payload
 from .periodic_plans import best_timed, laid_by, laid_out, values_of
+from .standstills import Standstill
 
 
 def check_periodic(problem: ScheduleProblem, name: str) -> None:
@@ -70,38 +71,41 @@ class PeriodicCp(CommonFormulation):
         out_of_time: Callable[[], bool],
     ) -> float | None:
         """A period that is too short is refuted much faster than one that is almost long enough."""
-        facts = facts_of(problem)
-        most = None if cutoff is None else as_written(cutoff)
-        goal = next_question(facts, None if bound is None else as_written(bound), most)
-        return cutoff if goal is None or goal == most else float_below(goal)
+        still, facts = moving_facts(problem)
+        known, most = (None if value is None else as_written(value) - still.time for value in (bound, cutoff))
+        goal = next_question(facts, known, most)
+        return cutoff if goal is None or goal == most else float_below(goal + still.time)
 
     def model(self, problem: ScheduleProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         if not wanted.native:
             raise NativeOnlyError("cp-periodic", instead="mip-periodic")
-        facts = facts_of(problem)
+        still, facts = moving_facts(problem)
         cutoff = None if wanted.cutoff is None else as_written(wanted.cutoff)
         if cutoff is not None and cutoff < as_written(lower_bound(problem)):
             return Refuted("some device has too much to do, or too little memory, for so short a period")
-        grid = grid_for(facts, cutoff)
-        data = payload(facts, grid)
-        return built(facts, grid, cutoff, NativeModel(periodic_model.BUILDER, data))
+        grid = grid_for(facts, None if cutoff is None else cutoff - still.time)
+        data = payload(facts, grid, still.time)
+        return built(still, facts, grid, cutoff, NativeModel(periodic_model.BUILDER, data))
 
 
-def built(facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model: object) -> BuiltModel:
+def built(
+    still: Standstill, facts: PeriodicFacts, grid: PeriodGrid, cutoff: Fraction | None, model: object
+) -> BuiltModel:
     """With the ways between values and plans, which all models of a period share."""
 
     def decode(values: Values) -> PeriodicSchedulePlan:
         plan = best_timed(laid_by(facts, values))
         assert plan is not None, "orders and heights of a period that is possible do not contradict each other"
-        return plan
+        return still.expanded(plan)
 
     def encode(plan: PeriodicSchedulePlan) -> Values | None:
         if cutoff is not None and plan.period > cutoff:
             return None
-        return values_of(laid_out(facts, plan))
+        return values_of(laid_out(facts, still.compressed(plan)))
 
     size = {"blocks": len(facts.problem.blocks), "pairs": len(facts.pairs)}
-    return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact, bound=float_below(facts.bound))
+    bound = float_below(still.time + facts.bound)
+    return BuiltModel(model, decode, encode, size=size, coarse=not grid.exact, bound=bound)
 
 
 FORMULATION = PeriodicCp()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -28,6 +28,7 @@ from .period_bounds import (
     within_batch,
     workspaces,
 )
+from .standstills import Standstill, standstill_of
 
 FINE = Fraction(1, 10**9)
 """What a grid for arbitrary times may cost, relative to the period."""
@@ -119,6 +120,21 @@ class PeriodicFacts:
 
 def facts_of(problem: ScheduleProblem) -> PeriodicFacts:
     return _facts(_Same(problem.hash, problem))
+
+
+def moving_facts(problem: ScheduleProblem) -> tuple[Standstill, PeriodicFacts]:
+    """By a clock that stands still while all devices run one block together. Periods stay fractions of the same unit,
+    with denominators as small as those of the whole problem."""
+    return _moving_facts(_Same(problem.hash, problem))
+
+
+@lru_cache(maxsize=8)
+def _moving_facts(same: _Same) -> tuple[Standstill, PeriodicFacts]:
+    still, whole = standstill_of(same.problem), _facts(same)
+    if not still.together:
+        return still, whole
+    moving = facts_of(still.moving)
+    return still, replace(moving, longest=whole.longest - still.time, unit=whole.unit, most=whole.most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +290,8 @@ def _fraction_to_ask(facts: PeriodicFacts, known: Fraction, goal: Fraction, firs
 # ---- the model's data ----------------------------------------------------------------------------------
 
 
-def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
-    """Plain data for models of this grid."""
+def payload(facts: PeriodicFacts, grid: PeriodGrid, stands: Fraction = Fraction(0)) -> dict[str, Any]:
+    """Plain data for models of this grid; `stands`: for how long in a period the clock stands still."""
     problem = facts.problem
     edges = [
         (a, b, grid.times[a] + lag, edge.offset)
@@ -283,7 +299,7 @@ def payload(facts: PeriodicFacts, grid: PeriodGrid) -> dict[str, Any]:
     ]
     return {
         "period": grid.period,
-        "value": float(grid.period / grid.steps),
+        "value": float(grid.period / grid.steps + stands),
         "times": list(grid.times),
         "most": most_heights(problem),
         "anchor": anchor(problem),

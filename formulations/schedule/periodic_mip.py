@@ -19,6 +19,7 @@ from . import periodic_program
 from .period_bounds import lower_bound
 from .periodic_cp import built, check_periodic
 from .periodic_facts import facts_of, grid_for, next_question, payload
+from .standstills import Standstill
 
 ROOM = Fraction(FLOAT_ROOM) * 2
 """More than a float solver's model is cut off above the question."""
@@ -72,7 +73,9 @@ class PeriodicMip(CommonFormulation):
         if cutoff is not None and cutoff < as_written(lower_bound(problem)):
             return Refuted("some device has too much to do, or too little memory, for so short a period")
         grid = grid_for(facts, cutoff)
-        model = built(facts, grid, cutoff, periodic_program.build(payload(facts, grid)))
+        model = built(
+            Standstill(problem, problem, ()), facts, grid, cutoff, periodic_program.build(payload(facts, grid))
+        )
         return replace(model, grids={f"s[{b}]": 1.0 for b in range(len(problem.blocks))})
 
 

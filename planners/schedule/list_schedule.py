@@ -32,23 +32,6 @@ NOISE = (0, 0, 1, 2, 4, 8)
 """By how many mean times of a block the order may change."""
 
 
-def list_schedule(
-    problem: ScheduleProblem,
-    objective: str = "makespan",
-    out_of_time: Callable[[], bool] = lambda: False,
-    most_runs: int = MOST_RUNS,
-    seed: int = 0,
-) -> SchedulePlan | None:
-    """The best list schedule that was found, accepted by the referee; None: not even one micro-batch was found to fit.
-
-    `listing.why_none` says why.
-    """
-    best = None
-    for plan in better_and_better(problem, objective, out_of_time, most_runs, seed):
-        best = plan
-    return best
-
-
 def better_and_better(
     problem: ScheduleProblem,
     objective: str = "makespan",

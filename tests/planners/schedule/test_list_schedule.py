@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from schedule_brute_force import least_makespan, least_span, tiny_problem
+from schedule_tables import list_schedule
 
 from pipeplan import solve
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages, measured_even, measured_uneven
@@ -15,7 +16,7 @@ from pipeplan.instances.schedule.random_schedules import random_pipeline, random
 from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.planners.schedule.alone import order_alone
-from pipeplan.planners.schedule.list_schedule import better_and_better, list_schedule
+from pipeplan.planners.schedule.list_schedule import better_and_better
 from pipeplan.planners.schedule.listing import as_plan, cost, listed, mirrored, rules, why_none
 from pipeplan.planners.schedule.named import rule_schedules
 from pipeplan.planners.schedule.whole import in_whole_numbers
