@@ -173,6 +173,8 @@ class Entry:
     """Options that keep its plans among those of the methods which it starts."""
     checked_by: str | None = None
     """The method that shares no code with it and checks its proofs, while it checks those of all others of its kind."""
+    check_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options with which it checks another method, so that the bounds of each hold for the plans of the other."""
     proves_anew: tuple[Mapping[str, Any], ...] = ()
     """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
     compiles_on: tuple[str, ...] = ()
@@ -325,6 +327,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.graphpipe.scope:family",
             starts={"auto": ("graphpipe",)},
+            check_options={"family": "convex"},
             proves_anew=({"family": "convex"},),
         ),
         Entry(

@@ -212,6 +212,8 @@ PLANNERS: Mapping[str, Entry] = {
             default=True,
             example="case-study",
             start_options={"cuts": "tree"},
+            checked_by="cp-graphpipe",
+            check_options={"cuts": "tree"},
             compiles_on=("tiny-graph",),
             proves_anew=({},),
         ),

@@ -3,7 +3,8 @@
 A plan of either method is a fact (the referee recomputed it), a bound is a proof. They contradict each other where a
 bound of one is above a plan of the other that the bound is meant for, or where one says that there is no plan.
 The dynamic program plans chains of stages; its plans are plans of the problem without contiguity as well, while its
-bounds hold for chains alone. Piper's program and its models answer the same question.
+bounds hold for chains alone. Piper's program and its models answer the same question. GraphPipe's program is checked by
+a model of all convex stages, for which its bounds hold as well; and it checks a model with plans of the decomposition.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..referee import is_above
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks
 
-ASKED = {"objective", "semantics"}
+ASKED = {"objective", "semantics", "micro_batch", "mixed_micro_batches", "k", "degrees"}
 """Options that change the question; others are a method's own affair."""
 
 Solve = Callable[..., Result]
@@ -36,8 +37,11 @@ def other_method(problem: Problem, method: Method) -> Entry:
         flag = "--" + limited.replace("_", "-")
         raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
     objective = method.options.get("objective", usual_objective(problem.kind))
-    if objective not in _objectives(entry):
-        raise UsageError(f"There is no cross-check for {objective}; drop --cross-check.")
+    able = _objectives(entry)
+    if objective not in able:
+        raise UsageError(
+            f"There is no cross-check for {objective}; drop --cross-check, or minimise {' or '.join(map(str, able))}."
+        )
     missing = lacks(entry, problem)
     if missing is not None:
         raise UsageError(
@@ -58,6 +62,7 @@ def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, 
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
     known = {spec.name for spec in entry.options}
     question = {name: value for name, value in method.options.items() if name in known & ASKED}
+    question |= entry.check_options
     same_plans = rules.to_options().get("contiguity", "chain") == "chain"
     other = solve(problem, **names, options=question)
     return {**names, **facts_of(other), "contradiction": contradiction(result, other, same_plans=same_plans)}

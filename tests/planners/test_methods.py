@@ -80,20 +80,24 @@ def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> No
     assert set(entry.start_options) <= {spec.name for spec in entry.options}
     if check is not None:
         assert check.name != entry.name
-        assert check.exact
+        assert check.scope is not None, "it has bounds"
+        assert set(check.check_options) <= {spec.name for spec in check.options}
 
 
 def test_cross_checks_go_both_ways() -> None:
     pairs = {entry.name: entry.checked_by for entry in all_methods() if entry.checked_by}
-    assert pairs == {"dp": "ip-tarnawski", "dp-piper": "mip-piper"}
-    checks = {
-        name: cross_check_of({**PLANNERS, **FORMULATIONS}[name]) for name in ("dp", "greedy", "equi", "graphpipe")
-    }
+    assert pairs == {"dp": "ip-tarnawski", "dp-piper": "mip-piper", "graphpipe": "cp-graphpipe"}
+    asked = ("dp", "greedy", "equi", "graphpipe", "spp-pipedream", "cp-graphpipe", "piper-downsets", "cp-beaumont")
+    checks = {name: cross_check_of({**PLANNERS, **FORMULATIONS}[name]) for name in asked}
     assert {name: check and check.name for name, check in checks.items()} == {
         "dp": "ip-tarnawski",
         "greedy": "dp",
         "equi": "dp-piper",
-        "graphpipe": None,
+        "graphpipe": "cp-graphpipe",
+        "spp-pipedream": "cp-graphpipe",
+        "cp-graphpipe": "graphpipe",
+        "piper-downsets": "graphpipe",
+        "cp-beaumont": None,
     }
 
 

@@ -87,6 +87,11 @@ def test_a_kind_without_a_second_method_is_refused() -> None:
         solve(load_packaged("golden-4"), cross_check=True)
 
 
+def test_an_objective_that_one_method_alone_has_is_refused_with_those_of_both() -> None:
+    with pytest.raises(UsageError, match="or minimise time-per-sample"):
+        solve(load_packaged("tiny-graph"), cross_check=True)
+
+
 @pytest.mark.parametrize("semantics", ["paper", "reference"])
 @pytest.mark.parametrize(
     ("method", "other"),
@@ -114,6 +119,28 @@ def test_a_restricted_program_is_not_checked_by_the_program_that_it_is_a_part_of
     assert result.cross_check is not None
     assert result.cross_check["formulation"] == "mip-piper"
     assert result.cross_check["contradiction"] is None
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"micro_batch": 2, "degrees": "none"}, {"mixed_micro_batches": True, "k": 2}]
+)
+@pytest.mark.parametrize(
+    ("method", "other"),
+    [
+        ({"planner": "graphpipe"}, {"formulation": "cp-graphpipe"}),
+        ({"formulation": "cp-graphpipe"}, {"planner": "graphpipe"}),
+    ],
+)
+def test_both_methods_for_stage_graphs_confirm_each_other(
+    method: dict[str, str], other: dict[str, str], options: dict[str, Any]
+) -> None:
+    """With the same micro-batches and devices a stage; the model has any convex stages."""
+    question = {"objective": "time-per-sample", **options}
+    result = solve(load_packaged("tiny-graph"), **method, options=question, cross_check=True)
+    assert result.cross_check is not None
+    assert other.items() <= result.cross_check.items()
+    assert result.cross_check["contradiction"] is None
+    assert result.cross_check["objective"] == pytest.approx(result.objective)
 
 
 @pytest.mark.parametrize(("name", "options"), [("tiny-levels", {}), ("tiny-stages", {"objective": "flush"})])
