@@ -37,12 +37,20 @@ CUTS = OptionSpec(
     "decomposition, as published.",
     ("any", "tree"),
 )
+SAMPLES_HELD = OptionSpec(
+    "samples_held",
+    "choice",
+    "more",
+    "Samples in flight. more: a stage may hold more than the rule asks for, if memory is left and the iteration is "
+    "shorter for it; rule: no more, as published.",
+    ("more", "rule"),
+)
 MOST_DOWNSETS = OptionSpec("max_downsets", "int", 20_000, "Refuse graphs with more downsets than this.")
 
 ROUNDED_MEMORY = "memory has more digits than are counted: there is no plan for a hair less of it"
 
 SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, DEPTH)
-GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS)
+GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
 PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
 """Its micro-batch is that of the sequential plan."""
 TEXTBOOK_OPTIONS = (OBJECTIVE, MICRO_BATCH, DEGREES)

@@ -10,7 +10,7 @@ is proven apart from the search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...instances.errors import InputError
@@ -26,10 +26,16 @@ from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
 from .even import stage_graphs
+from .more_in_flight import with_more_in_flight
 from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
 Family = Literal["graph", "sequential"]
+
+NEAR = 1.05
+"""Times as long as the best iteration: plans up to there may be the best with more samples in flight."""
+
+MOST_NEAR = 20
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
@@ -139,6 +145,8 @@ def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool =
                 choice.consider_shallower(search, answer)
             if family == "graph" and options.get("cuts", "any") == "any":
                 choice.consider_even(sizes, tried[0])
+            if options.get("samples_held", "rule") == "more":
+                choice.put_more_in_flight(tried[0])
     except OutOfTimeError:
         stop = Stop.TIME
     if choice.plan is None:
@@ -181,6 +189,8 @@ class _Choice:
     value: float | None = None
     refused: bool = False
     """Was there a plan that fits rounded numbers, but not the memory?"""
+    near: list[tuple[float, StageGraphPlan]] = field(default_factory=list)
+    """All that were simulated."""
 
     @property
     def objective(self) -> str:
@@ -191,10 +201,14 @@ class _Choice:
         if not search.costs.memory.exact and any(overfull(self.request.problem, plan)):
             self.refused = True
             return
-        value = value_of(self.request.problem, plan, self.objective, answer.value, self.value)
-        if value is not None and (self.value is None or value < self.value):
-            self.plan, self.value = plan, value
-            self.request.board.post(plan, value)
+        self._take(plan, value_of(self.request.problem, plan, self.objective, answer.value, self.value))
+
+    def _take(self, plan: StageGraphPlan, value: float | None) -> None:
+        if value is not None:
+            self.near.append((value, plan))
+            if self.value is None or value < self.value:
+                self.plan, self.value = plan, value
+                self.request.board.post(plan, value)
 
     def consider_shallower(self, search: Search, answer: Answer) -> None:
         """Until some stage alone computes for longer than the best iteration takes."""
@@ -211,10 +225,18 @@ class _Choice:
         for plan in stage_graphs(self.request.problem):
             search.tick()
             if plan.stages[0].micro_batch in sizes:
-                value = rule(self.request.problem, plan, rules).value
-                if value is not None and (self.value is None or value < self.value):
-                    self.plan, self.value = plan, value
-                    self.request.board.post(plan, value)
+                self._take(plan, rule(self.request.problem, plan, rules).value)
+
+    def put_more_in_flight(self, search: Search) -> None:
+        """The plans that are not much longer than the best one."""
+        problem, rules = self.request.problem, rules_of(self.request.problem, self.request.options)
+        good = sorted((pair for pair in self.near if pair[0] <= (self.value or 0) * NEAR), key=lambda pair: pair[0])
+        for value, plan in good[:MOST_NEAR]:
+            self._take(
+                *with_more_in_flight(
+                    problem, plan, value, lambda step: rule(problem, step, rules).value, search.tick
+                )
+            )
 
     def _is_slow(self, answer: Answer) -> bool:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value

@@ -1,0 +1,45 @@
+"""Stages hold more than the rule asks for where memory is left and transfers are hidden by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from pipeplan.planners.graphpipe.more_in_flight import with_more_in_flight
+from pipeplan.planners.run.solve import solve
+
+NAMES = ("tiny-graph", "case-study", "mmt-8")
+
+
+def planned(name: str, held: str, **more: object) -> tuple[StageGraphPlan, float]:
+    result = solve(load_packaged(name), planner="graphpipe", options={"samples_held": held, **more})
+    assert isinstance(result.plan, StageGraphPlan)
+    assert result.verified
+    assert result.objective is not None
+    return result.plan, result.objective
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transfers_are_hidden_by_what_is_held_beyond_the_rule(name: str) -> None:
+    assert planned(name, "more")[1] < 0.995 * planned(name, "rule")[1]
+
+
+def test_the_time_per_sample_is_not_shorter_for_it() -> None:
+    found = [planned("tiny-graph", held, objective="time-per-sample") for held in ("more", "rule")]
+    assert found[0] == found[1]
+
+
+def test_it_ends_where_no_stage_shortens_the_iteration_by_holding_more() -> None:
+    """And memory is what the referee says it is: a refused plan is not taken, however short."""
+    problem = load_packaged("tiny-graph")
+    plan, value = planned("tiny-graph", "rule")
+
+    def accepted(step: StageGraphPlan) -> float | None:
+        return None if verify_stage_graph(problem, step) else evaluate_stage_graph(problem, step).iteration
+
+    better, shorter = with_more_in_flight(problem, plan, value, accepted, lambda: None)
+    assert shorter == evaluate_stage_graph(problem, better).iteration < value
+    assert with_more_in_flight(problem, better, shorter, accepted, lambda: None) == (better, shorter)
+    assert with_more_in_flight(problem, plan, value, lambda _: None, lambda: None) == (plan, value)
