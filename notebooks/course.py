@@ -1,6 +1,7 @@
-"""What several lessons share: pictures of pipelines and of memory, and answers that are kept as hashes.
+"""What several lessons share: pictures of pipelines, of schedules and of memory, and answers that are kept as hashes.
 
-Light is forward, dark is backward, in every picture.
+Light is forward, dark is backward, in every picture. In those of schedules the colour is the kind of pass, as in all of
+pipeplan's own; elsewhere it is the batch.
 """
 
 from __future__ import annotations
@@ -8,13 +9,19 @@ from __future__ import annotations
 from hashlib import sha256
 
 import matplotlib.pyplot as plt
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
 
 from pipeplan.instances.chain.referee.memory import TERMS
 from pipeplan.instances.chain.referee.unrolled import unroll
+from pipeplan.instances.schedule.problem import KIND_NAMES
+from pipeplan.show.views.schedule import COLOUR_OF, PALETTE
 
 COLOURS = plt.get_cmap("tab10").colors
 TERM_COLOURS = dict(zip(TERMS, ("#bbbbbb", "#4477aa", "#ee6677", "#228833", "#ccbb44"), strict=True))
 LIGHT, DARK = 0.45, 1.0
+PALE = 0.55
+"""So much white is in the colour of a device's second stage, and of its later ones."""
 
 
 def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=False, label="name", colour="batch"):
@@ -81,6 +88,38 @@ def draw_timeline(axes, simulation, names, title=""):
                     axes.text(middle, row, task.micro_batch, ha="center", va="center", fontsize=7)
     axes.set(yticks=range(len(names)), yticklabels=names, title=title, xlabel="time")
     axes.invert_yaxis()
+
+
+def draw_schedule(axes, problem, plan, title="", until=None):
+    """A row for each device, the number of the micro-batch on each pass; later stages of a device are paler."""
+    rows = {device.name: row for row, device in enumerate(problem.devices)}
+    first_stage = {name: min(block.stage for block in problem.blocks if name in block.devices) for name in rows}
+    for block in problem.blocks:
+        for name in block.devices:
+            later = block.stage != first_stage[name]
+            colour = pale(PALETTE[COLOUR_OF[block.kind]]) if later else PALETTE[COLOUR_OF[block.kind]]
+            starts = [float(start) for start in plan.starts[block.id]]
+            bars = [(start, block.time) for start in starts]
+            axes.broken_barh(bars, (rows[name] - 0.42, 0.84), facecolor=colour, edgecolor="white", linewidth=0.6)
+            for n, start in enumerate(starts):
+                axes.text(
+                    start + block.time / 2, rows[name], n, ha="center", va="center", fontsize=7,
+                    color="black" if later else "white", clip_on=True,
+                )  # fmt: skip
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0, until)
+    axes.set_title(title, loc="left", fontsize=10)
+
+
+def pale(colour):
+    return tuple(PALE + (1 - PALE) * part for part in to_rgb(colour))
+
+
+def draw_kinds(figure, kinds, more=()):
+    """The legend of schedules with these kinds of passes, below them; `more` handles follow."""
+    handles = [Patch(color=PALETTE[COLOUR_OF[kind]], label=f"{kind}: {KIND_NAMES[kind]}") for kind in kinds]
+    figure.legend(handles=[*handles, *more], loc="outside lower center", ncols=5, frameon=False)
 
 
 def is_secret(value, digest):

@@ -233,10 +233,24 @@ EXERCISES = (
     Exercise(8, 2, ('[["p", "q"], ["u", "v"]]', '[["p", "u"], ["q", "v"]]')),
     Exercise(8, 3, ("lambda count, edges: [1] * count", "lambda count, edges: list(range(count, 0, -1))")),
     Exercise(8, 4, ("100", "10_000")),
-    Exercise(9, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
-    Exercise(9, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
+    Exercise(9, 1, ("lambda rank, p, V: p - rank", "lambda rank, p, V: V * p + p - 1")),
     Exercise(
         9,
+        2,
+        (
+            # Each W at once; all forward passes first, which wait for each other; one too many of them.
+            "'1F0,1F1,1I0,1W0,1F2,1I1,1W1,1F3,1I2,1W2,1I3,1W3'",
+            "'1F0,1F1,1F2,1F3,1I0,1I1,1I2,1I3,1W0,1W1,1W2,1W3'",
+            "'1F0,1F1,1F2,1I0,1F3,1I1,1W0,1I2,1W1,1I3,1W2,1W3'",
+        ),
+    ),
+    Exercise(9, 3, ("1", "12")),
+    Exercise(9, 4, ("14", "8", "16")),
+    Exercise(9, 5, ("lambda memory: 15", "lambda memory: 120 / memory", "lambda memory: 92 / memory")),
+    Exercise(11, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
+    Exercise(11, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
+    Exercise(
+        11,
         3,
         (
             "lambda problem: 0.0",
@@ -244,17 +258,17 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        9,
+        11,
         4,
         (
             "lambda problem: pipeplan.solve(problem, planner='greedy').plan",
             "lambda problem: pipeplan.solve(problem, planner='one-device').plan",
         ),
     ),
-    Exercise(9, 5, ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26")),
-    Exercise(9, 6, ("(12, 16)", "(2, 1)")),
+    Exercise(11, 5, ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26")),
+    Exercise(11, 6, ("(12, 16)", "(2, 1)")),
     Exercise(
-        9,
+        11,
         7,
         (
             "lambda problem: pipeplan.solve(problem, planner='spp-pipedream').plan",
