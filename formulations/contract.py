@@ -117,6 +117,8 @@ class BuiltModel:
     bound: float | None = None
     """Of a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
     beside, since that of its objective says nothing."""
+    claims: bool = True
+    """Is a plan worth what the model says? False: that is a bound for it; only the referee says what it is worth."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,13 +102,15 @@ DEGREES = _choice(
     "pow2",
     "none",
 )
-TIME_PER_SAMPLE = _choice(
+GRAPHPIPE_OBJECTIVE = _choice(
     "objective",
-    "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles.",
+    "What to minimise. time-per-sample: the time of one more sample on the slowest stage, without bubbles; iteration: "
+    "the simulated time of a mini-batch, for which the model has a close bound.",
     "time-per-sample",
+    "iteration",
 )
 PERIOD = _choice("objective", "What to minimise. period: the time from one micro-batch to the next.", "period")
-GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, TIME_PER_SAMPLE)
+GRAPHPIPE_OPTIONS = (GRAPHPIPE_FAMILY, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DEGREES, GRAPHPIPE_OBJECTIVE)
 
 _MAKESPAN = (
     "What to minimise. makespan: from the first start to the last end; span: the longest time over devices from their "

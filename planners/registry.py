@@ -211,7 +211,7 @@ PLANNERS: Mapping[str, Entry] = {
             GRAPHPIPE_OPTIONS,
             default=True,
             example="case-study",
-            start_options={"cuts": "tree"},
+            start_options={"cuts": "tree", "samples_held": "more"},
             checked_by="cp-graphpipe",
             check_options={"cuts": "tree"},
             compiles_on=("tiny-graph",),
@@ -356,9 +356,9 @@ def cross_check_of(entry: Entry) -> Entry | None:
 
 
 def provers(kind: str) -> list[Entry]:
-    """Methods that may prove stored bounds anew: those that check all others first, then exact ones, defaults first."""
+    """Methods that may prove stored bounds anew: exact ones first, and of these the one that checks all others."""
     able = [entry for entry in methods_of(kind) if entry.proves_anew]
-    return sorted(able, key=lambda entry: (entry.checked_by is None, not entry.exact, not entry.default))
+    return sorted(able, key=lambda entry: (not entry.exact, entry.checked_by is None, not entry.default))
 
 
 def example_of(entry: Entry) -> str | None:

@@ -9,8 +9,10 @@ whole steps, so that bounds hold for the true ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from ...instances.errors import UsageError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ..contract import (
@@ -24,9 +26,10 @@ from ..contract import (
     Wanted,
     check_type,
 )
-from . import cp_mixed, cp_model
+from . import cp_iteration, cp_mixed, cp_model
 from .columns import Column, find_columns
 from .families import stage_sets
+from .iterations import Passes, delays, held_longer, within
 from .plans import decode, encode
 from .schedules import degrees, sizes, useful_groups
 
@@ -35,11 +38,16 @@ STEPS = 10**8
 
 
 class GraphPipeCp(CommonFormulation):
-    """Minimise the time per sample of the slowest stage."""
+    """Minimise the time per sample of the slowest stage, or the iteration."""
 
     def check(self, problem: GraphPipelineProblem, options: Options) -> None:
         check_type("cp-graphpipe", problem, GraphPipelineProblem)
         useful_groups(sizes(problem, options), options.get("k", 1))
+        if _by_iteration(options) and is_mixed(problem, options):
+            raise UsageError(
+                "cp-graphpipe minimises the iteration of stages that all have one micro-batch size; drop "
+                "--mixed-micro-batches, or give --objective time-per-sample."
+            )
 
     def lower_bound(self, problem: GraphPipelineProblem, options: Options) -> float:
         """The work alone, spread evenly over the devices, each operator with its best schedule."""
@@ -48,33 +56,42 @@ class GraphPipeCp(CommonFormulation):
         work = math.fsum(
             min(d * (x.forward(b / d) + x.backward(b / d)) / b for b, d in shares) for x in problem.operators
         )
-        return work / problem.devices
+        return work / problem.devices * (problem.mini_batch if _by_iteration(options) else 1)
 
     def model(self, problem: GraphPipelineProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
         if not wanted.native:
             raise NativeOnlyError("cp-graphpipe")
         sets, mixed = stage_sets(problem, options["family"]), is_mixed(problem, options)
         groups = _groups(problem, options, mixed)
-        which = options.get("degrees", "divisors")
-        columns = find_columns(problem, sets, sizes(problem, options), wanted.cutoff, which, groups)
+        which, whole = options.get("degrees", "divisors"), _by_iteration(options)
+        columns = find_columns(
+            problem, sets, sizes(problem, options), None if whole else wanted.cutoff, which, groups
+        )
+        passes = within(problem, columns, wanted.cutoff) if whole else {}
+        columns = list(passes) if whole else columns
         covered = 0
         for column in columns:
             covered |= column.members
         if covered != (1 << len(problem.operators)) - 1:
             return Refuted("some operator is in no stage that is fast enough and fits the memory")
-        scale = STEPS / (max(column.time for column in columns) or 1.0)
-        floor = math.floor(self.lower_bound(problem, options) * scale * (1 - 1e-9))
-        builder = cp_mixed.BUILDER if mixed else cp_model.BUILDER
-        native_model = NativeModel(builder, _payload(problem, columns, mixed, scale, floor))
+        floor = self.lower_bound(problem, options)
+        if whole:
+            native_model = NativeModel(cp_iteration.BUILDER, _iteration(problem, passes, wanted.cutoff, floor))
+        else:
+            scale = STEPS / (max(column.time for column in columns) or 1.0)
+            rows = [(c.time, (c.k, c.most) if mixed else (c.highest(problem),)) for c in columns]
+            builder = cp_mixed.BUILDER if mixed else cp_model.BUILDER
+            native_model = NativeModel(builder, _payload(problem, columns, rows, scale, floor))
 
         def decode_values(values: Values) -> StageGraphPlan:
-            return decode(problem, columns, values)
+            plan = decode(problem, columns, values)
+            return held_longer(problem, plan) if whole else plan
 
         def encode_plan(plan: StageGraphPlan) -> Values | None:
             return encode(problem, columns, plan, groups, mixed)
 
         size = {"stage_sets": len(sets), "stage_columns": len(columns)}
-        return BuiltModel(native_model, decode_values, encode_plan, size=size)
+        return BuiltModel(native_model, decode_values, encode_plan, size=size, claims=not whole)
 
 
 FORMULATION = GraphPipeCp()
@@ -91,20 +108,48 @@ def _groups(problem: GraphPipelineProblem, options: Options, mixed: bool) -> dic
     return useful_groups(sizes(problem, options), largest)
 
 
-def _payload(
-    problem: GraphPipelineProblem, columns: list[Column], mixed: bool, scale: float, floor: int
+def _by_iteration(options: Options) -> bool:
+    return options.get("objective") == "iteration"
+
+
+def _iteration(
+    problem: GraphPipelineProblem, passes: dict[Column, Passes], cutoff: float | None, floor: float
 ) -> dict[str, Any]:
-    """What the worker builds from; the uniform model's columns end in heights, the mixed one's in k and samples."""
-    rows = []
-    for c in columns:
-        end = (c.k, c.most) if mixed else (c.highest(problem),)
-        rows.append((c.members, c.devices, c.micro_batch, math.floor(c.time * scale), *end))
+    """Without a cut-off the longest time that matters is that of one stage after the other."""
+    columns, sent = list(passes), delays(problem, {(c.micro_batch, c.devices) for c in passes})
+    slowest = max(x.busy + x.synchronised for x in passes.values()) + max(t for row in sent for *_, t in row)
+    longest = cutoff or 2 * problem.devices * slowest
+    scale = STEPS / longest
+
+    def steps(time: float) -> int:
+        return math.floor(time * scale)
+
+    rows = [(passes[c].busy, (c.highest(problem),)) for c in columns]
+    return _payload(problem, columns, rows, scale, floor) | {
+        "top": STEPS + 1,
+        "passes": [(steps(x.forward), steps(x.backward), steps(x.synchronised)) for x in passes.values()],
+        "delays": [[(b, d, steps(time)) for b, d, time in row] for row in sent],
+    }
+
+
+def _payload(
+    problem: GraphPipelineProblem,
+    columns: list[Column],
+    rows: Sequence[tuple[float, tuple[int, ...]]],
+    scale: float,
+    floor: float,
+) -> dict[str, Any]:
+    """What the worker builds from. `rows`: the time of each column, and what it ends in: heights in the uniform model,
+    k and samples in the mixed one."""
     return {
         "operators": len(problem.operators),
         "devices": problem.devices,
         "mini_batch": problem.mini_batch,
         "arcs": sorted(set(problem.arcs)),
-        "columns": rows,
-        "floor": floor,
+        "columns": [
+            (c.members, c.devices, c.micro_batch, math.floor(time * scale), *end)
+            for c, (time, end) in zip(columns, rows, strict=True)
+        ],
+        "floor": math.floor(floor * scale * (1 - 1e-9)),
         "scale": scale,
     }

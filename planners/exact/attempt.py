@@ -208,7 +208,7 @@ class Attempt:
             self.refused_value = claimed
         elif self.value is None or ruling.value < self.value:
             self.value, self.improved_at = ruling.value, self.board.seconds
-            self.board.accept(ruling, claimed, runner.name)
+            self.board.accept(ruling, claimed if runner.built.claims else None, runner.name)
             self._share(runner, plan)
 
     def _share(self, finder: _Runner, plan: Plan) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...instances.errors import InputError
+from ...instances.graph_pipeline.more_in_flight import with_more_in_flight
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from ...instances.graph_pipeline.referee.costs import overfull, passes_of
@@ -26,7 +27,6 @@ from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
 from .even import stage_graphs
-from .more_in_flight import with_more_in_flight
 from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
@@ -229,14 +229,9 @@ class _Choice:
 
     def put_more_in_flight(self, search: Search) -> None:
         """The plans that are not much longer than the best one."""
-        problem, rules = self.request.problem, rules_of(self.request.problem, self.request.options)
         good = sorted((pair for pair in self.near if pair[0] <= (self.value or 0) * NEAR), key=lambda pair: pair[0])
         for value, plan in good[:MOST_NEAR]:
-            self._take(
-                *with_more_in_flight(
-                    problem, plan, value, lambda step: rule(problem, step, rules).value, search.tick
-                )
-            )
+            self._take(*with_more_in_flight(self.request.problem, plan, value, search.tick))
 
     def _is_slow(self, answer: Answer) -> bool:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value

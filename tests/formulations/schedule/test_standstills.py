@@ -31,7 +31,9 @@ def together_problem(seed: int) -> ScheduleProblem:
     return tiny.replace(blocks=tuple(blocks), edges=tuple(edges))
 
 
-@pytest.mark.parametrize("seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 60))])
+@pytest.mark.parametrize(
+    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 60))]
+)
 def test_the_shortest_period_is_that_of_enumeration(seed: int) -> None:
     problem = together_problem(seed)
     least = least_period(problem)
@@ -44,7 +46,9 @@ def test_the_shortest_period_is_that_of_enumeration(seed: int) -> None:
     assert load_bound(problem) <= exact_bound(problem) <= least
 
 
-@pytest.mark.parametrize("seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 60))])
+@pytest.mark.parametrize(
+    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 60))]
+)
 def test_plans_are_the_same_by_either_clock(seed: int) -> None:
     problem = together_problem(seed)
     still, plan = standstill_of(problem), least_periodic(problem)

@@ -179,7 +179,7 @@ def test_case_study() -> None:
     Without data parallelism, as in the published plans; the join is executed outside of all stages.
     """
     problem = case_study(join=False, half_samples=0.82)
-    graph = planned(problem, degrees="none", cuts="tree")
+    graph = planned(problem, degrees="none", cuts="tree", samples_held="rule")
     row = planned(problem, "spp-pipedream", degrees="none")
     cells = [sorted(stage.nodes for stage in stage_graph(result).stages) for result in (graph, row)]
     assert cells[0] == cells[1]
@@ -193,7 +193,7 @@ def test_case_study() -> None:
 
 def test_case_study_with_the_join_in_a_stage_is_five_deep() -> None:
     problem = case_study(half_samples=0.82)
-    graph = planned(problem, degrees="none", cuts="tree")
+    graph = planned(problem, degrees="none", cuts="tree", samples_held="rule")
     row = planned(problem, "spp-pipedream", degrees="none")
     assert (depth(problem, graph), depth(problem, row)) == (5, 8)
     assert graph.objective is not None
@@ -213,7 +213,7 @@ def test_ablation_is_between_the_row_and_the_graph(build: Any) -> None:
 def published_gain(problem: GraphPipelineProblem) -> float:
     """Of the stage graph over the row, both with the least time per sample for each micro-batch size."""
     row = planned(problem, "spp-pipedream", depth="fastest").objective or 0.0
-    return row / (planned(problem, "graphpipe", depth="fastest", cuts="tree").objective or 0.0)
+    return row / (planned(problem, "graphpipe", depth="fastest", cuts="tree", samples_held="rule").objective or 0.0)
 
 
 @pytest.mark.parametrize("devices", [None, 8])

@@ -192,7 +192,7 @@ def test_the_second_methods_are_methods_of_their_kind_with_bounds() -> None:
             assert set(options) <= {spec.name for spec in entry.options}
 
 
-def test_who_checks_all_others_is_asked_first_then_exact_methods() -> None:
+def test_exact_methods_are_asked_first_and_of_these_the_one_that_checks_all_others() -> None:
     names = {kind: [entry.name for entry in provers(kind)] for kind in ("placement", "chain", "graph-pipeline")}
     assert names == {
         "placement": ["dp", "ip-tarnawski", "brute-force"],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.graph_pipeline.more_in_flight import with_more_in_flight
 from pipeplan.instances.graph_pipeline.plan import StageGraphPlan
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
-from pipeplan.planners.graphpipe.more_in_flight import with_more_in_flight
 from pipeplan.planners.run.solve import solve
 
 NAMES = ("tiny-graph", "case-study", "mmt-8")
@@ -32,14 +32,16 @@ def test_the_time_per_sample_is_not_shorter_for_it() -> None:
 
 
 def test_it_ends_where_no_stage_shortens_the_iteration_by_holding_more() -> None:
-    """And memory is what the referee says it is: a refused plan is not taken, however short."""
+    problem = load_packaged("tiny-graph")
+    better, shorter = with_more_in_flight(problem, *planned("tiny-graph", "rule"))
+    assert not verify_stage_graph(problem, better)
+    assert shorter == evaluate_stage_graph(problem, better).iteration < planned("tiny-graph", "rule")[1]
+    assert with_more_in_flight(problem, better, shorter) == (better, shorter)
+
+
+def test_memory_that_is_full_leaves_the_rule() -> None:
+    """With what the plan of the rule takes on its fullest device, and no more."""
     problem = load_packaged("tiny-graph")
     plan, value = planned("tiny-graph", "rule")
-
-    def accepted(step: StageGraphPlan) -> float | None:
-        return None if verify_stage_graph(problem, step) else evaluate_stage_graph(problem, step).iteration
-
-    better, shorter = with_more_in_flight(problem, plan, value, accepted, lambda: None)
-    assert shorter == evaluate_stage_graph(problem, better).iteration < value
-    assert with_more_in_flight(problem, better, shorter, accepted, lambda: None) == (better, shorter)
-    assert with_more_in_flight(problem, plan, value, lambda _: None, lambda: None) == (plan, value)
+    tight = problem.replace(memory_bytes=max(s.memory_bytes for s in evaluate_stage_graph(problem, plan).stages))
+    assert with_more_in_flight(tight, plan, value)[1] >= with_more_in_flight(problem, plan, value)[1]

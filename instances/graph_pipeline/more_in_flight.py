@@ -1,0 +1,53 @@
+"""More samples in flight than the rule asks for, where memory is left and the iteration is shorter for it.
+
+The rule hides the passes of the stages that come after, but not the time of transfers. One stage after the other takes
+some more micro-batches, as long as the referee accepts the plan and its iteration becomes shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from .plan import GraphStage, StageGraphPlan
+from .problem import GraphPipelineProblem
+from .referee.evaluate import evaluate_stage_graph, verify_stage_graph
+
+MORE = (1, 2, 4)
+"""Micro-batches that a stage takes at once: one more may shorten nothing before a second one does."""
+
+
+def with_more_in_flight(
+    problem: GraphPipelineProblem, plan: StageGraphPlan, known: float, tick: Callable[[], None] = lambda: None
+) -> tuple[StageGraphPlan, float]:
+    """The best that was found by such steps, and its iteration, from a plan whose iteration is known."""
+    better = True
+    while better:
+        better = False
+        for step in _steps(problem, plan):
+            tick()
+            iteration = _iteration(problem, step)
+            if iteration is not None and iteration < known:
+                plan, known, better = step, iteration, True
+                break
+    return plan, known
+
+
+def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | None:
+    return None if verify_stage_graph(problem, plan) else evaluate_stage_graph(problem, plan).iteration
+
+
+def _steps(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[StageGraphPlan]:
+    """One stage holds more; or all do that others follow, since branches side by side wait for each other."""
+    followed = {i for i, _ in plan.edges}
+    for numbers in (*({number} for number in range(len(plan.stages))), followed):
+        for more in MORE:
+            stages = tuple(
+                _holding(problem, stage, more) if n in numbers else stage for n, stage in enumerate(plan.stages)
+            )
+            if stages != plan.stages:
+                yield replace(plan, stages=stages)
+
+
+def _holding(problem: GraphPipelineProblem, stage: GraphStage, more: int) -> GraphStage:
+    return replace(stage, in_flight=min(problem.mini_batch, stage.in_flight + more * stage.micro_batch))
