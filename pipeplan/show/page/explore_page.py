@@ -79,12 +79,13 @@ def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
         tag("h1", None, f"{TITLE}: {pipeline.name}"),
         tag("p", None, f"The {several(len(stages), 'stage')} of a plan, with its times, transfers and memory."),
     )
-    limit = most if limit_bytes is None else limit_bytes
-    groups = {
+    groups: dict[str, tuple[Slider, ...]] = {
         "Pipeline": (replace(BATCHES, value=batches), GROUPS),
         "Time": (replace(SLOW, high=len(stages)), FACTOR),
-        "Memory": (replace(LIMIT, low=0, high=most / factor, step=None, value=limit / factor, unit=unit),),
     }
+    if limit_bytes is not None:
+        limit = replace(LIMIT, low=0, high=most / factor, step=None, value=limit_bytes / factor, unit=unit)
+        groups["Memory"] = (limit,)
     return _page(f"{TITLE}: {pipeline.name}", head, groups, _setup(pipeline.time_unit, factor, unit, stages))
 
 
@@ -163,7 +164,7 @@ def _page(title: str, head: Element, groups: Mapping[str, Sequence[Slider]], set
             {"class": "explorer"},
             tag("div", {"class": "numbers"}, tag("p", {"class": "answer"}), tag("p", {"class": "verdict"})),
             section("Settings", tag("form", {"class": "settings", "autocomplete": "off"}, *fields)),
-            tag("div", None, _timeline(f"time {unit}".rstrip()), _memory()),
+            tag("div", None, _timeline(f"time {unit}".rstrip()), _memory("Memory" in groups)),
         ),
         heard,
         tag("script", {"id": "setup", "type": "application/json"}, data),
@@ -177,11 +178,10 @@ def _timeline(axis: str) -> Element:
     return section("Timeline", chart(svg(0, label), label, True, *below))
 
 
-def _memory() -> Element:
+def _memory(limited: bool) -> Element:
     label, names = "Memory of each device at its peak", ["weights", "activations"]
-    return section(
-        "Memory", chart(svg(0, label), label, False, legend(names, True, [INKS[name] for name in names]))
-    )
+    key = legend(names, limited, [INKS[name] for name in names])
+    return section("Memory", chart(svg(0, label), label, False, key))
 
 
 def _slider(slider: Slider) -> Element:

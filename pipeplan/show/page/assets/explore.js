@@ -90,12 +90,12 @@ function readAddress() {
 
 // ---- the answer in words ----------------------------------------------------------------------------------
 
-function overfull(result, limit) {
-  return result.devices.flatMap((device, x) => (device.bytes > limit ? [x + 1] : []));
-}
+// In bytes; a plan may have none.
+const limitOf = (s) => (s.limit === undefined ? Infinity : s.limit * setup.memory.bytes);
 
 function tell(s, result) {
-  const { bytes, unit } = setup.memory, over = overfull(result, s.limit * bytes);
+  const { bytes, unit } = setup.memory;
+  const over = result.devices.flatMap((device, x) => (device.bytes > limitOf(s) ? [x + 1] : []));
   const rate = setup.perSecond ? `${short(setup.perSecond * s.batches / result.iteration)} micro-batches/s` :
     `${inUnit(result.iteration / s.batches)} for each micro-batch`;
   numbers.querySelector(".answer").textContent =
@@ -105,6 +105,7 @@ function tell(s, result) {
     over.length === 1 ? `device ${over[0]} needs` : `${over.length} of ${result.devices.length} devices need`;
   verdict.textContent = over.length ?
     `Out of memory: ${devices} more than ${short(s.limit)} ${unit}; the most is ${most} ${unit}.` :
+    s.limit === undefined ? `No device needs more than ${most} ${unit}.` :
     `It fits: no device needs more than ${most} of ${short(s.limit)} ${unit}.`;
   verdict.className = `verdict ${over.length ? "no" : "yes"}`;
 }
@@ -134,64 +135,64 @@ function roundTicks(high, count) {
   return Array.from({ length: Math.floor(high / step + 1e-9) + 1 }, (_, i) => i * step);
 }
 
-function fill(picture, height, drawn) {
+function fill(picture, width, height, drawn) {
   picture.setAttribute("height", height);
+  picture.setAttribute("viewBox", `0 0 ${width} ${height}`); // on paper it is scaled
   picture.replaceChildren(...drawn);
   picture.querySelector(".mark")?.setAttribute("tabindex", 0);
 }
 
 function drawTimeline(picture, result) {
-  const across = picture.getBoundingClientRect().width / result.iteration;
+  const width = picture.getBoundingClientRect().width, span = result.iteration || 1, across = width / span;
   const longest = Math.max(...result.devices[0].passes.map(({ pass }) => String(Math.abs(pass)).length));
   const labelled = CHARACTER_WIDTH * longest + 2, drawn = []; // numbers stand on all bars of a width or on none
   result.devices.forEach((device, x) => {
     const top = ROW_HEIGHT * x;
-    drawn.push(shape("text", { x: 0, y: top + 12 }, `device ${x + 1}: busy ${percent(device.busy / result.iteration)}`));
+    drawn.push(shape("text", { x: 0, y: top + 12 }, `device ${x + 1}: busy ${percent(device.busy / span)}`));
     for (const { pass, start, end } of device.passes) {
-      const kind = pass > 0 ? "forward" : "backward", label = String(Math.abs(pass)), width = (end - start) * across;
-      const place = { x: start * across, y: top + NAME_HEIGHT, width, height: BAR_HEIGHT, fill: setup.colours[kind].fill };
+      const kind = pass > 0 ? "forward" : "backward", label = String(Math.abs(pass)), wide = (end - start) * across;
+      const place = { x: start * across, y: top + NAME_HEIGHT, width: wide, height: BAR_HEIGHT, fill: setup.colours[kind].fill };
       drawn.push(markShape(place, `${kind} of micro-batch ${label}, device ${x + 1}: ${short(start)} to ${inUnit(end)}`));
       const middle = { x: (start + end) / 2 * across, y: top + NAME_HEIGHT + 13, "text-anchor": "middle" };
-      if (width > labelled)
+      if (wide > labelled)
         drawn.push(shape("text", { class: `inside ${setup.colours[kind].text === "white" ? "light" : ""}`, ...middle }, label));
     }
   });
-  const bottom = ROW_HEIGHT * result.devices.length, width = across * result.iteration;
-  for (const tick of roundTicks(result.iteration, Math.max(2, width / TICK_WIDTH))) {
+  const bottom = ROW_HEIGHT * result.devices.length;
+  for (const tick of roundTicks(span, Math.max(2, width / TICK_WIDTH))) {
     const place = tick * across, anchor = place < 30 ? "start" : place > width - 30 ? "end" : "middle";
     drawn.push(shape("line", { class: "grid", x1: place, x2: place, y1: bottom - 4, y2: bottom + 2 }));
     drawn.push(shape("text", { x: place, y: bottom + 14, "text-anchor": anchor }, short(tick)));
   }
-  fill(picture, bottom + AXIS_HEIGHT, drawn);
+  fill(picture, width, bottom + AXIS_HEIGHT, drawn);
 }
 
 function drawMemory(picture, result, limit) {
-  const { bytes, unit } = setup.memory, width = picture.getBoundingClientRect().width;
-  const across = (width - 2) / Math.max(limit, ...result.devices.map((device) => device.bytes));
-  const place = limit * across, drawn = [];
+  const { bytes, unit } = setup.memory, width = picture.getBoundingClientRect().width, limited = limit < Infinity;
+  const most = Math.max(limited ? limit : 0, ...result.devices.map((device) => device.bytes)) || 1;
+  const across = (width - 2) / most, place = limit * across, head = limited ? NAME_HEIGHT + 4 : 0, drawn = [];
   const anchor = place > width / 2 ? "end" : "start";
-  drawn.push(shape("text", { class: "limit", x: place, y: 12, "text-anchor": anchor }, `limit ${short(limit / bytes)} ${unit}`));
+  if (limited) drawn.push(shape("text", { class: "limit", x: place, y: 12, "text-anchor": anchor }, `limit ${short(limit / bytes)} ${unit}`));
   result.devices.forEach((device, x) => {
-    const top = NAME_HEIGHT + 4 + ROW_HEIGHT * x, name = `device ${x + 1}`;
+    const top = head + ROW_HEIGHT * x, name = `device ${x + 1}`, over = device.bytes - limit;
+    const words = `${short(device.bytes / bytes)} ${unit}${over > 0 ? `, ${short(over / bytes)} over` : ""}`;
     drawn.push(shape("text", { x: 0, y: top + 12 }, `${name}: ${device.inFlight} in flight`));
-    const over = device.bytes - limit, held = `${short(device.bytes / bytes)} ${unit}`;
-    const words = over > 0 ? `${held}, ${short(over / bytes)} over` : held;
     drawn.push(shape("text", { class: over > 0 ? "over" : "", x: width, y: top + 12, "text-anchor": "end" }, words));
     let from = 0;
     for (const [term, amount] of [["weights", device.weights], ["activations", device.bytes - device.weights]]) {
-      const bar = { x: from * across, y: top + NAME_HEIGHT, width: amount * across, height: 16 };
-      if (amount > 0) drawn.push(markShape({ ...bar, fill: setup.colours[term].fill }, `${name}: ${term} ${short(amount / bytes)} ${unit}`));
+      const bar = { x: from * across, y: top + NAME_HEIGHT, width: amount * across, height: 16, fill: setup.colours[term].fill };
+      if (amount > 0) drawn.push(markShape(bar, `${name}: ${term} ${short(amount / bytes)} ${unit}`));
       from += amount;
     }
-    drawn.push(shape("line", { class: "limit", x1: place, x2: place, y1: top + NAME_HEIGHT, y2: top + ROW_HEIGHT - 4 }));
+    if (limited) drawn.push(shape("line", { class: "limit", x1: place, x2: place, y1: top + NAME_HEIGHT, y2: top + ROW_HEIGHT - 4 }));
   });
-  fill(picture, NAME_HEIGHT + 4 + ROW_HEIGHT * result.devices.length, drawn);
+  fill(picture, width, head + ROW_HEIGHT * result.devices.length, drawn);
 }
 
 function draw() {
   const [timeline, memory] = document.querySelectorAll("svg.picture");
   drawTimeline(timeline, shown.result);
-  drawMemory(memory, shown.result, shown.settings.limit * setup.memory.bytes);
+  drawMemory(memory, shown.result, limitOf(shown.settings));
 }
 
 // ---- what readers do ----------------------------------------------------------------------------------------
@@ -208,7 +209,6 @@ situation?.addEventListener("change", () => {
 });
 document.querySelector(".chart input").addEventListener("input", draw);
 window.addEventListener("resize", draw);
-window.addEventListener("beforeprint", draw);
 window.addEventListener("hashchange", readAddress);
 update();
 readAddress();
