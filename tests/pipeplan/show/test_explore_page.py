@@ -203,7 +203,10 @@ def test_the_answer_is_in_words_and_heard_when_the_sliders_rest(page: Any) -> No
 
     page.execute_script(BY_HAND, {**USUAL, "batches": 16, "schedule": "gpipe"})
     assert text_of(page, ".answer") == "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s."
-    assert text_of(page, ".numbers .verdict.no") == "Out of memory: every device needs more than 16 GiB; the most is 20 GiB."
+    assert (
+        text_of(page, ".numbers .verdict.no")
+        == "Out of memory: every device needs more than 16 GiB; the most is 20 GiB."
+    )
     heard = page.find_element("css selector", ".heard[aria-live=polite]")
     said = "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s. Out of memory: every device needs more"
     WebDriverWait(page, 5).until(lambda _: heard.get_attribute("textContent").startswith(said))
