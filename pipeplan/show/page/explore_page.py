@@ -163,7 +163,7 @@ def _page(title: str, head: Element, groups: Mapping[str, Sequence[Slider]], set
             "div",
             {"class": "explorer"},
             tag("div", {"class": "numbers"}, tag("p", {"class": "answer"}), tag("p", {"class": "verdict"})),
-            section("Settings", tag("form", {"class": "settings", "autocomplete": "off"}, *fields)),
+            section("Settings", tag("div", {"class": "settings"}, *fields)),
             tag("div", None, _timeline(f"time {unit}".rstrip()), _memory("Memory" in groups)),
         ),
         heard,

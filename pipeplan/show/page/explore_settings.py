@@ -38,7 +38,7 @@ TIMES = (
     Slider("transfer", "transfer between stages", 0, 20, 0.5, 0, "ms"),
 )
 SLOW = Slider("slow", "slow stage", 0, MOST_STAGES, 1, 0, zero="none")
-FACTOR = Slider("factor", "its passes take", 1, 4, 0.25, 2, "times as long")
+FACTOR = Slider("factor", "its passes take", 1, 4, 0.25, 2, "× as long")
 MEMORY = (
     Slider("weights", "weights of a stage", 0, 64, 0.25, 4, "GiB"),
     Slider("kept", "activations of a micro-batch", 0, 8, 0.125, 1, "GiB"),

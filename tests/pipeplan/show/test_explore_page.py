@@ -266,6 +266,14 @@ def test_an_address_brings_back_what_was_set(page: Any, path: Path) -> None:
     assert page.execute_script("return shown.settings") == settings
 
 
+def test_an_address_that_is_typed_into_the_open_page_leaves_its_situation(page: Any) -> None:
+    page.execute_script("situation.value = 1; situation.dispatchEvent(new Event('change'))")
+    assert text_of(page, "#lesson")
+    page.execute_script("location.hash = arguments[0]; readAddress()", address(stages=5))
+    assert (text_of(page, "#lesson"), text_of(page, "#refused")) == ("", "")
+    assert page.execute_script("return shown.settings.stages") == 5
+
+
 def address(**changes: object) -> str:
     return urlencode({**USUAL, **changes})
 

@@ -85,7 +85,9 @@ function readAddress() {
   const pairs = [...new URLSearchParams(text.slice(0, 1000))];
   const fault = faultIn(pairs);
   refused.textContent = fault ? `The settings in the address are ignored: ${fault}.` : "";
-  if (!fault) show(Object.fromEntries(pairs));
+  if (fault) return;
+  leaveSituation();
+  show(Object.fromEntries(pairs));
 }
 
 // ---- the answer in words ----------------------------------------------------------------------------------
@@ -197,8 +199,13 @@ function draw() {
 
 // ---- what readers do ----------------------------------------------------------------------------------------
 
-for (const input of controls) input.addEventListener("input", () => {
+// Its sentence speaks of other settings then; the page of a plan has none.
+function leaveSituation() {
   if (situation) [situation.value, lesson.textContent] = ["", ""];
+}
+
+for (const input of controls) input.addEventListener("input", () => {
+  leaveSituation();
   refused.textContent = "";
   update();
 });
