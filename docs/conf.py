@@ -18,15 +18,18 @@ html_theme = "furo"
 html_title = "pipeplan"
 exclude_patterns = ["_build"]
 nitpicky = True
+# The page that explores a pipeline; beside explore.html, which is its documentation.
+html_extra_path = ["reference/explorer.html"]
 # JSON with a comment or an ellipsis in it is shown as it is.
 suppress_warnings = ["misc.highlighting_failure"]
 
 
-def _generate(app: Any) -> None:
+def _generate(app: Any, config: Any) -> None:
     import generate
 
     generate.write_all(HERE / "reference")
 
 
 def setup(app: Any) -> None:
-    app.connect("builder-inited", _generate)
+    # Before Sphinx looks whether the extra files are there.
+    app.connect("config-inited", _generate, priority=400)

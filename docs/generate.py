@@ -17,6 +17,7 @@ import pipeplan.formulations
 import pipeplan.planners
 from pipeplan.formulations.registry import FORMULATIONS
 from pipeplan.planners.registry import PLANNERS
+from pipeplan.show.page.explore_page import explore_page
 
 FOLDERS = {
     "tarnawski": "Tarnawski et al.: throughput and latency",
@@ -29,8 +30,9 @@ FOLDERS = {
 def write_all(folder: Path) -> None:
     """Every page; one that has not changed is not touched, so that a build stays short."""
     folder.mkdir(exist_ok=True)
-    for page in (cli, api, methods, equations, schemas, suites):
-        path, text = folder / f"{page.__name__}.md", page()
+    pages = {f"{page.__name__}.md": page for page in (cli, api, methods, equations, schemas, suites)}
+    for name, page in {**pages, "explorer.html": explore_page}.items():
+        path, text = folder / name, page()
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, encoding="utf-8")
 

@@ -202,11 +202,34 @@ def test_a_transformer_and_a_resnet_go_from_a_function_to_a_running_plan(
     monkeypatch.delitem(sys.modules, "my")
 
 
+def test_the_commands_of_the_page_on_exploring_write_pages_and_it_names_every_situation(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipeplan.show.page.explore_settings import SITUATIONS
+
+    monkeypatch.chdir(tmp_path)
+    for line in commands("explore.md"):
+        run(plan, line)
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("explorer.html", "mine.html"))
+    named = re.findall(r"^\| ([A-Z].*?) \|", (DOCS / "explore.md").read_text("utf-8"), re.MULTILINE)
+    assert named == [entry.name for entry in SITUATIONS]
+
+
 def test_every_command_of_the_pages_has_options_that_exist() -> None:
     from pipeplan.cli.app import GROUPS, app
 
     root: Any = typer.main.get_command(app)
-    pages = ("index", "tutorial", "howto", "tables", "export", "from-your-model", "profiles", "schedules")
+    pages = (
+        "index",
+        "tutorial",
+        "howto",
+        "tables",
+        "export",
+        "from-your-model",
+        "profiles",
+        "schedules",
+        "explore",
+    )
     for page in pages:
         for name, *words in commands(f"{page}.md"):
             command = root.commands[name]

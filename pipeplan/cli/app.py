@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
             "pareto",
             "sensitivity",
             "simulate",
+            "explore",
             "schedule",
             "export",
             "run",

@@ -1,4 +1,4 @@
-"""The frame of a report: one file without any network, readable on a phone and without a mouse."""
+"""The frame of a page: one file without any network, readable on a phone and without a mouse."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ SHORT = 11
 """Cells of so few characters stay on one line."""
 
 
-def page(title: str, sections: Iterable[Element]) -> str:
-    """The whole page as text. Nothing may be loaded or run but our own style and script."""
-    style, script = _asset("report.css"), _asset("report.js")
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
+def page(
+    title: str, sections: Iterable[Element], *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
+) -> str:
+    """The whole page as text, with assets of its own beside ours; nothing else may be loaded or run."""
+    style = "".join(map(_asset, ("report.css", *styles)))
+    run = [_asset(name) for name in ("report.js", *scripts)]
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in run)
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
     head = tag(
         "head",
         None,
@@ -28,7 +32,7 @@ def page(title: str, sections: Iterable[Element]) -> str:
         tag("title", None, title),
         tag("style", None, style),
     )
-    body = tag("body", None, tag("main", None, *sections), tag("script", None, script))
+    body = tag("body", None, tag("main", None, *sections), *(tag("script", None, script) for script in run))
     return to_html(tag("html", {"lang": "en"}, head, body))
 
 

@@ -1,20 +1,18 @@
 """Reports in a real browser: no error on the console, usable with the keyboard, readable on a phone.
 
-They need Chromium and its driver. Where `PIPEPLAN_BROWSER` is `required` (as in `.ci/run`) their absence is a failure.
+What is asked of every page is in `tests/browser_page.py`.
 """
 
 from __future__ import annotations
 
 import base64
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_page import CUT_OFF, DESK, FAINT, PHONE, WIDTHS, emulated, opened
 
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -24,18 +22,6 @@ from pipeplan.show.page.result_page import result_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-PHONE, DESK = (360, 800), (1200, 900)
-WIDTHS = {"desk": 1280, "phone": 400, "paper": 718}
 PLANNED = {
     "tiny-chain": "dp",
     "tiny-chain latency": "latency-greedy",
@@ -64,27 +50,6 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        message = "no chromium with chromedriver on the path"
-        if os.environ.get("PIPEPLAN_BROWSER") == "required":
-            pytest.fail(message)
-        pytest.skip(message)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    session = webdriver.Chrome(options=options, service=Service(driver))
-    yield session
-    session.quit()
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     texts = {}
@@ -99,14 +64,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, text in texts.items():
         paths[name].write_text(text, encoding="utf-8")
     return paths
-
-
-def opened(browser: Any, path: Path, size: tuple[int, int] = DESK) -> Any:
-    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.get_log("browser")  # what another page said
-    browser.get(path.as_uri())
-    return browser
 
 
 OURS = "problem 0 0, run 0 0, options 0 0, data 0 0"
@@ -132,42 +89,6 @@ def test_every_part_is_seen_and_the_console_is_silent(
     named = [f"{part} {tables} {charts}" for part, _, tables, charts in found if part != "search"]
     assert ", ".join(named) == EXPECTED[name]
     assert page.get_log("browser") == []
-
-
-CUT_OFF = """
-const faults = [];
-const page = document.documentElement;
-if (page.scrollWidth > window.innerWidth) faults.push(`the page is ${page.scrollWidth} wide`);
-for (const frame of document.querySelectorAll(".scroll, td, dd, pre, li, p, h1"))
-  if (frame.scrollWidth > frame.clientWidth + 1 && getComputedStyle(frame).display !== "inline")
-    faults.push(`${frame.tagName} ${frame.className} ${frame.textContent.slice(0, 40)}`);
-const seen = (element) => element.getClientRects().length > 0;
-for (const picture of document.querySelectorAll("svg[role=group]")) {
-  const labels = [...picture.querySelectorAll("text")].filter(seen);
-  const boxes = labels.map((label) => label.getBoundingClientRect());
-  boxes.forEach((a, i) => {
-    if (a.left < -1 || a.right > window.innerWidth + 1) faults.push(`outside: ${labels[i].textContent}`);
-    boxes.slice(i + 1).forEach((b, k) => {
-      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-      if (wide > 1 && high > 3) faults.push(`${labels[i].textContent} on ${labels[i + 1 + k].textContent}`);
-    });
-  });
-}
-return faults;
-"""
-FAINT = """
-const channels = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map((part) => {
-  const share = part / 255;
-  return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-});
-const light = (colour) => { const [r, g, b] = channels(colour); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const ground = light(getComputedStyle(document.body).backgroundColor);
-const faint = (ink) => (Math.max(light(ink), ground) + 0.05) / (Math.min(light(ink), ground) + 0.05) < 4.5;
-return [ground, [...document.querySelectorAll("h1, h2, p, dt, dd, td, li, caption, svg text:not(.inside)")]
-  .filter((e) => { const style = getComputedStyle(e); return faint(e.closest("svg") ? style.fill : style.color); })
-  .map((e) => e.textContent)];
-"""
 
 
 def page_of_long_names() -> str:
@@ -208,18 +129,13 @@ def test_the_checks_notice_what_they_are_for(browser: Any, tmp_path: Path) -> No
 def test_nothing_is_cut_off_overlaps_or_is_too_faint_to_read(
     browser: Any, pages: dict[str, Path], name: str, medium: str, scheme: str
 ) -> None:
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    media = {"media": "print" if medium == "paper" else "screen", "features": features}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    try:
+    with emulated(browser, medium, scheme):
         page = opened(browser, pages[name], (WIDTHS[medium], 900))
         assert page.execute_script(CUT_OFF) == []
         ground, faint = page.execute_script(FAINT)
         assert faint == []
         assert (ground < 0.1) == (scheme == "dark" and medium != "paper")
         assert page.get_log("browser") == []
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
 def test_a_page_is_printed_on_few_sheets(browser: Any, pages: dict[str, Path]) -> None:

@@ -16,18 +16,17 @@ function move(marks, mark, step) {
 
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -1e9, End: 1e9 };
 
+// Marks are looked up when something happens, for those of some charts are drawn later.
 for (const chart of document.querySelectorAll(".chart")) {
-  const marks = [...chart.querySelectorAll(".mark")];
-  marks.forEach((mark, i) => {
-    mark.setAttribute("tabindex", i === 0 ? "0" : "-1");
-    mark.addEventListener("focus", () => say(chart, mark));
-    mark.addEventListener("pointerenter", () => say(chart, mark));
-    mark.addEventListener("click", () => mark.focus());
-    mark.addEventListener("keydown", (event) => {
-      if (!(event.key in STEPS)) return;
-      event.preventDefault();
-      move(marks, mark, STEPS[event.key]);
-    });
+  const marks = () => [...chart.querySelectorAll(".mark")];
+  const at = (event) => event.target.closest(".mark");
+  marks().forEach((mark, i) => mark.setAttribute("tabindex", i === 0 ? "0" : "-1"));
+  for (const kind of ["focusin", "pointerover"]) chart.addEventListener(kind, (event) => at(event) && say(chart, at(event)));
+  chart.addEventListener("click", (event) => at(event)?.focus());
+  chart.addEventListener("keydown", (event) => {
+    if (!at(event) || !(event.key in STEPS)) return;
+    event.preventDefault();
+    move(marks(), at(event), STEPS[event.key]);
   });
   const zoom = chart.querySelector("input[type=range]");
   const picture = chart.querySelector("svg.picture, svg.graph");

@@ -1,0 +1,221 @@
+"use strict";
+// The page around `simulatePipeline`: settings are read from the controls, drawn at once, and kept in the address.
+
+const setup = JSON.parse(document.getElementById("setup").textContent);
+const controls = [...document.querySelectorAll("[data-setting]")];
+const control = Object.fromEntries(controls.map((input) => [input.dataset.setting, input]));
+const numbers = document.querySelector(".numbers"), heard = document.querySelector(".heard");
+const refused = document.getElementById("refused"), lesson = document.getElementById("lesson");
+const situation = document.getElementById("situation");
+const shown = { settings: null, result: null }; // what the page shows, for whoever wants the numbers themselves
+
+const short = (value) => String(Number(value.toPrecision(4)));
+const inUnit = (value) => [short(value), setup.timeUnit].filter(Boolean).join(" ");
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+// ---- settings: from the controls, and into them --------------------------------------------------------
+
+function readSettings() {
+  const value = (input) => (input.type === "range" ? Number(input.value) : input.value);
+  return Object.fromEntries(controls.map((input) => [input.dataset.setting, value(input)]));
+}
+
+function show(settings) {
+  control.slow.max = settings.stages ?? setup.stages.length; // before its value, which the browser keeps below it
+  for (const [name, value] of Object.entries(settings)) control[name].value = value;
+  update();
+}
+
+// The stages of the plan that the page was made of, or equal ones.
+function stagesOf(s) {
+  const equal = { forward: s.forward, backward: s.backward, onward: s.transfer, back: s.transfer,
+    weights: s.weights * setup.memory.bytes, kept: s.kept * setup.memory.bytes };
+  return withSlowStage(setup.stages ?? Array(s.stages).fill(equal), s.slow, s.factor);
+}
+
+function update() {
+  control.slow.max = control.stages?.value ?? setup.stages.length;
+  const s = readSettings(), k = s.schedule === "kfkb" ? s.k : 1;
+  shown.settings = s;
+  shown.result = simulatePipeline(stagesOf(s), s.batches, s.schedule, k);
+  for (const output of document.querySelectorAll("output")) {
+    const value = s[output.htmlFor[0]];
+    output.textContent = value === 0 && output.dataset.zero || `${short(value)} ${output.dataset.unit}`.trim();
+  }
+  for (const [name, used] of [["k", s.schedule === "kfkb"], ["factor", s.slow > 0]]) {
+    control[name].disabled = !used;
+    control[name].closest(".setting").classList.toggle("off", !used);
+  }
+  tell(s, shown.result);
+  draw();
+  clearTimeout(update.later);
+  update.later = setTimeout(settle, 300); // a slider on its way would flood the address and a screen reader
+}
+
+function settle() {
+  history.replaceState(null, "", `#${new URLSearchParams(shown.settings)}`);
+  heard.textContent = `${numbers.querySelector(".answer").textContent} ${numbers.querySelector(".verdict").textContent}`;
+}
+
+// ---- the address, which anybody may have written --------------------------------------------------------
+
+// What is wrong with the part after #; null: nothing. Every setting once, in its range and on its steps.
+function faultIn(pairs) {
+  const names = pairs.map(([name]) => name), given = Object.fromEntries(pairs);
+  if (names.length !== controls.length || !controls.every((input) => names.includes(input.dataset.setting)))
+    return "it does not give each setting of this page once";
+  for (const input of controls) {
+    const text = given[input.dataset.setting], name = input.dataset.name;
+    if (input.type !== "range") {
+      if (![...input.options].some((option) => option.value === text)) return `there is no such ${name}`;
+      continue;
+    }
+    if (!/^\d{1,15}(\.\d{1,20})?(e[+-]\d{1,2})?$/.test(text)) return `${name} is no plain number`;
+    const high = input === control.slow ? given.stages ?? input.max : input.max;
+    if (Number(text) < Number(input.min) || Number(text) > Number(high)) return `${name} is not from ${input.min} to ${input.max}`;
+    if (input.step !== "any" && !Number.isInteger((Number(text) - Number(input.min)) / Number(input.step)))
+      return `${name} is not in steps of ${input.step}`;
+  }
+  return null;
+}
+
+function readAddress() {
+  const text = location.hash.slice(1);
+  if (!text) return;
+  const pairs = [...new URLSearchParams(text.slice(0, 1000))];
+  const fault = faultIn(pairs);
+  refused.textContent = fault ? `The settings in the address are ignored: ${fault}.` : "";
+  if (fault) return;
+  leaveSituation();
+  show(Object.fromEntries(pairs));
+}
+
+// ---- the answer in words ----------------------------------------------------------------------------------
+
+// In bytes; a plan may have none.
+const limitOf = (s) => (s.limit === undefined ? Infinity : s.limit * setup.memory.bytes);
+
+function tell(s, result) {
+  const { bytes, unit } = setup.memory;
+  const over = result.devices.flatMap((device, x) => (device.bytes > limitOf(s) ? [x + 1] : []));
+  const rate = setup.perSecond ? `${short(setup.perSecond * s.batches / result.iteration)} micro-batches/s` :
+    `${inUnit(result.iteration / s.batches)} for each micro-batch`;
+  numbers.querySelector(".answer").textContent =
+    `Iteration ${inUnit(result.iteration)}, bubble ${percent(result.bubble)}, ${rate}.`;
+  const verdict = numbers.querySelector(".verdict"), most = short(Math.max(...result.devices.map((d) => d.bytes)) / bytes);
+  const devices = over.length === result.devices.length ? "every device needs" :
+    over.length === 1 ? `device ${over[0]} needs` : `${over.length} of ${result.devices.length} devices need`;
+  verdict.textContent = over.length ?
+    `Out of memory: ${devices} more than ${short(s.limit)} ${unit}; the most is ${most} ${unit}.` :
+    s.limit === undefined ? `No device needs more than ${most} ${unit}.` :
+    `It fits: no device needs more than ${most} of ${short(s.limit)} ${unit}.`;
+  verdict.className = `verdict ${over.length ? "no" : "yes"}`;
+}
+
+// ---- pictures: a row for each device, places across in pixels -----------------------------------------------
+
+const ROW_HEIGHT = 38, NAME_HEIGHT = 16, BAR_HEIGHT = 18, CHARACTER_WIDTH = 7, AXIS_HEIGHT = 20, TICK_WIDTH = 90;
+
+function shape(name, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+// A rectangle that says what it is to the pointer, the keyboard and a screen reader.
+function markShape(attributes, title) {
+  const mark = shape("rect", { class: "mark", role: "img", "aria-label": title, tabindex: -1, ...attributes });
+  mark.append(shape("title", {}, title));
+  return mark;
+}
+
+// A few numbers up to `high` that are short to write.
+function roundTicks(high, count) {
+  const rough = high / count, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9));
+  return Array.from({ length: Math.floor(high / step + 1e-9) + 1 }, (_, i) => i * step);
+}
+
+function fill(picture, width, height, drawn) {
+  picture.setAttribute("height", height);
+  picture.setAttribute("viewBox", `0 0 ${width} ${height}`); // on paper it is scaled
+  picture.replaceChildren(...drawn);
+  picture.querySelector(".mark")?.setAttribute("tabindex", 0);
+}
+
+function drawTimeline(picture, result) {
+  const width = picture.getBoundingClientRect().width, span = result.iteration || 1, across = width / span;
+  const longest = Math.max(...result.devices[0].passes.map(({ pass }) => String(Math.abs(pass)).length));
+  const labelled = CHARACTER_WIDTH * longest + 2, drawn = []; // numbers stand on all bars of a width or on none
+  result.devices.forEach((device, x) => {
+    const top = ROW_HEIGHT * x;
+    drawn.push(shape("text", { x: 0, y: top + 12 }, `device ${x + 1}: busy ${percent(device.busy / span)}`));
+    for (const { pass, start, end } of device.passes) {
+      const kind = pass > 0 ? "forward" : "backward", label = String(Math.abs(pass)), wide = (end - start) * across;
+      const place = { x: start * across, y: top + NAME_HEIGHT, width: wide, height: BAR_HEIGHT, fill: setup.colours[kind].fill };
+      drawn.push(markShape(place, `${kind} of micro-batch ${label}, device ${x + 1}: ${short(start)} to ${inUnit(end)}`));
+      const middle = { x: (start + end) / 2 * across, y: top + NAME_HEIGHT + 13, "text-anchor": "middle" };
+      if (wide > labelled)
+        drawn.push(shape("text", { class: `inside ${setup.colours[kind].text === "white" ? "light" : ""}`, ...middle }, label));
+    }
+  });
+  const bottom = ROW_HEIGHT * result.devices.length;
+  for (const tick of roundTicks(span, Math.max(2, width / TICK_WIDTH))) {
+    const place = tick * across, anchor = place < 30 ? "start" : place > width - 30 ? "end" : "middle";
+    drawn.push(shape("line", { class: "grid", x1: place, x2: place, y1: bottom - 4, y2: bottom + 2 }));
+    drawn.push(shape("text", { x: place, y: bottom + 14, "text-anchor": anchor }, short(tick)));
+  }
+  fill(picture, width, bottom + AXIS_HEIGHT, drawn);
+}
+
+function drawMemory(picture, result, limit) {
+  const { bytes, unit } = setup.memory, width = picture.getBoundingClientRect().width, limited = limit < Infinity;
+  const most = Math.max(limited ? limit : 0, ...result.devices.map((device) => device.bytes)) || 1;
+  const across = (width - 2) / most, place = limit * across, head = limited ? NAME_HEIGHT + 4 : 0, drawn = [];
+  const anchor = place > width / 2 ? "end" : "start";
+  if (limited) drawn.push(shape("text", { class: "limit", x: place, y: 12, "text-anchor": anchor }, `limit ${short(limit / bytes)} ${unit}`));
+  result.devices.forEach((device, x) => {
+    const top = head + ROW_HEIGHT * x, name = `device ${x + 1}`, over = device.bytes - limit;
+    const words = `${short(device.bytes / bytes)} ${unit}${over > 0 ? `, ${short(over / bytes)} over` : ""}`;
+    drawn.push(shape("text", { x: 0, y: top + 12 }, `${name}: ${device.inFlight} in flight`));
+    drawn.push(shape("text", { class: over > 0 ? "over" : "", x: width, y: top + 12, "text-anchor": "end" }, words));
+    let from = 0;
+    for (const [term, amount] of [["weights", device.weights], ["activations", device.bytes - device.weights]]) {
+      const bar = { x: from * across, y: top + NAME_HEIGHT, width: amount * across, height: 16, fill: setup.colours[term].fill };
+      if (amount > 0) drawn.push(markShape(bar, `${name}: ${term} ${short(amount / bytes)} ${unit}`));
+      from += amount;
+    }
+    if (limited) drawn.push(shape("line", { class: "limit", x1: place, x2: place, y1: top + NAME_HEIGHT, y2: top + ROW_HEIGHT - 4 }));
+  });
+  fill(picture, width, head + ROW_HEIGHT * result.devices.length, drawn);
+}
+
+function draw() {
+  const [timeline, memory] = document.querySelectorAll("svg.picture");
+  drawTimeline(timeline, shown.result);
+  drawMemory(memory, shown.result, limitOf(shown.settings));
+}
+
+// ---- what readers do ----------------------------------------------------------------------------------------
+
+// Its sentence speaks of other settings then; the page of a plan has none.
+function leaveSituation() {
+  if (situation) [situation.value, lesson.textContent] = ["", ""];
+}
+
+for (const input of controls) input.addEventListener("input", () => {
+  leaveSituation();
+  refused.textContent = "";
+  update();
+});
+situation?.addEventListener("change", () => {
+  const chosen = setup.situations[situation.value];
+  lesson.textContent = chosen?.see ?? "";
+  if (chosen) show(chosen.settings);
+});
+document.querySelector(".chart input").addEventListener("input", draw);
+window.addEventListener("resize", draw);
+window.addEventListener("hashchange", readAddress);
+update();
+readAddress();

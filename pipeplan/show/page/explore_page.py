@@ -1,0 +1,204 @@
+"""An interactive page: sliders for a pipeline, and at once its iteration, bubble, timeline and memory.
+
+The rules are those of the simulator, once more in `assets/pipeline.js`; tests hold the two against each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from xml.etree.ElementTree import Element
+
+from ...instances.cluster import SECONDS
+from ...instances.errors import UsageError
+from ...instances.simulation.engine import run
+from ...instances.simulation.model import Pipeline
+from ..pictures.canvas import COLOURS, ink_on
+from ..views.schedule import PALETTE
+from ..words import byte_scale, several
+from .charts import chart, legend, svg
+from .explore_settings import (
+    BATCHES,
+    FACTOR,
+    GIB,
+    GROUPS,
+    LIMIT,
+    MEMORY,
+    MOST_MICRO_BATCHES,
+    MOST_STAGES,
+    SCHEDULES,
+    SITUATIONS,
+    SLOW,
+    STAGES,
+    TIMES,
+    USUAL_SCHEDULE,
+    Slider,
+)
+from .markup import tag
+from .page import page, section
+
+INKS = {"forward": PALETTE[0], "backward": PALETTE[1], "weights": COLOURS[6], "activations": COLOURS[0]}
+TITLE = "Explore a pipeline"
+
+
+def explore_page() -> str:
+    """Of equal stages, with situations to begin with."""
+    options = [tag("option", {"value": ""}, "settings of your own")]
+    options += [tag("option", {"value": i}, entry.name) for i, entry in enumerate(SITUATIONS)]
+    choice = tag("select", {"id": "situation", "autocomplete": "off"}, *options)
+    head = tag(
+        "header",
+        None,
+        tag("h1", None, TITLE),
+        tag(
+            "p",
+            None,
+            "A network in stages, one on each device, and a batch in micro-batches that pass through them.",
+        ),
+        tag("p", None, tag("label", {"for": "situation"}, "Situation "), choice),
+        tag("p", {"id": "lesson", "aria-live": "polite"}),
+    )
+    groups = {"Pipeline": (STAGES, BATCHES, GROUPS), "Time": (*TIMES, SLOW, FACTOR), "Memory": (*MEMORY, LIMIT)}
+    situations = [asdict(entry) for entry in SITUATIONS]
+    return _page(TITLE, head, groups, _setup("ms", GIB, "GiB", None, situations))
+
+
+def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
+    """Of a plan's own stages: their times, transfers and memory are given, all else can be set.
+
+    Raises `UsageError` where the stages are more than the page shows, or no chain of single devices.
+    """
+    _check(pipeline)
+    stages, batches = list(_stages(pipeline)), min(pipeline.passes(0), MOST_MICRO_BATCHES)
+    most = 2 * max(limit_bytes or 0.0, run(pipeline).peak_memory_bytes) or 1.0
+    factor, unit = byte_scale(most)
+    head = tag(
+        "header",
+        None,
+        tag("h1", None, f"{TITLE}: {pipeline.name}"),
+        tag("p", None, f"The {several(len(stages), 'stage')} of a plan, with its times, transfers and memory."),
+    )
+    groups: dict[str, tuple[Slider, ...]] = {
+        "Pipeline": (replace(BATCHES, value=batches), GROUPS),
+        "Time": (replace(SLOW, high=len(stages)), FACTOR),
+    }
+    if limit_bytes is not None:
+        limit = replace(LIMIT, low=0, high=most / factor, step=None, value=limit_bytes / factor, unit=unit)
+        groups["Memory"] = (limit,)
+    return _page(f"{TITLE}: {pipeline.name}", head, groups, _setup(pipeline.time_unit, factor, unit, stages))
+
+
+def _check(pipeline: Pipeline) -> None:
+    """The sliders say nothing of replicas, groups of devices, branches and forward passes alone."""
+    count, reason = len(pipeline.stages), None
+    if count > MOST_STAGES:
+        reason = f"it has {count} stages"
+    elif pipeline.shared or {(d.source, d.target) for d in pipeline.dependencies} != {
+        (x, x + 1) for x in range(count - 1)
+    }:
+        reason = "its stages are no chain"
+    elif any(stage.devices > 1 for stage in pipeline.stages):
+        reason = "a stage has several devices"
+    elif len({stage.micro_batch for stage in pipeline.stages}) > 1:
+        reason = "its stages differ in their micro-batches"
+    elif all(j > 0 for j in pipeline.stages[0].orders[0]):
+        reason = "it has no backward passes"
+    if reason is not None:
+        raise UsageError(
+            f"The page shows training on a chain of up to {MOST_STAGES} stages with one device each, and of this plan "
+            f"{reason}; `plan simulate` shows it."
+        )
+
+
+def _stages(pipeline: Pipeline) -> Iterator[Mapping[str, float]]:
+    """As `pipeline.js` reads them."""
+    after = {arc.source: arc for arc in pipeline.dependencies}
+    for x, stage in enumerate(pipeline.stages):
+        arc = after.get(x)
+        yield {
+            "forward": stage.forward,
+            "backward": stage.backward,
+            "onward": arc.forward_delay if arc else 0.0,
+            "back": arc.backward_delay if arc else 0.0,
+            "weights": stage.fixed_bytes,
+            "kept": stage.micro_batch * stage.sample_bytes,
+        }
+
+
+def _setup(
+    time_unit: str | None,
+    factor: float,
+    unit: str,
+    stages: Sequence[Mapping[str, float]] | None,
+    situations: Sequence[object] = (),
+) -> Mapping[str, object]:
+    """What the script is told; times per second only where the unit is known."""
+    return {
+        "timeUnit": time_unit or "",
+        "perSecond": float(1 / SECONDS[time_unit]) if time_unit in SECONDS else None,
+        "memory": {"bytes": factor, "unit": unit},
+        "stages": stages,
+        "situations": situations,
+        "colours": {name: {"fill": ink, "text": ink_on(ink)} for name, ink in INKS.items()},
+    }
+
+
+# ---- elements --------------------------------------------------------------------------------------------
+
+
+def _page(title: str, head: Element, groups: Mapping[str, Sequence[Slider]], setup: Mapping[str, object]) -> str:
+    fields = [
+        tag("fieldset", None, tag("legend", None, name), *map(_slider, rows)) for name, rows in groups.items()
+    ]
+    fields[0].insert(len(fields[0]) - 1, _schedule())  # before its k
+    unit = str(setup["timeUnit"])
+    heard = tag("div", {"class": "heard", "aria-live": "polite"})
+    data = json.dumps(setup).replace("<", "\\u003c")  # no name can end the element
+    parts = [
+        head,
+        tag("p", {"id": "refused", "class": "verdict no", "role": "status"}),
+        tag("noscript", None, tag("p", None, "This page computes in the browser; please allow its script to run.")),
+        tag(
+            "div",
+            {"class": "explorer"},
+            tag("div", {"class": "numbers"}, tag("p", {"class": "answer"}), tag("p", {"class": "verdict"})),
+            section("Settings", tag("div", {"class": "settings"}, *fields)),
+            tag("div", None, _timeline(f"time {unit}".rstrip()), _memory("Memory" in groups)),
+        ),
+        heard,
+        tag("script", {"id": "setup", "type": "application/json"}, data),
+    ]
+    return page(title, parts, styles=["explore.css"], scripts=["pipeline.js", "explore.js"])
+
+
+def _timeline(axis: str) -> Element:
+    label, names = "What each device runs when", ["forward", "backward"]
+    below = [tag("div", {"class": "axis"}, axis), legend(names, palette=[INKS[name] for name in names])]
+    return section("Timeline", chart(svg(0, label), label, True, *below))
+
+
+def _memory(limited: bool) -> Element:
+    label, names = "Memory of each device at its peak", ["weights", "activations"]
+    key = legend(names, limited, [INKS[name] for name in names])
+    return section("Memory", chart(svg(0, label), label, False, key))
+
+
+def _slider(slider: Slider) -> Element:
+    """A native slider below its name and its value."""
+    numbers = {"min": slider.low, "max": slider.high, "step": slider.step, "value": slider.value}
+    # Every digit counts: a rounded limit would be another one.
+    exact = {name: "any" if number is None else repr(number) for name, number in numbers.items()}
+    known = {"id": slider.key, "type": "range", "data-setting": slider.key, "data-name": slider.name}
+    told = {"for": slider.key, "data-unit": slider.unit, "data-zero": slider.zero, "aria-live": "off"}
+    parts = [tag("label", {"for": slider.key}, slider.name), tag("output", told), tag("input", {**known, **exact})]
+    return tag("div", {"class": "setting"}, *parts)
+
+
+def _schedule() -> Element:
+    options = [
+        tag("option", {"value": key, "selected": "" if key == USUAL_SCHEDULE else None}, name)
+        for key, name in SCHEDULES.items()
+    ]
+    choice = tag("select", {"id": "schedule", "data-setting": "schedule", "data-name": "schedule"}, *options)
+    return tag("div", {"class": "setting"}, tag("label", {"for": "schedule"}, "schedule"), choice)

@@ -1,0 +1,334 @@
+"""The page that explores a pipeline says what the simulator says, and can be used by everybody."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from browser_page import CUT_OFF, DESK, FAINT, WIDTHS, emulated, opened
+from explored_pipelines import leaves, shown_of, simulated
+
+import pipeplan
+from pipeplan.instances.errors import UsageError
+from pipeplan.instances.simulate import pipeline_of
+from pipeplan.instances.simulation.timeline import Simulation
+from pipeplan.show.page.explore_page import explore_page, plan_explorer
+from pipeplan.show.page.explore_settings import SCHEDULES, SITUATIONS, SLIDERS, USUAL
+
+PLANS = {
+    "golden-4": ("contiguous", 12),
+    "tiny-stages": ("piper-no-dp", 8),
+    "resnet50-training": ("dp", 9),
+}
+"""Plans whose stages are a chain of single devices, with the planner and a number of micro-batches."""
+
+
+def random_settings(seed: int) -> dict[str, Any]:
+    """Anything that the sliders can say."""
+    rng = random.Random(seed)
+    found: dict[str, Any] = {"schedule": rng.choice(list(SCHEDULES))}
+    for slider in SLIDERS:
+        high = found["stages"] if slider.key == "slow" else slider.high
+        steps = rng.randint(0, int((high - slider.low) / (slider.step or 1)))
+        value = slider.low + steps * (slider.step or 1)
+        found[slider.key] = int(value) if value == int(value) else value
+    return found
+
+
+def planned(name: str) -> tuple[Any, Any, int]:
+    planner, count = PLANS[name]
+    problem = pipeplan.load_packaged(name)
+    return problem, pipeplan.solve(problem, planner=planner).plan, count
+
+
+# ---- without a browser ---------------------------------------------------------------------------------
+
+
+def test_the_page_loads_nothing_and_runs_its_own_scripts_alone() -> None:
+    text = explore_page()
+    assert not re.search(r"(?:src|href)\s*=\s*[\"'](?!data:)", text)
+    assert "https://" not in text
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy.startswith("default-src 'none';")
+    assert policy.count("'sha256-") == text.count("<script>") == 3
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+
+
+def test_a_name_from_a_file_cannot_leave_its_place() -> None:
+    problem, plan, count = planned("golden-4")
+    hostile = problem.replace(name="</script><script>alert('x')</script>", time_unit="</script>")
+    text = plan_explorer(pipeline_of(hostile, plan, micro_batches=count), hostile.memory_bytes)
+    assert text.count("<script>") == 3
+    assert text.count("</script>") == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "planner", "reason"),
+    [
+        ("case-study", "graphpipe", "its stages are no chain"),
+        ("tiny-chain", "dp", "it has no backward passes"),
+        ("resnet50-stages", "equi", "a stage has several devices"),
+    ],
+)
+def test_what_the_sliders_cannot_say_is_refused_with_the_reason(name: str, planner: str, reason: str) -> None:
+    problem = pipeplan.load_packaged(name)
+    plan = pipeplan.solve(problem, planner=planner).plan
+    assert plan is not None
+    pipeline = pipeline_of(problem, plan, micro_batches=4 if name == "tiny-chain" else None)
+    with pytest.raises(UsageError, match=f"of this plan {reason}; `plan simulate` shows it"):
+        plan_explorer(pipeline, None)
+
+
+def about(simulation: Simulation) -> list[str]:
+    """What a sentence may say of it."""
+    held = [f"{stage.memory_bytes / 2**30:g} GiB" for stage in simulation.stages]
+    return [f"{simulation.iteration:g} ms", f"{100 * simulation.bubble:.1f} %", *held]
+
+
+CHANGES: dict[str, list[dict[str, Any]]] = {
+    "GPipe runs out of memory": [{}, {"schedule": "1f1b"}],
+    "More micro-batches, smaller bubble": [{}, {"batches": 32}, {"batches": 64}],
+    "One slow stage": [{}, {"slow": 0}],
+    "Devices wait for slow links": [{}, {"schedule": "kfkb"}],
+    "The first device holds the most": [{}],
+}
+"""What each situation has its reader try."""
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+def test_every_number_that_a_situation_tells_is_the_simulator_s(situation: Any) -> None:
+    tried = [simulated({**situation.settings, **change}) for change in CHANGES[situation.name]]
+    told = re.findall(r"\d[\d.]* (?:ms|%|GiB(?! more))", situation.see)
+    assert told
+    assert set(told) <= {fact for simulation in tried for fact in about(simulation)}
+
+
+def test_the_situations_show_what_their_names_say() -> None:
+    gpipe, deep, slow, links, first = (entry.settings for entry in SITUATIONS)
+    limit = 16 * 2**30
+    assert simulated(gpipe).peak_memory_bytes > limit > simulated({**gpipe, "schedule": "1f1b"}).peak_memory_bytes
+    assert [simulated({**deep, "batches": count}).mini_batch for count in (32, 64)] == [32, 64]
+    waiting = simulated(slow)
+    assert [round(stage.busy / waiting.iteration, 1) for stage in waiting.stages] == [0.5, 0.5, 0.9, 0.5]
+    assert all(simulated({**slow, "schedule": name}).iteration > 1000 for name in SCHEDULES)
+    held = [simulated({**links, "schedule": name}).stages[0] for name in ("1f1b", "kfkb")]
+    assert [stage.peak_in_flight for stage in held] == [4, 8]
+    assert [stage.peak_in_flight for stage in simulated(first).stages] == list(range(12, 0, -1))
+
+
+# ---- in a browser --------------------------------------------------------------------------------------
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("explore") / "explore.html"
+    found.write_text(explore_page(), encoding="utf-8")
+    return found
+
+
+@pytest.fixture
+def page(browser: Any, path: Path) -> Iterator[Any]:
+    browser.get("about:blank")  # an address that differs behind # alone is not loaded anew
+    yield opened(browser, path, DESK)
+    assert browser.get_log("browser") == []
+
+
+def text_of(page: Any, selector: str) -> str:
+    return str(page.find_element("css selector", selector).text)
+
+
+BY_HAND = """
+for (const input of controls.filter((input) => input.dataset.setting in arguments[0])) {
+  input.value = arguments[0][input.dataset.setting];
+  input.dispatchEvent(new Event("input"));
+}
+return shown.result;
+"""
+AT_ONCE = "show(arguments[0]); return shown.result;"
+
+
+def test_fifty_settings_give_what_the_simulator_gives(page: Any) -> None:
+    """Iteration, bubble, and of every device its busy time, most in flight, memory, and start and end of each pass."""
+    for seed in range(50):
+        settings = random_settings(seed)
+        found = page.execute_script(BY_HAND if seed < 10 else AT_ONCE, settings)
+        assert page.execute_script("return shown.settings") == settings
+        expected = shown_of(simulated(settings))
+        assert [len(device["passes"]) for device in found["devices"]] == [2 * settings["batches"]] * settings[
+            "stages"
+        ]
+        assert leaves(found) == pytest.approx(leaves(expected), rel=1e-9, abs=0), settings
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_page_of_a_plan_gives_what_its_simulation_gives(browser: Any, tmp_path: Path, name: str) -> None:
+    problem, plan, count = planned(name)
+    path = tmp_path / "plan.html"
+    path.write_text(plan_explorer(pipeline_of(problem, plan, micro_batches=count), problem.memory_bytes), "utf-8")
+    page = opened(browser, path)
+    for schedule in ("1f1b", "gpipe"):
+        for batches in (count, 3):
+            found = page.execute_script(BY_HAND, {"schedule": schedule, "batches": batches})
+            simulation = pipeplan.simulate(problem, plan, micro_batches=batches, schedule=schedule)
+            assert leaves(found) == pytest.approx(leaves(shown_of(simulation)), rel=1e-9)
+    assert (page.execute_script("return shown.settings.limit") is None) == (problem.memory_bytes is None)
+    assert page.get_log("browser") == []
+
+
+def test_every_slider_is_moved_with_the_keyboard_and_says_its_value_and_unit(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.execute_script("control.schedule.value = 'kfkb'; control.slow.value = 1; update()")
+    for slider in SLIDERS:
+        knob = page.find_element("id", slider.key)
+        assert knob.accessible_name == slider.name
+        knob.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
+        value = page.execute_script("return shown.settings[arguments[0]]", slider.key)
+        assert value == slider.low + (slider.step or 0)
+        assert text_of(page, f"output[for={slider.key}]") == f"{value:g} {slider.unit}".rstrip()
+    page.find_element("id", "schedule").send_keys("G")
+    assert page.execute_script("return shown.settings.schedule") == "gpipe"
+    assert not page.find_element("id", "k").is_enabled(), "only kFkB has a k"
+
+
+def test_the_answer_is_in_words_and_heard_when_the_sliders_rest(page: Any) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    page.execute_script(BY_HAND, {**USUAL, "batches": 16, "schedule": "gpipe"})
+    assert text_of(page, ".answer") == "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s."
+    assert (
+        text_of(page, ".numbers .verdict.no")
+        == "Out of memory: every device needs more than 16 GiB; the most is 20 GiB."
+    )
+    heard = page.find_element("css selector", ".heard[aria-live=polite]")
+    said = "Iteration 570 ms, bubble 15.8 %, 28.07 micro-batches/s. Out of memory: every device needs more"
+    WebDriverWait(page, 5).until(lambda _: heard.get_attribute("textContent").startswith(said))
+    page.execute_script(BY_HAND, {"schedule": "1f1b"})
+    assert text_of(page, ".numbers .verdict.yes") == "It fits: no device needs more than 8 of 16 GiB."
+    page.execute_script(BY_HAND, {"limit": 6})
+    assert text_of(page, ".numbers .verdict.no").startswith("Out of memory: 2 of 4 devices need more than 6 GiB")
+    rows = [row.text for row in page.find_elements("css selector", "[data-part=memory] svg.picture text.over")]
+    assert rows == ["8 GiB, 2 over", "7 GiB, 1 over"]
+
+
+def test_a_situation_is_chosen_and_left_by_a_slider(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    for entry in SITUATIONS:
+        page.find_element("id", "situation").send_keys(Keys.ARROW_DOWN)
+        assert text_of(page, "#lesson") == entry.see
+        assert page.execute_script("return shown.settings") == entry.settings
+    page.find_element("id", "batches").send_keys(Keys.ARROW_RIGHT)
+    assert text_of(page, "#lesson") == ""
+    assert page.execute_script("return situation.value") == ""
+
+
+def test_the_timeline_is_walked_with_the_keyboard_after_it_has_changed(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    page.execute_script(BY_HAND, {"batches": 3, "transfer": 2.5})
+    timeline = page.find_element("css selector", "[data-part=timeline]")
+    timeline.find_element("css selector", ".mark[tabindex='0']").send_keys(Keys.ARROW_RIGHT)
+    assert timeline.find_element("css selector", ".said").text == "forward of micro-batch 2, device 1: 10 to 20 ms"
+    page.switch_to.active_element.send_keys(Keys.END)
+    assert timeline.find_element("css selector", ".said").text.startswith("backward of micro-batch 3, device 4")
+
+
+def test_zooming_brings_the_numbers_of_narrow_passes(page: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    labels = "return document.querySelectorAll('[data-part=timeline] svg.picture text.inside').length"
+    page.execute_script(BY_HAND, {"batches": 64, "stages": 16})
+    assert page.execute_script(labels) == 0
+    page.find_element("css selector", ".chart input").send_keys(Keys.END)
+    assert page.execute_script(labels) == 2 * 64 * 16
+
+
+# ---- addresses -----------------------------------------------------------------------------------------
+
+
+def test_an_address_brings_back_what_was_set(page: Any, path: Path) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    settings = random_settings(7)
+    page.execute_script(AT_ONCE, settings)
+    WebDriverWait(page, 5).until(lambda _: f"batches={settings['batches']}&" in page.current_url)
+    address = page.current_url
+    page.get("about:blank")
+    page.get(address)
+    assert page.execute_script("return shown.settings") == settings
+
+
+def test_an_address_that_is_typed_into_the_open_page_leaves_its_situation(page: Any) -> None:
+    page.execute_script("situation.value = 1; situation.dispatchEvent(new Event('change'))")
+    assert text_of(page, "#lesson")
+    page.execute_script("location.hash = arguments[0]; readAddress()", address(stages=5))
+    assert (text_of(page, "#lesson"), text_of(page, "#refused")) == ("", "")
+    assert page.execute_script("return shown.settings.stages") == 5
+
+
+def address(**changes: object) -> str:
+    return urlencode({**USUAL, **changes})
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ("<script>alert(1)</script>", "it does not give each setting of this page once"),
+        ("stages=4", "it does not give each setting of this page once"),
+        (address() + "&stages=4", "it does not give each setting of this page once"),
+        (address(other=1), "it does not give each setting of this page once"),
+        (address(__proto__=1), "it does not give each setting of this page once"),
+        (address(stages=99), "stages is not from 1 to 16"),
+        (address(slow=5), "slow stage is not from 0 to 4"),
+        (address(stages=2.5), "stages is not in steps of 1"),
+        (address(forward="1e999"), "forward pass is no plain number"),
+        (address(forward="0x10"), "forward pass is no plain number"),
+        (address(limit=""), "memory of a device is no plain number"),
+        (address(schedule="magic"), "there is no such schedule"),
+    ],
+)
+def test_an_address_with_a_fault_is_ignored_with_a_sentence(page: Any, part: str, fault: str) -> None:
+    page.execute_script("location.hash = arguments[0]; readAddress()", part)
+    assert text_of(page, "#refused") == f"The settings in the address are ignored: {fault}."
+    assert page.execute_script("return shown.settings") == USUAL
+
+
+# ---- looks ---------------------------------------------------------------------------------------------
+
+LARGE = {slider.key: slider.high for slider in SLIDERS} | {"schedule": "gpipe"}
+SMALL = {slider.key: slider.low for slider in SLIDERS} | {"schedule": "1f1b"}
+NARROW = """
+const faults = [];
+for (const part of document.querySelectorAll(".setting label, .setting output, .numbers p, #lesson"))
+  if (part.scrollWidth > part.clientWidth + 1 && part.clientWidth) faults.push(part.textContent);
+const context = document.createElement("canvas").getContext("2d");
+for (const select of document.querySelectorAll("select")) {
+  context.font = getComputedStyle(select).font;
+  for (const option of select.options)
+    if (context.measureText(option.text).width + 24 > select.clientWidth) faults.push(option.text);
+}
+return faults;
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("medium", WIDTHS)
+def test_nothing_is_cut_off_overlaps_or_is_too_faint(browser: Any, path: Path, medium: str, scheme: str) -> None:
+    with emulated(browser, medium, scheme):
+        page = opened(browser, path, (WIDTHS[medium], 900))
+        for settings in (*(entry.settings for entry in SITUATIONS), LARGE, SMALL, random_settings(3)):
+            page.execute_script(AT_ONCE, settings)
+            assert page.execute_script(CUT_OFF) == [], settings
+            assert page.execute_script(NARROW) == []
+            ground, faint = page.execute_script(FAINT)
+            assert faint == []
+            assert (ground < 0.1) == (scheme == "dark" and medium != "paper")
+        assert page.get_log("browser") == []
