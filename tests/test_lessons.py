@@ -233,10 +233,31 @@ EXERCISES = (
     Exercise(8, 2, ('[["p", "q"], ["u", "v"]]', '[["p", "u"], ["q", "v"]]')),
     Exercise(8, 3, ("lambda count, edges: [1] * count", "lambda count, edges: list(range(count, 0, -1))")),
     Exercise(8, 4, ("100", "10_000")),
-    Exercise(9, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
-    Exercise(9, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
     Exercise(
-        9,
+        10,
+        1,
+        (
+            "lambda h, kv, inner: 2 * (12 * h * h + 13 * h)",
+            "lambda h, kv, inner: 2 * (4 * h * h + 3 * h * inner + 2 * h)",
+            "lambda h, kv, inner: 2 * (2 * h * h + 2 * h * kv + 3 * h * inner)",
+            "lambda h, kv, inner: 2 * h * h + 2 * h * kv + 3 * h * inner + 2 * h",
+        ),
+    ),
+    Exercise(10, 2, ("BLOCKS // 2", "BLOCKS", "2.5")),
+    Exercise(
+        10,
+        3,
+        (
+            "lambda times, m: m * max(times)",
+            "lambda times, m: m * sum(times)",
+            "lambda times, m: (m + len(times) - 1) * max(times)",
+        ),
+    ),
+    Exercise(10, 4, ("lambda e: 1 + e", "lambda e: 1 + 2 * e", "lambda e: ((1 + e) / (1 - e)) ** 2")),
+    Exercise(11, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
+    Exercise(11, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
+    Exercise(
+        11,
         3,
         (
             "lambda problem: 0.0",
@@ -244,17 +265,17 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        9,
+        11,
         4,
         (
             "lambda problem: pipeplan.solve(problem, planner='greedy').plan",
             "lambda problem: pipeplan.solve(problem, planner='one-device').plan",
         ),
     ),
-    Exercise(9, 5, ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26")),
-    Exercise(9, 6, ("(12, 16)", "(2, 1)")),
+    Exercise(11, 5, ("lambda chain: 1.0, 30", "lambda chain: period_with(chain, None), 26")),
+    Exercise(11, 6, ("(12, 16)", "(2, 1)")),
     Exercise(
-        9,
+        11,
         7,
         (
             "lambda problem: pipeplan.solve(problem, planner='spp-pipedream').plan",
