@@ -243,7 +243,7 @@ EXERCISES = (
             "lambda h, kv, inner: 2 * h * h + 2 * h * kv + 3 * h * inner + 2 * h",
         ),
     ),
-    Exercise(10, 2, ("BLOCKS // 2", "BLOCKS", "2.5")),
+    Exercise(10, 2, ("BLOCKS // 2", "0", "2.5")),
     Exercise(
         10,
         3,
