@@ -247,6 +247,27 @@ EXERCISES = (
     Exercise(9, 3, ("1", "12")),
     Exercise(9, 4, ("14", "8", "16")),
     Exercise(9, 5, ("lambda memory: 15", "lambda memory: 120 / memory", "lambda memory: 92 / memory")),
+    Exercise(
+        10,
+        1,
+        (
+            "lambda h, kv, inner: 2 * (12 * h * h + 13 * h)",
+            "lambda h, kv, inner: 2 * (4 * h * h + 3 * h * inner + 2 * h)",
+            "lambda h, kv, inner: 2 * (2 * h * h + 2 * h * kv + 3 * h * inner)",
+            "lambda h, kv, inner: 2 * h * h + 2 * h * kv + 3 * h * inner + 2 * h",
+        ),
+    ),
+    Exercise(10, 2, ("BLOCKS // 2", "0", "2.5")),
+    Exercise(
+        10,
+        3,
+        (
+            "lambda times, m: m * max(times)",
+            "lambda times, m: m * sum(times)",
+            "lambda times, m: (m + len(times) - 1) * max(times)",
+        ),
+    ),
+    Exercise(10, 4, ("lambda e: 1 + e", "lambda e: 1 + 2 * e", "lambda e: ((1 + e) / (1 - e)) ** 2")),
     Exercise(11, 1, ("lambda problem, plan: {}", "lambda problem, plan: {d.name: 0.0 for d in plan.devices}")),
     Exercise(11, 2, ('["memory"] * 4', '["assignment", "support", "contiguity", "memory"]')),
     Exercise(
