@@ -32,6 +32,8 @@ html_css_files = ["site.css"]
 MATHJAX = Path(mathjax.__file__).parent / "static" / "mathjax" / "es5" / "tex-svg.js"
 html_static_path = ["_static", str(MATHJAX)]
 mathjax_path = MATHJAX.name
+# The notebooks are there to be downloaded; the text of a page is of no use beside them.
+html_copy_source = False
 exclude_patterns = ["_build"]
 nitpicky = True
 # JSON with a comment or an ellipsis in it is shown as it is.
