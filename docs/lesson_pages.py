@@ -35,7 +35,8 @@ def lesson(path: Path) -> str:
     """A notebook as a page."""
     notebook = json.loads(path.read_text("utf-8"))
     title, *others = notebook["cells"]
-    title["source"] = "".join(title["source"]).replace("\n\n", f"\n\n{download(path)} {called(path)}\n\n", 1)
+    head, rest = "".join(title["source"]).split("\n\n", 1)
+    title["source"] = "\n\n".join(filter(None, (head, download(path), rest, called(path))))
     for cell in others:
         if "solution" in cell["metadata"].get("tags", ()):
             fold(cell, "Show the solution")
