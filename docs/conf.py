@@ -1,21 +1,39 @@
-"""The documentation site: MyST markdown through Sphinx; pages below `reference/` are made from the code."""
+"""The documentation site: MyST markdown and the executed lessons through Sphinx.
+
+Pages below `reference/` are made from the code, those below `lessons/` from the notebooks.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import mathjax
+from sphinx.util import logging
+
+logger = logging.getLogger("lessons")
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import generate  # noqa: E402
+import lesson_pages  # noqa: E402
+
 project = "pipeplan"
 author = "The pipeplan developers"
-extensions = ["myst_parser"]
-myst_enable_extensions = ["deflist"]
+extensions = ["myst_nb"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "pipeplan"
+html_css_files = ["site.css"]
+# Formulas need no network: MathJax in one file, with its fonts, lies beside the pages.
+MATHJAX = Path(mathjax.__file__).parent / "static" / "mathjax" / "es5" / "tex-svg.js"
+html_static_path = ["_static", str(MATHJAX)]
+mathjax_path = MATHJAX.name
+# The notebooks are there to be downloaded; the text of a page is of no use beside them.
+html_copy_source = False
 exclude_patterns = ["_build"]
 nitpicky = True
 # The page that explores a pipeline; beside explore.html, which is its documentation.
@@ -23,13 +41,41 @@ html_extra_path = ["reference/explorer.html"]
 # JSON with a comment or an ellipsis in it is shown as it is.
 suppress_warnings = ["misc.highlighting_failure"]
 
+EXECUTED = HERE / "_build" / "executed"
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(EXECUTED / lesson_pages.state_of_the_code())
+# What a lesson may take, in seconds. On a busy machine: sphinx -D nb_execution_timeout=900.
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide"
+
 
 def _generate(app: Any, config: Any) -> None:
-    import generate
-
     generate.write_all(HERE / "reference")
+    lesson_pages.write_all(HERE / "lessons")
+    for old in EXECUTED.glob("*"):
+        if old != Path(nb_execution_cache_path):
+            shutil.rmtree(old)
+
+
+def _lead_to_lessons(app: Any, docname: str, source: list[str]) -> None:
+    source[0] = lesson_pages.from_docs(source[0])
+
+
+def _time_lessons(app: Any, env: Any) -> None:
+    """The limit is for the whole lesson, nbclient's is for each cell; with -W a warning fails the build."""
+    limit = app.config.nb_execution_timeout
+    for page, facts in sorted(env.nb_metadata.items()):
+        seconds = facts.get("exec_data", {}).get("runtime")
+        if seconds is not None and seconds > limit:
+            logger.warning("%s took %.0f s to execute; a lesson may take %d s", page, seconds, limit)
 
 
 def setup(app: Any) -> None:
     # Before Sphinx looks whether the extra files are there.
     app.connect("config-inited", _generate, priority=400)
+    app.connect("source-read", _lead_to_lessons)
+    app.connect("env-updated", _time_lessons)

@@ -377,10 +377,58 @@ def test_paths_on_the_pages_exist(page: Path) -> None:
     """What a page names in our folders is there; <kind> and * stand for anything."""
     named = set(re.findall(rf"`((?:{FOLDERS})/[\w./*<>-]*)`", page.read_text("utf-8")))
     patterns = {path: re.sub(r"<[^>]*>", "*", path).rstrip("/") for path in named}
-    made_later = ("docs/reference", "docs/_build")
+    made_later = ("docs/reference", "docs/lessons", "docs/_build")
     missing = [
         path
         for path, pattern in patterns.items()
         if not pattern.startswith(made_later) and not any(ROOT.glob(pattern))
     ]
     assert not missing
+
+
+# ---- links ---------------------------------------------------------------------------------------------
+
+READ = [*PAGES, ROOT / "notebooks" / "README.md"]
+MADE = DOCS / "reference"
+"""Pages that the build of the site makes; it checks the links to them, as all others, once more."""
+
+
+def prose(page: Path) -> str:
+    """The text of a page, or of the text cells of a notebook, without blocks of code."""
+    text = page.read_text("utf-8")
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def links(page: Path) -> set[str]:
+    text = re.sub(r"`[^`\n]+`", "", prose(page))
+    return {*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE)}
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub and the site call the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: page.parent.name + "/" + page.name)
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    """As GitHub follows them, from the folder of the page. The site follows the same ones."""
+    for link in links(page):
+        if link.startswith("https://"):
+            continue
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if target.is_relative_to(MADE):
+            continue
+        assert target.exists(), link
+        if heading:
+            assert heading in anchors(target), link
+
+
+def test_lessons_link_to_papers_by_the_addresses_of_the_page_on_data() -> None:
+    known = links(DOCS / "data.md")
+    for page in ROOT.glob("notebooks/*.ipynb"):
+        assert {link for link in links(page) if "://" in link} <= known, page.name

@@ -1,10 +1,12 @@
 """The lessons: one form for all, and exercises that take a solution and refuse plausible wrong answers with a hint.
 
-`.ci/run` executes the lessons from beginning to end. Here only those cells of a lesson run that an exercise needs.
+The build of the documentation site executes the lessons from beginning to end. Here only those cells of a lesson run
+that an exercise needs.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import symtable
@@ -95,6 +97,54 @@ def test_solutions_come_last_and_every_exercise_has_one(path: Path) -> None:
     solved = re.findall(r"\b(check_\d+)\(", "\n".join(cell.source for cell in cells[where:]))
     assert asked
     assert asked == solved
+
+
+# ---- as pages of the site ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module that makes them."""
+    monkeypatch.syspath_prepend(LESSONS.parent / "docs")
+    return importlib.import_module("lesson_pages")
+
+
+@lessons
+def test_a_page_says_what_its_notebook_says(path: Path, pages: Any, tmp_path: Path) -> None:
+    """Code and headings are the same. Solutions are folded with their output, links lead within the site."""
+    page = tmp_path / path.name
+    page.write_text(pages.lesson(path), encoding="utf-8")
+    assert headings(page) == headings(path)
+    assert [c.source for c in cells_of(page) if c.kind == "code"] == [
+        c.source for c in cells_of(path) if c.kind == "code"
+    ]
+    for cell in cells_of(page):
+        assert ("hide-cell" in cell.tags) == ("solution" in cell.tags)
+        assert not {"hide-cell", "hide-input"} <= set(cell.tags)
+        assert "](../docs/" not in cell.source
+    assert f"notebooks/{path.name}>`" in cells_of(page)[0].source
+    imported = set(re.findall(r"^from pipeplan\.\S+ import", "\n".join(c.source for c in cells_of(path)), re.M))
+    assert cells_of(page)[0].source.count("](code/") == len(imported)
+
+
+def test_pages_of_lessons_that_are_gone_are_removed(pages: Any, tmp_path: Path) -> None:
+    (tmp_path / "00-gone.ipynb").touch()
+    pages.write_all(tmp_path)
+    assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in PATHS}
+    assert [path.stem for path in PATHS] == re.findall(
+        r"^\d\d-.*$", (tmp_path / "index.md").read_text("utf-8"), re.M
+    )
+
+
+def test_the_table_of_the_course_has_a_row_for_each_lesson_with_its_minutes() -> None:
+    rows = re.findall(
+        r"^\| \[(\d\d) .*\]\((.*)\) \|.*\| (\d+) \|$", (LESSONS / "README.md").read_text("utf-8"), re.M
+    )
+    assert [name for _, name, _ in rows] == [path.name for path in PATHS]
+    for number, name, minutes in rows:
+        assert name.startswith(number)
+        told = re.search(r"Time: about (\d+) minutes", cells_of(LESSONS / name)[0].source)
+        assert told is None or told[1] == minutes, name
 
 
 # ---- exercises -----------------------------------------------------------------------------------------
