@@ -47,9 +47,17 @@ def lesson(path: Path) -> str:
 
 
 def download(path: Path) -> str:
-    shared = "from course import" in path.read_text("utf-8")
-    beside = " and {download}`course.py <../../notebooks/course.py>`, to lie beside it" if shared else ""
-    return f"Download {{download}}`the notebook <../../notebooks/{path.name}>`{beside}."
+    files = {path.name: "the notebook"} | {name: name for name in shared_files(path)}
+    notebook, *others = [f"{{download}}`{said} <../../notebooks/{name}>`" for name, said in files.items()]
+    beside = f" and {', '.join(others)}, to lie beside it" if others else ""
+    return f"Download {notebook}{beside}."
+
+
+def shared_files(path: Path) -> list[str]:
+    """What a lesson reads, from its own folder."""
+    text = path.read_text("utf-8")
+    data = sorted(f"data/{file.name}" for file in (NOTEBOOKS / "data").iterdir() if file.name in text)
+    return [*(["course.py"] if "from course import" in text else []), *data]
 
 
 def called(path: Path) -> str:
