@@ -89,6 +89,7 @@ def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
         "svg.fonttype": "none",
         "pdf.fonttype": 42,
         "font.size": FONT_PT,
+        "font.sans-serif": ["DejaVu Sans", "Verdana"],  # each text names them all
         "text.parse_math": False,
         "axes.formatter.useoffset": False,
         "axes.formatter.limits": PLAIN_POWERS,
@@ -118,9 +119,11 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 
 def _themed(svg: str) -> str:
-    """With the ink and the ground of the page, light or dark; and with titles where `with_titles` has put them."""
+    """With the ink and the ground of the page, light or dark, without turns by nothing, and with titles where
+    `with_titles` has put them."""
     svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
     svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
     svg = svg.replace("<defs>", f"{STYLE} <defs>", 1)
     return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
 
@@ -149,14 +152,16 @@ def _round(axis: Any) -> None:
         axis.set_view_interval(0.0, axis.get_view_interval()[1], ignore=True)
 
 
-def explain(part: Any, axes: Iterable[Axes], where: str = "outside lower center") -> None:
+def explain(
+    part: Any, axes: Iterable[Axes], where: str = "outside lower center", columns: int = LEGEND_COLUMNS
+) -> None:
     """One legend, beside the axes, for everything in them."""
     named: dict[str, Any] = {}
     for one in axes:
         for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
             named.setdefault(name, handle)
     if named:
-        part.legend(named.values(), named, loc=where, ncols=min(len(named), LEGEND_COLUMNS))
+        part.legend(named.values(), named, loc=where, ncols=min(len(named), columns))
 
 
 def _write_plain_powers(axis: Any) -> None:

@@ -207,7 +207,7 @@ def test_the_gantt_is_walked_with_the_keyboard(browser: Any, pages: dict[str, Pa
     said = chart.find_element("css selector", ".said")
     chart.find_element("css selector", ".mark[tabindex='0']").click()
     first = said.text
-    assert first.startswith("F1 of batch 1")
+    assert first.startswith("F1 of batch 0")
     page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     second = said.text
     assert second != first
