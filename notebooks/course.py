@@ -10,6 +10,7 @@ from hashlib import sha256
 import matplotlib.pyplot as plt
 from cycler import cycler
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from pipeplan.instances.chain.referee.unrolled import unroll
 from pipeplan.show.palette import BACKWARD, CATEGORIES, FORWARD, OTHER, ink_on
@@ -59,7 +60,13 @@ def draw_works(axes, works, until, *, row="resource", label="name"):
     explain(axes, links=any(work.resource.startswith("link") for work in works))
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.5, -0.5)
+    set_time(axes, until)
+
+
+def set_time(axes, until):
+    """From 0 on, with numbers that are short to write."""
     axes.set_xlim(0, until)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=(1, 2, 5, 10)))
 
 
 def draw_bar(axes, row, start, end, until, colour, labels):
@@ -91,7 +98,7 @@ def draw_steps(axes, profile, period, amount, label, scale=1):
     times = [instant.time / scale for instant in profile.instants] + [float(period) / scale]
     held = [amount(instant) for instant in profile.instants]
     axes.step(times, [*held, held[-1]], where="post", label=label)
-    axes.set_xlim(0, times[-1])
+    set_time(axes, times[-1])
 
 
 def draw_terms(axes, amounts, names):
@@ -113,7 +120,8 @@ def draw_timeline(axes, simulation, names, title=""):
         label = str(task.micro_batch) if task.micro_batch else ""
         draw_bar(axes, row, task.start, task.end, simulation.iteration, colours[task.kind], (label,))
     explain(axes, any(task.kind == "synchronisation" for _, task in tasks), "synchronisation")
-    axes.set(yticks=range(len(names)), yticklabels=names, xlabel="time", xlim=(0, simulation.iteration))
+    axes.set(yticks=range(len(names)), yticklabels=names, xlabel="time")
+    set_time(axes, max(simulation.iteration, axes.get_xlim()[1]))
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_title(title, loc="left")
 
