@@ -86,10 +86,10 @@ def explain(axes, links=False, other="transfer"):
 
 
 def draw_limit(axes, limit, name="limit"):
-    """A dashed line with its name above it, and room for that."""
+    """A dashed line with its name beside the axes, where no curve comes."""
     axes.axhline(limit, color="black", linestyle="--", linewidth=1)
-    axes.set_ylim(0, max(1.2 * limit, axes.get_ylim()[1]))
-    place = {"xytext": (-2, 1), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    axes.set_ylim(0, max(1.1 * limit, axes.get_ylim()[1]))
+    place = {"xytext": (3, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
     axes.annotate(f"{name} {limit:g}", (1, limit), xycoords=axes.get_yaxis_transform(), fontsize=SMALL, **place)
 
 

@@ -27,6 +27,7 @@ MOST_PERIODS = 12
 MOVED = 3
 """The colour of transfers."""
 COLOURS = (*PHASE_NAMES[:3], "transfer")
+MARKS = "digits: forward, letters: backward (0 and a: batch 0), =: transfers"
 ALWAYS = 1e-9
 """The share of a period that rounding may leave idle."""
 TERM_NAMES = {"kept": "kept activations"}
@@ -156,14 +157,14 @@ def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     found = unroll(problem, plan, 0, period, first_batch=None)
     earliest = min(activity.batch for activity in found)
     counted = [replace(activity, batch=activity.batch - earliest) for activity in found]
-    bars = tuple(_bar(activity, _task_label(activity), _task_mark(activity), (0.0, period)) for activity in counted)
+    bars = tuple(_bar(activity, _task_label(activity), (0.0, period)) for activity in counted)
     return Timeline(
         "one period, by task and number of the batch",
         _lanes(problem, plan, bars),
         bars,
         period,
         colours=COLOURS,
-        marks="one period; digits: forward, letters: backward (1 and a: layer 1)",
+        marks=f"one period, by task and batch; where there is no room, {MARKS}",
     )
 
 
@@ -182,10 +183,10 @@ def _task_label(activity: Activity) -> str:
     return batch if _moves(activity) else activity.name + batch.translate(SUBSCRIPTS)
 
 
-def _task_mark(activity: Activity) -> str:
+def _mark(activity: Activity) -> str:
     if _moves(activity):
-        return "<" if activity.backward else ">"
-    return chr(ord("a") + (activity.layer - 1) % 26) if activity.backward else str(activity.layer % 10)
+        return "="
+    return chr(ord("a") + activity.batch % 26) if activity.backward else str(activity.batch % 10)
 
 
 def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
@@ -194,7 +195,7 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
     begin = min(0.0, float(min(min(row) for row in plan.starts)))
     found = unroll(problem, plan, begin, end)
-    bars = tuple(_bar(activity, str(activity.batch), str(activity.batch % 10), (begin, end)) for activity in found)
+    bars = tuple(_bar(activity, str(activity.batch), (begin, end)) for activity in found)
     return Timeline(
         "from the first batch on, by batch number",
         _lanes(problem, plan, bars),
@@ -202,17 +203,17 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
         end,
         begin,
         colours=COLOURS,
-        marks="from the first batch on; digits: batch number (its last digit)",
+        marks=f"from the first batch on; {MARKS}",
         period=period,
         steady=steady if begin < steady < end else None,
     )
 
 
-def _bar(activity: Activity, label: str, mark: str, window: tuple[float, float]) -> Bar:
+def _bar(activity: Activity, label: str, window: tuple[float, float]) -> Bar:
     title = f"{activity.name} of batch {activity.batch}"
     start, end = max(activity.start, window[0]), min(activity.end, window[1])
     colour = MOVED if _moves(activity) else int(activity.backward)
-    return Bar(activity.resource, start, end, mark, label, title, colour, str(activity.batch))
+    return Bar(activity.resource, start, end, _mark(activity), label, title, colour, str(activity.batch))
 
 
 def _memory(problem: ChainProblem, plan: PatternPlan, period: float) -> tuple[Curve, ...]:

@@ -193,7 +193,7 @@ def test_many_micro_batches_are_shown_in_windows_as_well(tmp_path: Path) -> None
 def test_the_terminal_has_memory_below_the_same_cells(micro_batches: int) -> None:
     problem = pipeline(2, micro_batches)
     view = shown(problem, one_after_the_other(problem))
-    rows = [line for line in gantt(view.timelines[0], None) if line.startswith("d")]
+    rows = [line.plain for line in gantt(view.timelines[0], None) if line.plain.startswith("d")]
     below = memory_lines(view)
     assert [len(line) for line in rows[:2]] == [len(line) for line in below[:2]]
     assert [i for i, char in enumerate(rows[0]) if char == "|"] == [
