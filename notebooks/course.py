@@ -121,7 +121,7 @@ def draw_timeline(axes, simulation, names, title=""):
         draw_bar(axes, row, task.start, task.end, simulation.iteration, colours[task.kind], (label,))
     explain(axes, any(task.kind == "synchronisation" for _, task in tasks), "synchronisation")
     axes.set(yticks=range(len(names)), yticklabels=names, xlabel="time")
-    set_time(axes, max(simulation.iteration, axes.get_xlim()[1]))
+    set_time(axes, max(other.dataLim.x1 for other in axes.get_shared_x_axes().get_siblings(axes)))
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_title(title, loc="left")
 
