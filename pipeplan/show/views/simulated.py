@@ -10,7 +10,7 @@ from ...instances.simulation.timeline import Simulation, StageRun, Task, TaskKin
 from ...instances.staging.leveled_plan import LeveledPlan
 from ..palette import PHASE_NAMES
 from ..view import Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount
+from ..words import amount, several
 
 COLOUR_OF: dict[TaskKind, int] = {"forward": 0, "backward": 1, "weights": 2, "synchronisation": 3}
 COLOURS = (*PHASE_NAMES[:3], "synchronisation of weights")
@@ -26,7 +26,7 @@ def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
     return PlanView(
         name=problem.name,
         value="",
-        headline=timeline.summary,
+        headline=f"{several(len(simulation.stages), 'stage')}, simulated",
         tables=(Table("stage", tuple(_row(stage, simulation.iteration) for stage in simulation.stages)),),
         unit=simulation.time_unit,
         full_load=simulation.iteration,
