@@ -21,6 +21,7 @@ SMALL = 8
 CHARACTER = 0.7
 """The width of one, relative to its size, and a little more."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+ROUND = (1, 2, 5, 10)
 STYLES = ("-", "--", "-.", ":", "-", "--", "-.")
 
 plt.rcParams.update(
@@ -66,7 +67,7 @@ def draw_works(axes, works, until, *, row="resource", label="name"):
 def set_time(axes, until):
     """From 0 on, with numbers that are short to write."""
     axes.set_xlim(0, until)
-    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=(1, 2, 5, 10)))
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=ROUND))
 
 
 def draw_bar(axes, row, start, end, until, colour, labels):
@@ -89,6 +90,7 @@ def draw_limit(axes, limit, name="limit"):
     """A dashed line with its name beside the axes, where no curve comes."""
     axes.axhline(limit, color="black", linestyle="--", linewidth=1)
     axes.set_ylim(0, max(1.1 * limit, axes.get_ylim()[1]))
+    axes.yaxis.set_major_locator(MaxNLocator("auto", steps=ROUND))
     place = {"xytext": (3, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
     axes.annotate(f"{name} {limit:g}", (1, limit), xycoords=axes.get_yaxis_transform(), fontsize=SMALL, **place)
 
