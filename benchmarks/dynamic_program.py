@@ -154,21 +154,20 @@ def _table(title: str, runs: list[Run]) -> list[str]:
 
 
 def _draw(curves: dict[str, list[Run]], path: Path) -> None:
-    import matplotlib
+    from pipeplan.show.palette import CATEGORIES
+    from pipeplan.show.pictures.canvas import STYLES, canvas, explain, write_picture
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "pipeplan"
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.5))
-    for (name, runs), marker in zip(curves.items(), "os^", strict=True):
-        axes.loglog([run.ideals for run in runs], [run.seconds for run in runs], marker=marker, label=name)
-    axes.set_xlabel("ideals")
-    axes.set_ylabel("seconds to the proven optimum")
-    axes.grid(True, which="both", linewidth=0.3)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    with canvas(7.0, 4.5) as figure:
+        axes = figure.subplots()
+        looks = zip(curves.items(), "os^", CATEGORIES, STYLES, strict=False)
+        for (name, runs), marker, colour, style in looks:
+            ideals, seconds = [run.ideals for run in runs], [run.seconds for run in runs]
+            axes.loglog(ideals, seconds, marker=marker, color=colour, linestyle=style, label=name)
+        axes.set_xlabel("ideals")
+        axes.set_ylabel("seconds to the proven optimum")
+        axes.grid(True, which="both", linewidth=0.3)
+        explain(figure, [axes], columns=1)
+        write_picture(figure, path)
 
 
 if __name__ == "__main__":

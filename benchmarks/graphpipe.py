@@ -372,23 +372,27 @@ def _optima(problem: GraphPipelineProblem) -> tuple[float | None, float | None, 
 
 def _draw(measured: list[tuple[Curves, Curves]], path: Path) -> None:
     """A row for each setting: over devices, and over branches."""
-    from pipeplan.show.pictures.canvas import COLOURS, canvas, write_picture
+    from pipeplan.show.palette import CATEGORIES
+    from pipeplan.show.pictures.canvas import SMALL_PT, STYLES, canvas, write_picture
 
-    with canvas(8.0, 3.2 * len(SETTINGS)) as figure:
-        axes: Any = figure.subplots(len(SETTINGS), 2, sharey=True)
-        for row, setting, both in zip(axes, SETTINGS, measured, strict=True):
-            for axis, curves, places, label in zip(
-                row, both, (DEVICES, BRANCHES), ("devices", "branches"), strict=True
+    with canvas(9.0, 3.4 * len(SETTINGS)) as figure:
+        parts = figure.subfigures(len(SETTINGS), 1)
+        for part, setting, both in zip(parts, SETTINGS, measured, strict=True):
+            panels: Any = part.subplots(1, 2, sharey=True)
+            part.suptitle(setting.title, fontsize=SMALL_PT + 1)
+            for axes, curves, places, label in zip(
+                panels, both, (DEVICES, BRANCHES), ("devices", "branches"), strict=True
             ):
-                for colour, (name, gains) in zip(COLOURS, curves.items(), strict=False):
-                    axis.plot(places, gains, marker="o", color=colour, label=name)
-                axis.set_xscale("log", base=2)
-                axis.set_xticks(places, [str(place) for place in places])
-                axis.set_xlabel(label)
-                axis.grid(alpha=0.3)
-                axis.legend(fontsize=7)
-            row[0].set_ylabel("gain over the sequential pipeline")
-            row[0].set_title(setting.title, fontsize=9, loc="left")
+                looks = zip(CATEGORIES, itertools.cycle(STYLES), curves.items(), strict=False)
+                for colour, style, (name, gains) in looks:
+                    axes.plot(places, gains, marker="o", color=colour, linestyle=style, label=name)
+                axes.set_xscale("log", base=2)
+                axes.set_xticks(places, [str(place) for place in places])
+                axes.set_xlabel(label)
+                axes.grid(alpha=0.3)
+                handles, names = axes.get_legend_handles_labels()
+                axes.legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+            panels[0].set_ylabel("gain over the sequential pipeline")
         write_picture(figure, path)
 
 

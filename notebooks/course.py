@@ -1,7 +1,6 @@
 """What several lessons share: pictures of pipelines, of schedules and of memory, and answers that are kept as hashes.
 
-Light is forward, dark is backward, in every picture. In those of schedules the colour is the kind of pass, as in all of
-pipeplan's own; elsewhere it is the batch.
+Light is forward, dark is backward, in every picture; the number on a task is that of its batch.
 """
 
 from __future__ import annotations
@@ -9,51 +8,96 @@ from __future__ import annotations
 from hashlib import sha256
 
 import matplotlib.pyplot as plt
-from matplotlib.colors import to_rgb
+from cycler import cycler
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
-from pipeplan.instances.chain.referee.memory import TERMS
 from pipeplan.instances.chain.referee.unrolled import unroll
 from pipeplan.instances.schedule.problem import KIND_NAMES
-from pipeplan.show.views.schedule import COLOUR_OF, PALETTE
+from pipeplan.show.palette import BACKWARD, CATEGORIES, FORWARD, OTHER, PHASES, ink_on
+from pipeplan.show.palette import TERMS as TERM_COLOURS
+from pipeplan.show.views.schedule import COLOUR_OF
 
-COLOURS = plt.get_cmap("tab10").colors
-TERM_COLOURS = dict(zip(TERMS, ("#bbbbbb", "#4477aa", "#ee6677", "#228833", "#ccbb44"), strict=True))
-LIGHT, DARK = 0.45, 1.0
+SMALL = 8
+"""Points: nothing is written smaller than that."""
+CHARACTER = 0.7
+"""The width of one, relative to its size, and a little more."""
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+ROUND = (1, 2, 5, 10)
 PALE = 0.55
 """So much white is in the colour of a device's second stage, and of its later ones."""
+STYLES = ("-", "--", "-.", ":", "-", "--", "-.")
+
+plt.rcParams.update(
+    {
+        "axes.formatter.useoffset": False,
+        "axes.prop_cycle": cycler(color=CATEGORIES, linestyle=STYLES),  # curves on one another are told apart
+        "axes.titlesize": 10,
+        "font.size": 9,
+        "legend.fontsize": SMALL,
+        "legend.frameon": False,
+    }
+)
 
 
-def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=False, label="name", colour="batch"):
+def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=False, label="name"):
     """A row for each GPU, and each link if asked for. `steady`: batches were there before time 0 as well.
 
-    `label` and `colour` name what of a task is written on its bar and gives it its colour: name, batch or layer.
+    `label`: name, as F2 with the number of the batch as a subscript, or batch, the number alone.
     """
     first = {"first_batch": None} if steady else {}
     works = [work for work in unroll(problem, plan, 0, until, **first) if links or work.resource.startswith("gpu")]
-    rows = {name: row for row, name in enumerate(sorted({work.resource for work in works}))}
-    for work in works:
-        start, end = max(0, work.start), min(work.end, until)
-        axes.broken_barh(
-            [(start, end - start)],
-            (rows[work.resource] - 0.4, 0.8),
-            facecolor=COLOURS[getattr(work, colour) % 10],
-            alpha=DARK if work.backward else LIGHT,
-            edgecolor="white",
-        )
-        axes.text(
-            (start + end) / 2,
-            rows[work.resource],
-            getattr(work, label),
-            ha="center",
-            va="center",
-            fontsize=8,
-            clip_on=True,
-        )
-    axes.set_yticks(range(len(rows)), rows)
-    axes.invert_yaxis()
-    axes.set_xlim(0, until)
+    draw_works(axes, works, until, label=label)
     axes.set_title(title, loc="left")
+
+
+def draw_works(axes, works, until, *, row="resource", label="name"):
+    """Tasks and transfers of a pattern, a row for each resource or for each name, batches from the earliest on."""
+    rows = {name: i for i, name in enumerate(sorted({getattr(work, row) for work in works}))}
+    earliest = min(work.batch for work in works)
+    for work in works:
+        moved = work.resource.startswith("link")
+        colour = OTHER if moved else BACKWARD if work.backward else FORWARD
+        batch = str(work.batch - earliest)
+        named = [] if moved or label == "batch" else [work.name + batch.translate(SUBSCRIPTS)]
+        place = rows[getattr(work, row)]
+        draw_bar(axes, place, max(0, work.start), min(work.end, until), until, colour, (*named, batch))
+    explain(axes, links=any(work.resource.startswith("link") for work in works))
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    set_time(axes, until)
+
+
+def set_time(axes, until):
+    """From 0 on, with numbers that are short to write."""
+    axes.set_xlim(0, until)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=ROUND))
+
+
+def draw_bar(axes, row, start, end, until, colour, labels):
+    """With the longest of its labels that it has room for."""
+    axes.broken_barh([(start, end - start)], (row - 0.4, 0.8), facecolor=colour, edgecolor="white")
+    points = axes.get_window_extent().width / axes.figure.dpi * 72 * (end - start) / until
+    label = next((text for text in labels if CHARACTER * SMALL * len(text) <= points), "")
+    middle = {"ha": "center", "va": "center", "clip_on": True}
+    axes.text((start + end) / 2, row, label, fontsize=SMALL, color=ink_on(colour), **middle)
+
+
+def explain(axes, links=False, other="transfer"):
+    """What the colours of tasks mean, above the axes on the right."""
+    colours = {"forward": FORWARD, "backward": BACKWARD} | ({other: OTHER} if links else {})
+    patches = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    axes.legend(handles=patches, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+
+
+def draw_limit(axes, limit, name="limit"):
+    """A dashed line with its name beside the axes, where no curve comes."""
+    axes.axhline(limit, color="black", linestyle="--", linewidth=1)
+    axes.set_ylim(0, max(1.1 * limit, axes.get_ylim()[1]))
+    axes.yaxis.set_major_locator(MaxNLocator("auto", steps=ROUND))
+    place = {"xytext": (3, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
+    axes.annotate(f"{name} {limit:g}", (1, limit), xycoords=axes.get_yaxis_transform(), fontsize=SMALL, **place)
 
 
 def draw_steps(axes, profile, period, amount, label, scale=1):
@@ -61,6 +105,7 @@ def draw_steps(axes, profile, period, amount, label, scale=1):
     times = [instant.time / scale for instant in profile.instants] + [float(period) / scale]
     held = [amount(instant) for instant in profile.instants]
     axes.step(times, [*held, held[-1]], where="post", label=label)
+    set_time(axes, times[-1])
 
 
 def draw_terms(axes, amounts, names):
@@ -74,52 +119,49 @@ def draw_terms(axes, amounts, names):
 
 def draw_timeline(axes, simulation, names, title=""):
     """A simulated iteration: a row for each stage, the number of the micro-batch on each pass."""
-    for row, stage in enumerate(simulation.stages):
-        for task in stage.tasks:
-            if task.end > task.start:
-                other = {"synchronisation": "#888888"}.get(task.kind)
-                shade = DARK if task.kind == "backward" else LIGHT
-                axes.barh(
-                    row, task.end - task.start, left=task.start, edgecolor="white",
-                    color=other or COLOURS[task.micro_batch % 10], alpha=shade,
-                )  # fmt: skip
-                if other is None:
-                    middle = (task.start + task.end) / 2
-                    axes.text(middle, row, task.micro_batch, ha="center", va="center", fontsize=7)
-    axes.set(yticks=range(len(names)), yticklabels=names, title=title, xlabel="time")
-    axes.invert_yaxis()
+    colours = {"forward": FORWARD, "backward": BACKWARD, "synchronisation": OTHER}
+    tasks = [
+        (row, task) for row, stage in enumerate(simulation.stages) for task in stage.tasks if task.end > task.start
+    ]
+    for row, task in tasks:
+        label = str(task.micro_batch) if task.micro_batch else ""
+        draw_bar(axes, row, task.start, task.end, simulation.iteration, colours[task.kind], (label,))
+    explain(axes, any(task.kind == "synchronisation" for _, task in tasks), "synchronisation")
+    axes.set(yticks=range(len(names)), yticklabels=names, xlabel="time")
+    set_time(axes, max(other.dataLim.x1 for other in axes.get_shared_x_axes().get_siblings(axes)))
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_title(title, loc="left")
 
 
 def draw_schedule(axes, problem, plan, title="", until=None):
     """A row for each device, the number of the micro-batch on each pass; later stages of a device are paler."""
     rows = {device.name: row for row, device in enumerate(problem.devices)}
     first_stage = {name: min(block.stage for block in problem.blocks if name in block.devices) for name in rows}
-    for block in problem.blocks:
-        for name in block.devices:
-            later = block.stage != first_stage[name]
-            colour = pale(PALETTE[COLOUR_OF[block.kind]]) if later else PALETTE[COLOUR_OF[block.kind]]
-            starts = [float(start) for start in plan.starts[block.id]]
-            bars = [(start, block.time) for start in starts]
-            axes.broken_barh(bars, (rows[name] - 0.42, 0.84), facecolor=colour, edgecolor="white", linewidth=0.6)
-            for n, start in enumerate(starts):
-                axes.text(
-                    start + block.time / 2, rows[name], n, ha="center", va="center", fontsize=7,
-                    color="black" if later else "white", clip_on=True,
-                )  # fmt: skip
+    runs = [
+        (block, name, float(start), str(n))
+        for block in problem.blocks
+        for name in block.devices
+        for n, start in enumerate(plan.starts[block.id])
+    ]
+    end = until or max(start + block.time for block, _, start, _ in runs)
+    for block, name, start, number in runs:
+        colour = PHASES[COLOUR_OF[block.kind]]
+        colour = colour if block.stage == first_stage[name] else pale(colour)
+        draw_bar(axes, rows[name], start, start + block.time, end, colour, (number,))
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlim(0, until)
-    axes.set_title(title, loc="left", fontsize=10)
+    set_time(axes, end)
+    axes.set_title(title, loc="left")
 
 
 def pale(colour):
-    return tuple(PALE + (1 - PALE) * part for part in to_rgb(colour))
+    return to_hex([PALE + (1 - PALE) * part for part in to_rgb(colour)])
 
 
 def draw_kinds(figure, kinds, more=()):
     """The legend of schedules with these kinds of passes, below them; `more` handles follow."""
-    handles = [Patch(color=PALETTE[COLOUR_OF[kind]], label=f"{kind}: {KIND_NAMES[kind]}") for kind in kinds]
-    figure.legend(handles=[*handles, *more], loc="outside lower center", ncols=5, frameon=False)
+    handles = [Patch(color=PHASES[COLOUR_OF[kind]], label=f"{kind}: {KIND_NAMES[kind]}") for kind in kinds]
+    figure.legend(handles=[*handles, *more], loc="outside lower center", ncols=5)
 
 
 def is_secret(value, digest):

@@ -14,8 +14,7 @@ from ...instances.cluster import SECONDS
 from ...instances.errors import UsageError
 from ...instances.simulation.engine import run
 from ...instances.simulation.model import Pipeline
-from ..pictures.canvas import COLOURS, ink_on
-from ..views.schedule import PALETTE
+from ..palette import BACKWARD, FORWARD, TERMS, ink_on
 from ..words import byte_scale, several
 from .charts import chart, legend, svg
 from .explore_settings import (
@@ -38,7 +37,7 @@ from .explore_settings import (
 from .markup import tag
 from .page import page, section
 
-INKS = {"forward": PALETTE[0], "backward": PALETTE[1], "weights": COLOURS[6], "activations": COLOURS[0]}
+INKS = {"forward": FORWARD, "backward": BACKWARD, "weights": TERMS["weights"], "activations": TERMS["kept"]}
 TITLE = "Explore a pipeline"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from ...instances.errors import InputError
 from ...instances.json_file import write_bytes_atomically
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
@@ -23,11 +26,33 @@ UNDATED: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
 }
 """What is left out of a file of each format, so that an unchanged picture is an unchanged file."""
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222")
-"""Paul Tol's bright scheme: told apart by colour-blind readers as well."""
-
-BRIGHT = 0.18
-"""Relative luminance from which black is read better than white."""
+INK, GROUND = "#000001", "#fffffe"
+"""Black and white to the eye. In an SVG file they become the ink and the ground of the page that shows it; what is to
+stay black or white, as the text on a bar, is drawn in black or white itself."""
+STYLE = """<style>
+.pipeplan { color: #000; background: #fff }
+.pipeplan .ground { color: #fff }
+@media screen and (prefers-color-scheme: dark) {
+.pipeplan { color: #e6edf3; background: #0f141a }
+.pipeplan .ground { color: #0f141a }
+}
+</style>
+"""
+"""On paper ink is black. `currentColor`, unlike variables, is known to programs other than browsers as well; they take
+the ground for transparent. Browsers need it: a page may be light where its reader likes it dark."""
+FONT_PT, SMALL_PT = 9, 8
+"""Nothing is written smaller than that."""
+CHARACTER = 0.64
+"""The width of one in a row of digits, relative to its size."""
+ROUND = (1, 2, 5, 10)
+"""Between numbers on an axis, times a power of ten."""
+PLAIN_POWERS = (-5, 7)
+"""Numbers below and above these powers of ten have their power written at the end of the axis."""
+LEGEND_COLUMNS = 6
+STYLES = ("-", "--", "-.", ":")
+"""Of curves that may lie on one another."""
+THIN, THICK = 1.4, 2.6
+"""Of a curve, and of one that it may lie on, which is then still seen."""
 
 LONGEST_NAME = 48
 
@@ -51,13 +76,6 @@ def legible(name: object) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
 
 
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour like #4477aa."""
-    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= BRIGHT else "white"
-
-
 @contextmanager
 def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
     """A figure of its own, without any global state or display."""
@@ -70,8 +88,18 @@ def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
         "svg.hashsalt": "pipeplan",
         "svg.fonttype": "none",
         "pdf.fonttype": 42,
-        "font.size": 9,
+        "font.size": FONT_PT,
+        "font.sans-serif": ["DejaVu Sans", "Verdana"],  # each text names them all
         "text.parse_math": False,
+        "axes.formatter.useoffset": False,
+        "axes.formatter.limits": PLAIN_POWERS,
+        "axes.titlesize": FONT_PT,
+        "figure.titlesize": FONT_PT + 1,
+        "legend.fontsize": SMALL_PT,
+        "legend.title_fontsize": SMALL_PT,
+        "legend.frameon": False,
+        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), SMALL_PT),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     }
     with matplotlib.rc_context(style):
         yield Figure(figsize=(width_in, height_in), layout="constrained")
@@ -83,9 +111,57 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             _write_plain_powers(axis)
+            _round(axis)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending])
-    write_bytes_atomically(path, buffer.getvalue())
+    figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending], transparent=ending == "svg")
+    drawn = buffer.getvalue()
+    write_bytes_atomically(path, _themed(drawn.decode()).encode() if ending == "svg" else drawn)
+
+
+def _themed(svg: str) -> str:
+    """With the ink and the ground of the page, light or dark, without turns by nothing, and with titles where
+    `with_titles` has put them."""
+    svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
+    svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
+    svg = svg.replace("<defs>", f"{STYLE} <defs>", 1)
+    return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
+
+
+def wrapped(text: str, width_in: float) -> str:
+    """A title in as many lines as it needs. matplotlib's own wrapping takes a dollar for a formula."""
+    return textwrap.fill(text, int(width_in * 72 / (CHARACTER * (FONT_PT + 1))))
+
+
+def with_titles(shapes: Any, titles: Sequence[str]) -> None:
+    """What a browser says of each of several shapes below the pointer.
+
+    matplotlib knows of no titles, but of links, which it writes around each shape; nothing else here has any.
+    """
+    shapes.set_urls([legible(title) for title in titles])
+
+
+def _round(axis: Any) -> None:
+    """Numbers that are short to write, none of them below 0 where nothing is, unless they were chosen."""
+    from matplotlib.ticker import AutoLocator
+
+    locator = axis.get_major_locator()
+    if isinstance(locator, AutoLocator):
+        locator.set_params(steps=ROUND)
+    if axis.get_view_interval()[0] < 0 <= axis.get_data_interval()[0] and axis._get_autoscale_on():
+        axis.set_view_interval(0.0, axis.get_view_interval()[1], ignore=True)
+
+
+def explain(
+    part: Any, axes: Iterable[Axes], where: str = "outside lower center", columns: int = LEGEND_COLUMNS
+) -> None:
+    """One legend, beside the axes, for everything in them."""
+    named: dict[str, Any] = {}
+    for one in axes:
+        for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
+            named.setdefault(name, handle)
+    if named:
+        part.legend(named.values(), named, loc=where, ncols=min(len(named), columns))
 
 
 def _write_plain_powers(axis: Any) -> None:

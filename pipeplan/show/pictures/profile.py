@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .canvas import COLOURS, canvas, write_picture
+from ..palette import CATEGORIES
+from .canvas import STYLES, canvas, explain, write_picture
 
 if TYPE_CHECKING:
     import pandas
 
     from ...studies.compare.comparison import Comparison
-
-STYLES = ("-", "--", "-.", ":")
 
 
 def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
@@ -32,13 +31,13 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
     with canvas(7.0, 4.2) as figure:
         axes = figure.subplots()
         for i, method in enumerate(column for column in profile.columns if column != "ratio"):
-            style = STYLES[i // len(COLOURS) % len(STYLES)]
+            style = STYLES[i % len(STYLES)]
             shares = [100 * share for share in profile[method]]
-            colour = COLOURS[i % len(COLOURS)]
+            colour = CATEGORIES[i % len(CATEGORIES)]
             axes.step(profile["ratio"], shares, style, where="post", color=colour, label=str(method))
         axes.set_xlabel("ratio to the best value found")
         axes.set_ylabel("share of cases (%)")
         axes.set_ylim(0, 103)
         axes.grid(True, linewidth=0.3)
-        axes.legend(loc="lower right", fontsize=8)
+        explain(figure, [axes])
         write_picture(figure, path)

@@ -5,42 +5,58 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
 
-from ..console import can_draw, number
+from ..console import can_draw, number, styled
+from ..palette import ink_on
 from ..view import Bar, Curve, PlanView, Timeline
 from ..words import MemoryUnit, amount
 from .shapes import MAX_DEVICES_DRAWN
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 WIDTH = 66
 FEW_BARS = WIDTH // 3
 """So many of a lane are told apart in one line, however long the others take."""
 LONGEST_NAME = 11
+NAMED = "─"
+"""Behind the label of a task."""
 BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
 
 Window = tuple[float, int]
 """Its start, and its number of cells."""
+Cell = tuple[str, int | None]
+"""A character, and the colour of the task that it belongs to."""
 
 
-def gantt(timeline: Timeline, unit: str | None) -> list[str]:
-    """One row for each lane. A long timeline is shown in three windows of time."""
+def gantt(timeline: Timeline, unit: str | None) -> list[Text]:
+    """One row for each lane, in the colours of its phases. A long timeline is shown in three windows of time."""
     if not timeline.bars or timeline.end <= timeline.start:
-        return [timeline.summary] if timeline.summary else []
+        return [styled(timeline.summary)] if timeline.summary else []
     windows, step = _windows(timeline)
     names = _names(timeline.lanes[:MAX_DEVICES_DRAWN])
     width = max(map(len, names.values()))
     cut = len(timeline.lanes) - len(names)
-    lines = [f"{name:>{width}} |{_row(timeline, lane, windows, step)}|" for lane, name in names.items()]
-    lines += [f"... and {cut} more"] if cut else []
-    return [*lines, *(line.rstrip() for line in _scale(timeline, windows, step, " " * (width + 2), unit))]
+    lines = [_row(timeline, lane, f"{name:>{width}} |", windows, step) for lane, name in names.items()]
+    below = [f"... and {cut} more"] if cut else []
+    below += [line.rstrip() for line in _scale(timeline, windows, step, " " * (width + 2), unit)]
+    return [*lines, *map(styled, below)]
 
 
 def _names(lanes: Iterable[str]) -> dict[str, str]:
     return {lane: lane[:LONGEST_NAME] for lane in lanes}
 
 
-def _row(timeline: Timeline, lane: str, windows: Sequence[Window], step: float) -> str:
-    bars = [bar for bar in timeline.bars if bar.lane == lane]
-    return "|".join(_cells(bars, start, count, step) for start, count in windows)
+def _row(timeline: Timeline, lane: str, name: str, windows: Sequence[Window], step: float) -> Text:
+    bars, row = [bar for bar in timeline.bars if bar.lane == lane], styled(name)
+    for start, count in windows:
+        for colour, cells in groupby(_cells(bars, start, count, step), key=lambda cell: cell[1]):
+            fill = None if colour is None else timeline.palette[colour]
+            row.append_text(styled("".join(char for char, _ in cells), f"{ink_on(fill)} on {fill}" if fill else ""))
+        row.append("|")
+    return row
 
 
 def _scale(timeline: Timeline, windows: Sequence[Window], step: float, indent: str, unit: str | None) -> list[str]:
@@ -80,16 +96,24 @@ def _most_bars(timeline: Timeline) -> int:
     return max(Counter(bar.lane for bar in timeline.bars).values())
 
 
-def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> str:
+def _cells(bars: Iterable[Bar], start: float, count: int, step: float) -> list[Cell]:
     """Each cell shows what runs in its middle; what runs in no middle has the cell of its start."""
-    cells = ["·" if can_draw("·") else "."] * count
+    cells: list[Cell] = [("·" if can_draw("·") else ".", None)] * count
     for bar in bars:
         first, end = (math.ceil((time - start) / step - 0.5) for time in (bar.start, bar.end))
         place = int((bar.start - start) / step)
-        for x in range(max(0, first), min(count, end)) if first < end else [place]:
+        run = range(max(0, first), min(count, end)) if first < end else range(place, place + 1)
+        for x, char in zip(run, _written(bar, len(run)), strict=True):
             if 0 <= x < count:
-                cells[x] = bar.mark
-    return "".join(cells)
+                cells[x] = (char, bar.colour)
+    return cells
+
+
+def _written(bar: Bar, room: int) -> str:
+    """The mark of a bar in each of its cells; one that has a name as well has its label there, if it fits."""
+    if bar.short and bar.label != bar.short and len(bar.label) < room and can_draw(bar.label + NAMED):
+        return bar.label.ljust(room, NAMED)
+    return bar.mark * room
 
 
 # ---- memory --------------------------------------------------------------------------------------------

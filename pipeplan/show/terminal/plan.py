@@ -50,10 +50,10 @@ def draw(view: PlanView, unrolled: bool = False, briefly: bool = False) -> None:
     for sentence in filter(None, [view.legend, "full names:" if in_full else "", *in_full, *sentences]):
         console.print(styled(sentence))
     lines = [line for timeline in view.timelines[:1] for line in gantt(timeline, view.time_unit)]
-    lines += memory_lines(view)
+    lines += map(styled, memory_lines(view))
     lines += [line for timeline in view.timelines[1:] if unrolled for line in gantt(timeline, view.time_unit)]
     for line in lines:
-        console.print(styled(line), soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _in_full(view: PlanView, width: int) -> Iterator[str]:

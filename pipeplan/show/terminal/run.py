@@ -32,8 +32,8 @@ def draw_run(report: RunReport) -> None:
         console.print(styled(line), soft_wrap=True)
     _table(RANK_COLUMNS, rank_rows(report.plan))
     _table(STAGE_COLUMNS, stage_rows(report.plan))
-    for line in gantt(timeline(report.plan), UNIT):
-        console.print(styled(line), soft_wrap=True)
+    for row in gantt(timeline(report.plan), UNIT):
+        console.print(row, soft_wrap=True)
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

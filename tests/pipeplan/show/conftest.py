@@ -1,4 +1,4 @@
-"""A real browser for the tests of pages.
+"""A real browser for pages and pictures.
 
 They need Chromium and its driver. Where `PIPEPLAN_BROWSER` is `required` (as in `.ci/run`) their absence is a failure.
 """

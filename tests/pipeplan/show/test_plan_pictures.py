@@ -18,7 +18,9 @@ from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import DeviceType
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
+from pipeplan.show.palette import PHASES
 from pipeplan.show.pictures.plans import check_picture, draw_plan
+from pipeplan.show.terminal.gantt import gantt
 from pipeplan.show.view import view_of
 
 QUICK = {
@@ -119,26 +121,48 @@ def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
 def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
     text = svg(CHAIN, PLAN, tmp_path)
     for words in (
-        "F1",
-        "B2",
+        "F1₁",
+        "B2₁",
         "gpu0: layer 1",
         "gpu1: layer 2",
         "link0-1",
         "kept activations",
         "buffers",
-        "limit",
+        "limit 20",
+        "forward",
+        "backward",
+        "transfer",
         "time (ms)",
     ):
         assert f">{words}</text>" in text
     for use in evaluate_pattern(CHAIN, PLAN).devices:
         assert f"gpu{use.gpu}: peak {use.peak_bytes:.4g}" in text
+    assert "<title>F1 of batch 1, 0 to 1</title>" in text, "what a browser says below the pointer"
+
+
+def test_a_terminal_names_tasks_where_it_has_room_and_has_the_same_colours() -> None:
+    pattern, pipeline = view_of(CHAIN, PLAN, rules_of(CHAIN, {})).timelines
+    first = gantt(pattern, "ms")[0]
+    assert first.plain.strip().startswith("gpu0 |F1₁───")
+    assert {str(span.style) for span in first.spans} == {f"#000000 on {colour}" for colour in PHASES[:2]}
+    row = gantt(pipeline, "ms")[0].plain
+    assert row.strip().startswith("gpu0 |0000")
+    assert "a" in row, "backward of batch 0"
+    assert "=" in gantt(pipeline, "ms")[2].plain
+
+
+def test_links_without_any_transfer_that_takes_time_are_left_out() -> None:
+    assert "link0-1" in view_of(CHAIN, PLAN, rules_of(CHAIN, {})).timelines[0].lanes
+    free = CHAIN.replace(transfer_times=None)
+    found = view_of(free, PatternPlan(4, (0, 1), ((0, 1, 2, 3),), ({},)), rules_of(free, {}))
+    assert found.timelines[0].lanes == ("gpu0", "gpu1")
 
 
 def test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend(tmp_path: Path) -> None:
     text = svg(CHAIN.replace(memory_mode="weights", memory_bytes=None), PLAN, tmp_path)
     assert ">weights</text>" in text
     assert ">kept activations</text>" not in text
-    assert ">limit</text>" not in text
+    assert ">limit " not in text
 
 
 def test_several_batches_per_period_have_their_own_labels(tmp_path: Path) -> None:
