@@ -1,7 +1,6 @@
 """Make `instances/packaged/best_known.csv` anew: every variant of every packaged instance, by a method of its kind.
 
     python benchmarks/best_known.py [--time-limit 120] [--threads 2] [--only NAME] [--placements lns]
-    python benchmarks/best_known.py --check --time-limit 8
 
 What an earlier run knew of the same problem is kept where it is better, value and bound each. A contiguous placement is
 also one of the other variant, and a bound on any placement one on contiguous ones: either may settle the other's row.
@@ -9,7 +8,7 @@ Stagings have a value for either semantics of weight synchronisation, graph pipe
 are not solved here: what is proved of them stands in their recipes, and what else is known is kept. `--placements`
 names a planner that seeks placements in the place of the integer program: what it finds stands in the table as its own.
 
-`--check` changes no value: it writes `docs/best-known.md`, which says how near to them the code comes within the limit.
+`benchmarks/proofs_page.py` says how near to these values each release comes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeplan
-from pipeplan.instances.catalogue import BestKnown, best_known, packaged_kinds, read_best_known
+from pipeplan.instances.catalogue import BestKnown, best_known, packaged_kinds
 from pipeplan.instances.chain.known import VARIANTS as CHAIN_VARIANTS
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.recipes import known_chains
@@ -49,17 +48,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="instances with this in their name; the others' rows are kept")
     parser.add_argument("--placements", metavar="PLANNER", help="who seeks placements (default: ip-tarnawski)")
-    parser.add_argument(
-        "--check", action="store_true", help="compare with what is known, and write docs/best-known.md"
-    )
     arguments = parser.parse_args()
     limits = pipeplan.SolveOptions(time_limit_s=arguments.time_limit, threads=arguments.threads)
     if arguments.placements:
         METHODS["placement"] = {"planner": arguments.placements}
-    if arguments.check:
-        check(limits, arguments.only)
-    else:
-        refresh(limits, arguments.only)
+    refresh(limits, arguments.only)
 
 
 def refresh(limits: pipeplan.SolveOptions, only: str) -> None:
@@ -105,7 +98,7 @@ def _rows_of_chain(problem: ChainProblem) -> list[BestKnown]:
 
 def _solve(problem: Problem, variant: str, limits: pipeplan.SolveOptions) -> BestKnown | None:
     method = METHODS[problem.kind]
-    result = pipeplan.solve(problem, **method, options=_options(problem.kind, variant), limits=limits)
+    result = pipeplan.solve(problem, **method, options=options_of(problem.kind, variant), limits=limits)
     if result.stop is Stop.ERROR or not result.verified or result.objective is None or result.bound is None:
         # Half a run is no knowledge, even where its plan would do.
         reasons = "; ".join(result.messages)
@@ -124,7 +117,7 @@ def _solve(problem: Problem, variant: str, limits: pipeplan.SolveOptions) -> Bes
     )
 
 
-def _options(kind: str, variant: str) -> dict[str, Any]:
+def options_of(kind: str, variant: str) -> dict[str, Any]:
     if kind == "placement":
         return {"non_contiguous": variant == "non-contiguous"}
     return {"semantics" if kind == "staging" else "objective": variant}
@@ -151,76 +144,6 @@ def _cells(row: BestKnown) -> dict[str, str]:
     proven = gap is not None and gap <= PROVEN_TOLERANCE
     changed = {"value": repr(float(row.value)), "bound": repr(float(bound)), "proven": "yes" if proven else "no"}
     return {**asdict(row), **changed}
-
-
-# ---- how near the code comes -----------------------------------------------------------------------------
-
-PAGE = Path(__file__).parent.parent / "docs" / "best-known.md"
-HEAD = ("instance", "variant", "best known", "proven", "found", "gap to best known", "by", "stop", "seconds")
-WORDS = """\
-# Best known values
-
-How near the code comes to the best known value of every packaged instance (`instances/packaged/best_known.csv`), with
-the default exact method of its kind. A gap of 0 means the same value; below 0 it is better than what was known.
-`proven` says whether the best known value is proven to be the optimum.
-"""
-
-
-def check(limits: pipeplan.SolveOptions, only: str) -> None:
-    """Every variant of which a value is known, solved once."""
-    rows = []
-    for name in pipeplan.packaged_names():
-        problem = pipeplan.load_packaged(name)
-        known = [row for row in read_best_known() if row.instance == name and row.hash == problem.hash]
-        for row in known if only in name else ():
-            rows.append(_compared(problem, row, limits))
-            print("  ".join(rows[-1]), flush=True)
-    if not only:
-        PAGE.write_text(_page(rows, limits), encoding="utf-8")
-
-
-def _compared(problem: Problem, known: BestKnown, limits: pipeplan.SolveOptions) -> tuple[str, ...]:
-    problem, method = _asked(problem, known.variant)
-    result = pipeplan.solve(problem, **method, limits=limits)
-    found = result.objective if result.verified else None
-    gap = "" if found is None or not known.value else f"{100 * (found - known.value) / known.value:.3f} %"
-    return (
-        known.instance,
-        known.variant,
-        _short(known.value),
-        "yes" if known.proven else "no",
-        _short(found),
-        gap.replace("-0.000", "0.000"),
-        str(method.get("formulation") or method["planner"]),
-        str(result.stop),
-        f"{result.seconds['total']:.1f}",
-    )
-
-
-def _asked(problem: Problem, variant: str) -> tuple[Problem, dict[str, Any]]:
-    """The problem and the method that answer a variant."""
-    if not isinstance(problem, ChainProblem):
-        return problem, {**METHODS[problem.kind], "options": _options(problem.kind, variant)}
-    if variant == "two-batches":
-        return problem, {"formulation": "cp-beaumont", "options": {"batches_per_period": 2}}
-    if variant == "contiguous":
-        return problem, {"planner": "contiguous"}
-    changes = {"unlimited": {"memory_bytes": None}, "exclusive": {"exclusive_buffers": True}}.get(variant, {})
-    return problem.replace(**changes), {"planner": "exact-beaumont"}
-
-
-def _short(value: float | None) -> str:
-    return "no plan" if value is None else f"{value:.7g}"
-
-
-def _page(rows: list[tuple[str, ...]], limits: pipeplan.SolveOptions) -> str:
-    same = sum(row[HEAD.index("gap to best known")] in ("0.000 %", "") and row[2] == row[4] for row in rows)
-    made = (
-        f"python benchmarks/best_known.py --check --time-limit {limits.time_limit_s:g} --threads {limits.threads}"
-    )
-    when = f"Made by `{made}` on {datetime.date.today().isoformat()}: {same} of {len(rows)} values are met."
-    table = [f"| {' | '.join(row)} |" for row in (HEAD, ["---"] * len(HEAD), *rows)]
-    return "\n".join([WORDS, when, "", *table, ""])
 
 
 def _write(rows: Iterable[BestKnown]) -> None:

@@ -7,18 +7,18 @@ never imported as addresses (`is_address` tells them apart).
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..instances.errors import UsageError, show
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
-Points = Mapping[str, importlib.metadata.EntryPoint]
+T = TypeVar("T")
 
 REMEDY = "give MODULE:NAME as it is imported here"
 ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -37,12 +37,14 @@ def is_address(name: str) -> bool:
     return ADDRESS.fullmatch(name) is not None
 
 
-def installed(group: str) -> Points:
+def installed(group: str) -> Mapping[str, EntryPoint]:
     """The entry points of a group by name; nothing of theirs is imported."""
-    return {point.name: point for point in importlib.metadata.entry_points(group=group)}
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}
 
 
-def load_installed(point: importlib.metadata.EntryPoint, wanted: type[T]) -> T:
+def load_installed(point: EntryPoint, wanted: type[T]) -> T:
     """What an entry point names, or a sentence with the package that it came with."""
     package = point.dist.name if point.dist is not None else point.module
     return _made(point.load, wanted, f"The plug-in {point.name!r} of {package}", f"mend or uninstall {package}")

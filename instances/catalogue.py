@@ -106,9 +106,10 @@ def _packaged(kind: str) -> Packaged:
 
 
 @cache
-def read_best_known() -> tuple[BestKnown, ...]:
-    """The table of `best_known.csv`."""
-    with _folder().joinpath("best_known.csv").open(encoding="utf-8", newline="") as file:
+def read_best_known(path: Path | None = None) -> tuple[BestKnown, ...]:
+    """The table of `best_known.csv`, or another one like it."""
+    table = _folder().joinpath("best_known.csv") if path is None else path
+    with table.open(encoding="utf-8", newline="") as file:
         return tuple(_best_known(row) for row in csv.DictReader(file))
 
 

@@ -14,10 +14,8 @@ from .fields import as_object
 from .json_file import MAX_FILE_BYTES, check_path, dump_json, parse_json, read_text, write_text_atomically
 from .kind import Kind
 from .kinds import DEFAULT_KIND, KINDS, KindName, Plan, Problem, is_plan, is_problem
-from .profile.files import is_profile
+from .profile.marks import is_profile, looks_like_graph_txt, looks_like_table
 from .profile.options import Lowered, ProfileOptions
-from .profile.pipedream import looks_like_graph_txt
-from .profile.sheet import looks_like_table
 from .result import SCHEMA as RESULT_SCHEMA
 from .result import Result
 

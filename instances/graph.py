@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from .checks import NodeId, check_id
 from .errors import InputError, show
@@ -73,6 +74,41 @@ def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | 
             if not missing[v]:
                 ready.append(v)
     return tuple(order) if len(order) == len(successors) else None
+
+
+def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Positions on common cycles, each set sorted; in topological order, of those that may come next the smallest."""
+    distinct = {(u, v) for u, v in arcs if u != v}
+    order = _smallest_first(count, distinct)
+    if len(order) == count:
+        return [[v] for v in order]
+    import networkx as nx  # needs a tenth of a second, and cycles are rare
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(count))
+    graph.add_edges_from(distinct)
+    components = sorted(sorted(component) for component in nx.strongly_connected_components(graph))
+    place = {v: i for i, component in enumerate(components) for v in component}
+    between = {(place[u], place[v]) for u, v in distinct if place[u] != place[v]}
+    return [components[i] for i in _smallest_first(len(components), between)]
+
+
+def _smallest_first(count: int, arcs: Collection[tuple[int, int]]) -> list[int]:
+    """A topological order that always takes the smallest position it may; what lies behind a cycle is missing."""
+    successors = adjacency(count, arcs)
+    missing = [0] * count
+    for _, v in arcs:
+        missing[v] += 1
+    ready = [v for v in range(count) if not missing[v]]
+    heapify(ready)
+    order = []
+    while ready:
+        order.append(heappop(ready))
+        for v in successors[order[-1]]:
+            missing[v] -= 1
+            if not missing[v]:
+                heappush(ready, v)
+    return order
 
 
 def heights_of(successors: Sequence[Sequence[int]]) -> tuple[int, ...] | None:

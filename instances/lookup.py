@@ -46,10 +46,8 @@ def load_with_notes(text: str, on: Cluster) -> Lowered:
 
 def holds_profile(text: str) -> bool:
     """Is this a model without a cluster: a packaged profile, a table of layers, or a file with a profile?"""
-    from .profile.files import is_profile_text
+    from .profile.marks import is_profile_text, looks_like_graph_txt, looks_like_table
     from .profile.packaged import packaged_profile_names
-    from .profile.pipedream import looks_like_graph_txt
-    from .profile.sheet import looks_like_table
 
     if looks_like_table(text) or (text in packaged_profile_names() and not os.path.exists(text)):
         return True

@@ -13,11 +13,11 @@ from .json_file import MAX_FILE_BYTES, check_path, parse_json, read_text
 from .kind import Kind
 from .kinds import KINDS
 from .profile.files import profile_from_json
+from .profile.marks import looks_like_graph_txt, looks_like_table
 from .profile.options import Lowered, ProfileOptions, option_of
 from .profile.packaged import load_packaged_profile, packaged_profile_names
-from .profile.pipedream import PUBLISHED_IN_FLIGHT, looks_like_graph_txt, profile_name, read_graph_txt
+from .profile.pipedream import PUBLISHED_IN_FLIGHT, profile_name, read_graph_txt
 from .profile.profile import Profile
-from .profile.sheet import looks_like_table
 from .profile.table import read_table
 
 FOR_ALL = ("kind", "optimizer", "bytes_per_parameter")

@@ -9,6 +9,7 @@ from typing import Any
 from ..formulations.contract import Plan, Problem
 from ..instances.kind import Rules
 from ..instances.kinds import kind_of
+from ..instances.stopwatch import part
 
 BOUND_SLACK = 1e-9
 """A bound above the objective by more than this relative difference is a contradiction, below it is rounding."""
@@ -40,8 +41,9 @@ def rule(problem: Problem, plan: Plan, rules: Rules) -> Ruling:
     if not isinstance(plan, rules.plan_type):
         return Ruling(plan, None, (f"a {type(plan).__name__} is no plan for a problem of kind {problem.kind!r}",))
     try:
-        violations = tuple(str(violation) for violation in rules.violations(problem, plan))
-        value = None if violations else rules.value(problem, plan)
+        with part("verifying"):
+            violations = tuple(str(violation) for violation in rules.violations(problem, plan))
+            value = None if violations else rules.value(problem, plan)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         return Ruling(plan, None, (f"the plan cannot be read: {type(error).__name__}: {error}",))
     return Ruling(plan, value, violations)

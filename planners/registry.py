@@ -87,7 +87,7 @@ _DUALPIPE = "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; the V shape cuts i
 
 
 def _graph(name: str, title: str, address: str, options: tuple[OptionSpec, ...], **more: Any) -> Entry:
-    address, scope = f"pipeplan.planners.graphpipe.{address}", f"{_SCOPES}:stage_graphs"
+    address, scope = f"pipeplan.planners.graphpipe.{address}", "pipeplan.planners.graphpipe.scope:stage_graphs"
     return Entry(name, title, "graph-pipeline", address, options, exact=False, scope=scope, **more)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..formulations.family import PLACEMENTS, Family
-from ..formulations.graphpipe.scope import devices, freer, micro_batches
-from ..instances.graph_pipeline.problem import GraphPipelineProblem
 from ..instances.placement.problem import PlacementProblem
 from .referee import rules_of
 
@@ -28,9 +26,3 @@ def chains_of_stages(problem: PlacementProblem, options: Mapping[str, Any]) -> F
     levels = " on each level" if len(problem.levels) > 1 else ""
     wider = None if problem.extensions else "--formulation ip-tarnawski --non-contiguous"
     return Family(PLACEMENTS["chain"] + levels, wider)
-
-
-def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """Of the planners of stage graphs, whose bound holds for all of them: see `graphpipe/bounds.py`."""
-    wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
-    return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ...instances.graph import strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 from .order import topological_ranks
@@ -249,18 +250,6 @@ def stage_arcs(
         if arc[0] != arc[1]:
             arcs.add(arc)
     return arcs
-
-
-def strong_components(count: int, arcs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Components in a topological order of the quotient."""
-    import networkx as nx
-
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(count))
-    graph.add_edges_from(arcs)
-    condensed = nx.condensation(graph)
-    order = nx.lexicographical_topological_sort(condensed, key=lambda c: min(condensed.nodes[c]["members"]))
-    return [sorted(condensed.nodes[c]["members"]) for c in order]
 
 
 def transitive_reduction(count: int, arcs: Collection[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...instances.graph import strong_components
 from ..contract import Refuted
 from .bounds import SAFETY, accelerator_allowed, cpu_allowed
-from .groups import GroupProblem, merge, strong_components
+from .groups import GroupProblem, merge
 from .min_cut import CutNetwork
 
 ROUNDS = 8

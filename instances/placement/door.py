@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cluster import Cluster, changes
 from ..facts import facts_of
-from ..simulation.checks import check_tasks, given
-from ..simulation.model import Pipeline
 from .files import placement_from_json
 from .kind import KIND
 from .plan import PlacementPlan
 from .problem import PlacementProblem
 from .published import FIELD_NAMES, placement_from_published
-from .simulated import placement_pipeline
+
+if TYPE_CHECKING:
+    from ..simulation.model import Pipeline
 
 
 def read(data: Mapping[str, Any], cluster: Cluster, name: str) -> PlacementProblem:
@@ -38,5 +38,8 @@ def size(problem: PlacementProblem) -> str:
 
 def pipeline(problem: PlacementProblem, plan: PlacementPlan, micro_batches: int | None, schedule: str) -> Pipeline:
     """Of a contiguous split, device by device."""
+    from ..simulation.checks import check_tasks, given
+    from .simulated import placement_pipeline
+
     check_tasks([given(micro_batches)] * len(plan.devices))
     return placement_pipeline(problem, plan, given(micro_batches), schedule)

@@ -7,11 +7,10 @@ from typing import Any
 from ..curve import TimeCurve, curve_from_json, curve_to_json
 from ..errors import InputError, show
 from ..fields import as_list, as_object, check_schema, refuse_unknown, require, require_list
-from ..json_file import parse_json
+from .marks import PROFILE_SCHEMA
 from .profile import Profile, ProfileNode, ProfileTensor, Time
 from .work import work_from_json, work_to_json
 
-PROFILE_SCHEMA = "pipeplan.profile/1"
 _DEFAULTS: dict[str, Any] = {"name": "profile", "training": True, "micro_batch": 1, "time_unit": "s"}
 _TOP = ("schema", *_DEFAULTS, "source", "nodes", "tensors", "tied")
 _SIZES = ("saved_bytes", "buffer_bytes")
@@ -19,22 +18,6 @@ _FLOPS = ("flops_forward", "flops_backward")
 _NUMBERS: dict[tuple[str, ...], Any] = {_SIZES: 0.0, _FLOPS: None}
 _NODE = ("id", "forward", "backward", *_SIZES, "parameters", *_FLOPS, "modules", "work")
 _TENSOR = ("id", "producer", "readers", "bytes", "gradient", "shape", "dtype")
-
-
-def is_profile(data: object) -> bool:
-    """Is this the content of a profile's file, of whatever version?"""
-    schema = data.get("schema") if isinstance(data, dict) else None
-    return isinstance(schema, str) and schema.startswith(PROFILE_SCHEMA.rpartition("/")[0] + "/")
-
-
-def is_profile_text(text: str) -> bool:
-    """Is this the text of a profile's file? What cannot be read is none."""
-    if PROFILE_SCHEMA.partition("/")[0] not in text:
-        return False
-    try:
-        return is_profile(parse_json(text, ""))
-    except InputError:
-        return False
 
 
 def profile_to_json(profile: Profile) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..amounts import as_written, exact_sum
 from ..checks import check_amount, check_whole
 from ..errors import InputError, show
-from .profile import Profile, ProfileNode
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
+    from .profile import Profile, ProfileNode
 
 COPIES = {"sgd": 2, "adam": 4, "adam-mixed": 8}
 """What a device holds of parameters, in copies of them: weights and gradients; Adam's two moments as well; the same

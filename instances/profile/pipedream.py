@@ -61,11 +61,6 @@ def profile_name(path: str | os.PathLike[str]) -> str:
 # ---- parsing -------------------------------------------------------------------------------------------
 
 
-def looks_like_graph_txt(text: str) -> bool:
-    """Is there a node or edge line among the first ones, and no JSON?"""
-    return text.lstrip()[:1] not in ("{", "[") and any(" -- " in line for line in text.splitlines()[:100])
-
-
 def read_graph_txt(text: str, *, name: str = "profile", training: bool = True) -> Profile:
     """The profile in a ``graph.txt``; errors name the line."""
     layers, edges = _parse(text)

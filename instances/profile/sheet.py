@@ -6,7 +6,7 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ from typing import Any
 from ..errors import InputError, UsageError, show
 from ..json_file import MAX_FILE_BYTES, read_bytes, read_text
 from .header import letters
+from .marks import PACKAGES, SUFFIXES
 
 INSTALL = "pip install 'pipeplan[tables]'"
-PACKAGES: Mapping[str, str] = {".xlsx": "openpyxl", ".parquet": "pyarrow"}
-SUFFIXES = (".csv", ".tsv", *PACKAGES)
 MAX_ROWS = 10_000
 MAX_COLUMNS = 1_000
 
@@ -37,11 +36,6 @@ class Row:
 class Sheet:
     header: tuple[str, ...]
     rows: tuple[Row, ...]
-
-
-def looks_like_table(path: str | os.PathLike[str]) -> bool:
-    """Told by the end of its name."""
-    return Path(path).suffix.lower() in SUFFIXES
 
 
 def read_sheet(path: str | os.PathLike[str]) -> Sheet:

@@ -12,6 +12,7 @@ from ..formulations.registry import FORMULATIONS, find_formulation
 from ..instances.errors import UsageError
 from ..instances.kinds import Problem
 from ..instances.result import Result
+from ..instances.stopwatch import part
 from ..planners.registry import EXACT, PLANNERS, example_of, find_planner
 from ..show.console import print_json, say_note
 from ..studies import export
@@ -123,7 +124,8 @@ def command(
     """
     if export_model is not None:
         export.check_export(export_model)
-    problem, asked = load_asked(instance or _example(formulation, planner), on)
+    with part("reading"):
+        problem, asked = load_asked(instance or _example(formulation, planner), on)
     options = limits_for(problem, limits, log_path=log)
     method: dict[str, Any] = {"formulation": formulation, "planner": planner, "solver": solver, "options": own}
     if export_model is not None:
@@ -131,11 +133,25 @@ def command(
     start = _warm_start(warm_start, problem)
     from ..planners.run.solve import solve
 
-    with graceful(), reporter(progress) as watch, pictured_table(problem, own) as method["options"]:
+    with (
+        part("planning"),
+        graceful(),
+        reporter(progress) as watch,
+        pictured_table(problem, own) as method["options"],
+    ):
         result = solve(
             problem, **method, limits=options, warm_start=start, on_progress=watch, cross_check=cross_check
         )
     result = replace(result, asked=asked)
+    with part("showing"):
+        _show(problem, result, json=json, verbose=verbose, output=output, picture=picture)
+    raise typer.Exit(exit_code(result))
+
+
+def _show(
+    problem: Problem, result: Result, *, json: bool, verbose: bool, output: str | None, picture: str | None
+) -> None:
+    """In the terminal, as a picture and as a file, as far as they were asked for."""
     view = None if json and picture is None else _view(problem, result)
     _save(result, output)
     for message in result.messages:
@@ -150,7 +166,6 @@ def command(
         from ..show.pictures.plans import draw_view
 
         draw_view(view, picture)
-    raise typer.Exit(exit_code(result))
 
 
 def _example(formulation: str | None, planner: str | None) -> str:

@@ -221,23 +221,24 @@ class _Search(cp_model.CpSolverSolutionCallback):
 
     def _answer(self, status: Any) -> Answer:
         solver, message = self.solver, ""
+        if status == cp_model.MODEL_INVALID:
+            return Answer(Stop.ERROR, message=f"CP-SAT refused the model: {solver.solution_info()}")
+        counts = {"branches": solver.num_branches, "conflicts": solver.num_conflicts}
         if status == cp_model.OPTIMAL:
             stop = Stop.PROVEN
         elif status == cp_model.INFEASIBLE:
-            return Answer(Stop.INFEASIBLE)
-        elif status == cp_model.MODEL_INVALID:
-            return Answer(Stop.ERROR, message=f"CP-SAT refused the model: {solver.solution_info()}")
+            return Answer(Stop.INFEASIBLE, counts=counts)
         else:
             stop, message = self._why_unfinished()
         response = solver.response_proto
         bound = self._true_bound(solver.best_objective_bound)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return Answer(stop, bound=bound, nodes=solver.num_branches, message=message)
+            return Answer(stop, bound=bound, nodes=solver.num_branches, message=message, counts=counts)
         x = self._point(response.solution)
         if not self.program.holds(x):
-            return Answer(Stop.COMPLETED, bound=bound, message=ONLY_ROUNDED)
+            return Answer(Stop.COMPLETED, bound=bound, message=ONLY_ROUNDED, counts=counts)
         value = self.program.value(solver.objective_value, x)
-        return Answer(stop, x, value, bound, solver.num_branches, message)
+        return Answer(stop, x, value, bound, solver.num_branches, message, counts=counts)
 
     def _why_unfinished(self) -> tuple[Stop, str]:
         if self.reached_gap:

@@ -175,7 +175,8 @@ def _read(solver: Any, model: MatrixModel) -> Answer:
     x = None
     if stop != Stop.INFEASIBLE and info.primal_solution_status == FEASIBLE:
         x = np.array(solver.getSolution().col_value, dtype=np.float64)
-    return Answer(stop, x=x, bound=_bound(stop, model, info, x), nodes=nodes, message=message)
+    counts = {"nodes": nodes or 0, "iterations": max(0, info.simplex_iteration_count)}
+    return Answer(stop, x=x, bound=_bound(stop, model, info, x), nodes=nodes, message=message, counts=counts)
 
 
 def _bound(stop: Stop, model: MatrixModel, info: Any, x: Any) -> float | None:

@@ -95,18 +95,26 @@ class _Run(Standing):
                 self.tell(start, 0.0)
         try:
             search = self._search(coarse_steps(self.problem))
-            search.run(self.workers)
+            self._run(search)
             if self.best is None:
                 stop = Stop.INFEASIBLE if search.done() and not search.exhausted else self.solver.unfinished()
                 return self._outcome(False, stop)
             if search.done() and not self.solver.over():
                 search = self._search(fine_steps(self.problem, self.best), search)
-                search.run(self.workers)
+                self._run(search)
                 self._settle(search)
         except KeyboardInterrupt:
             self.solver.stopped.set()
             return self._outcome(False, Stop.INTERRUPTED)
         return self._outcome(search.done())
+
+    def _run(self, search: Search) -> None:
+        """One grid; of a finer one the schedules come on top, and what was refuted is among what it has refuted."""
+        search.run(self.workers)
+        self.counts = {
+            "schedules": self.counts.get("schedules", 0) + search.schedules,
+            "refuted": len(search.refuted),
+        }
 
     def _given(self) -> PatternPlan | None:
         """The warm start, its GPUs numbered by their first layers."""

@@ -23,6 +23,8 @@ class Standing:
         self.solver = Solver(None if left is None else now() + left, request.limits.seed)
         self.best: PatternPlan | None = None
         self.start_outcome = StartOutcome.NONE
+        self.counts: dict[str, int] = {}
+        """How much the search did."""
 
     def tell(self, plan: PatternPlan | None, bound: float) -> None:
         """A plan or None, and a bound: kept where they are better."""
@@ -45,5 +47,6 @@ class Standing:
             None if stop == Stop.INFEASIBLE else self.bound,
             warm_start=WarmStart(self.start_outcome),
             backend=self.solver.backend(),
+            model_size=self.counts,
             checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
         )

@@ -75,9 +75,12 @@ class Attempt:
 
     @property
     def backend(self) -> dict[str, Any]:
-        """Who had the last word."""
+        """Who had the last word, after how much work."""
         last = self.decider or next(reversed(self.answers), None)
-        return {} if last is None else {"name": last.backend, "version": last.version}
+        if last is None:
+            return {}
+        search = {"search": dict(last.counts)} if last.counts else {}
+        return {"name": last.backend, "version": last.version, **search}
 
     @property
     def size(self) -> dict[str, int]:

@@ -95,10 +95,11 @@ class _Enumeration:
         self._place(0, 0, 0)
         stop = Stop.TIME if self.late else Stop.INFEASIBLE if self.best is None else Stop.PROVEN
         checks = ("every plan was looked at, one by one",)
+        size = {"steps": self.steps}
         if self.best is None:
-            return Outcome(stop, checks=checks)
+            return Outcome(stop, model_size=size, checks=checks)
         bound = self.value if stop == Stop.PROVEN else None
-        return Outcome(stop, self._as_plan(self.best), self.value, bound, checks=checks)
+        return Outcome(stop, self._as_plan(self.best), self.value, bound, model_size=size, checks=checks)
 
     def _as_plan(self, held: list[int]) -> PlacementPlan:
         device_of = {self.problem.nodes[i].id: d for d, mask in enumerate(held) for i in _bits(mask)}

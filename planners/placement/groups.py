@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...instances.amounts import WholeAmounts
+from ...instances.graph import strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
 
@@ -221,19 +222,12 @@ def _fuse_cycles(
     classes: list[tuple[int, ...]], node_arcs: Iterable[tuple[int, int]], count: int
 ) -> tuple[list[tuple[int, ...]], set[tuple[int, int]]]:
     """Classes on a common cycle must share a stage, hence a device. Returned in a topological order."""
-    import networkx as nx
-
     owner = _owner(classes, count)
-    graph: nx.DiGraph[int] = nx.DiGraph()
-    graph.add_nodes_from(range(len(classes)))
-    graph.add_edges_from((owner[u], owner[v]) for u, v in node_arcs if owner[u] != owner[v])
-    quotient = nx.condensation(graph)
-    order = list(nx.lexicographical_topological_sort(quotient, key=lambda c: min(quotient.nodes[c]["members"])))
-    rank = {c: r for r, c in enumerate(order)}
-    fused = [
-        tuple(i for c in sorted(quotient.nodes[component]["members"]) for i in classes[c]) for component in order
-    ]
-    return fused, {(rank[u], rank[v]) for u, v in quotient.edges}
+    arcs = [(owner[u], owner[v]) for u, v in node_arcs if owner[u] != owner[v]]
+    components = strong_components(len(classes), arcs)
+    rank = {c: r for r, component in enumerate(components) for c in component}
+    fused = [tuple(i for c in component for i in classes[c]) for component in components]
+    return fused, {(rank[u], rank[v]) for u, v in arcs if rank[u] != rank[v]}
 
 
 def _nets(problem: PlacementProblem, owner: Sequence[int], parts: int) -> tuple[Net, ...]:

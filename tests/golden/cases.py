@@ -179,7 +179,7 @@ CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""
 
-MASKED = ("seconds", "history", "version", "threads", "asked")
+MASKED = ("seconds", "history", "version", "threads", "asked", "search", "schedules", "refuted")
 """What differs from run to run or from machine to machine, wherever it stands, and what a case itself says."""
 
 

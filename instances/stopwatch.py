@@ -1,0 +1,132 @@
+"""Where the time of a process goes: imports by package, and named parts. It runs only where somebody asked for it.
+
+A part's seconds are its own: those of imports and of parts within it are not counted again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+
+class Stopwatch:
+    """Of one thread, from now on. It is a finder of modules as well, which hears of every import and finds nothing."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        """Seconds by name, in the order in which they began."""
+        self.imports: dict[str, float] = {}
+        """Seconds by top-level package."""
+        self.processor_seconds_before = time.process_time()
+        """What the start of Python took."""
+        self.began = time.perf_counter()
+        self._thread = threading.get_ident()
+        self._inner = [0.0]
+        """For every part that runs, the seconds of what has ended within it."""
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    @contextmanager
+    def counting(self, table: dict[str, float], name: str) -> Iterator[None]:
+        """What other threads do meanwhile is part of what waits for them."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        table.setdefault(name, 0.0)
+        began = time.perf_counter()
+        self._inner.append(0.0)
+        try:
+            yield
+        finally:
+            whole = time.perf_counter() - began
+            table[name] += whole - self._inner.pop()
+            self._inner[-1] += whole
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        """What the other finders find, with its loading measured."""
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(name, path, target) for finder in finders)
+        spec = next((spec for spec in found if spec is not None), None)
+        loader = None if spec is None else spec.loader
+        if loader is not None and not isinstance(loader, type):  # those of built-in modules are types
+            self._measure(loader, name.partition(".")[0])
+        return spec
+
+    def _measure(self, loader: Any, package: str) -> None:
+        load: Callable[[ModuleType], None] = loader.exec_module
+
+        def measured(module: ModuleType) -> None:
+            with self.counting(self.imports, package):
+                load(module)
+
+        loader.exec_module = measured
+
+
+_running: Stopwatch | None = None
+
+
+def start() -> Stopwatch:
+    """From here on this thread is measured."""
+    global _running
+    _running = Stopwatch()
+    sys.meta_path.insert(0, _running)
+    return _running
+
+
+def stop() -> None:
+    """Nothing more is measured."""
+    global _running
+    if _running is not None:
+        sys.meta_path.remove(_running)
+    _running = None
+
+
+@contextmanager
+def part(name: str) -> Iterator[None]:
+    """What happens within it counts under this name, where anybody counts."""
+    if _running is None:
+        yield
+        return
+    with _running.counting(_running.parts, name):
+        yield
+
+
+FEW_S = 0.002
+"""Packages that took less are told together."""
+STANDARD = "the standard library"
+
+
+def told(watch: Stopwatch) -> str:
+    """A table for people, in milliseconds; `rest` is what belongs to no part: reading the command line, above all."""
+    whole = watch.seconds
+    imports = by_package(watch.imports)
+    rest = whole - sum(watch.parts.values()) - sum(imports.values())
+    rows = {
+        "start of Python (processor time)": watch.processor_seconds_before,
+        **{f"import {package}": seconds for package, seconds in imports.items()},
+        **watch.parts,
+        "rest": rest,
+        "in all": watch.processor_seconds_before + whole,
+    }
+    width = max(map(len, rows))
+    lines = (f"{name:{width}}  {1000 * seconds:8.1f} ms" for name, seconds in rows.items())
+    return "\n".join(["Where the time went:", *lines]) + "\n"
+
+
+def by_package(imports: Mapping[str, float]) -> dict[str, float]:
+    """The slowest first; the standard library as one, and those that take next to nothing together at the end."""
+    sums: dict[str, float] = {}
+    for package, seconds in imports.items():
+        name = STANDARD if package in sys.stdlib_module_names else package
+        sums[name] = sums.get(name, 0.0) + seconds
+    ordered = sorted(sums.items(), key=lambda entry: -entry[1])
+    slow = {package: seconds for package, seconds in ordered if seconds >= FEW_S}
+    few = sum(seconds for _, seconds in ordered if seconds < FEW_S)
+    return {**slow, "others": few} if few else slow

@@ -1,0 +1,16 @@
+"""For which plans the bounds of the planners of stage graphs hold; `planners/registry.py` names it by address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...formulations.family import Family
+from ...formulations.graphpipe.scope import devices, freer, micro_batches
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+
+
+def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
+    """Of the planners of stage graphs, whose bound holds for all of them: see `graphpipe/bounds.py`."""
+    wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
+    return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)

@@ -1,0 +1,83 @@
+"""`PIPEPLAN_PROFILE=1`: where the time of a command went; and what a small plan must not load."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipeplan
+from pipeplan.instances import stopwatch
+from pipeplan.instances.stopwatch import STANDARD, by_package, part
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    """A small file."""
+    path = tmp_path / "chain.json"
+    pipeplan.save(pipeplan.load_packaged("tiny-chain"), path)
+    return path
+
+
+def told(chain: Path, monkeypatch: pytest.MonkeyPatch, **environment: str) -> dict[str, float]:
+    """Milliseconds by row of the table on stderr, whose first line is words."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    command = [sys.executable, "-m", "pipeplan", "solve", str(chain), "--planner", "dp"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "optimal" in done.stdout
+    return {name: float(ms) for name, ms in re.findall(r"^(.+?) +(-?[\d.]+) ms$", done.stderr, re.MULTILINE)}
+
+
+def test_the_table_names_every_part_and_adds_up(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = told(chain, monkeypatch, PIPEPLAN_PROFILE="1")
+    assert next(iter(rows)) == "start of Python (processor time)"
+    assert list(rows)[-6:] == ["reading", "planning", "verifying", "showing", "rest", "in all"]
+    assert {"import pipeplan", "import numpy", "import typer", f"import {STANDARD}"} <= set(rows)
+    *parts, whole = rows.values()
+    assert sum(parts) == pytest.approx(whole, abs=1.0)
+    assert min(parts) >= 0.0
+
+
+def test_nobody_who_did_not_ask_is_told(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(chain, monkeypatch, PIPEPLAN_PROFILE="0") == {}
+
+
+def test_a_small_placement_loads_neither_networkx_nor_what_only_other_kinds_need(chain: Path) -> None:
+    """Each of them took longer than to plan it."""
+    unwanted = {
+        "networkx", "numba", "scipy", "pandas", "pyomo", "matplotlib",
+        "pipeplan.instances.profile.profile", "pipeplan.instances.graph_pipeline.problem",
+        "pipeplan.instances.simulation.model",
+    }  # fmt: skip
+    script = (
+        "import sys\nfrom pipeplan.cli import main\n"
+        f"main(['solve', {str(chain)!r}, '--planner', 'dp'])\n"
+        f"print(sorted({unwanted!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_part_within_another_is_not_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 1.0, 4.0, 10.0, 20.0])  # start; outer begins, inner begins, inner ends, outer ends
+    watch = stopwatch.start()
+    try:
+        monkeypatch.setattr(stopwatch.time, "perf_counter", lambda: next(times))
+        watch.began = next(times)
+        with part("outer"), part("inner"):
+            pass
+    finally:
+        stopwatch.stop()
+    assert watch.parts == {"outer": 19.0 - 6.0, "inner": 6.0}
+
+
+def test_packages_of_next_to_nothing_are_told_together() -> None:
+    sums = by_package({"numpy": 0.05, "json": 0.002, "re": 0.002, "mdurl": 0.001, "attr": 0.0005})
+    assert sums == {"numpy": 0.05, STANDARD: 0.004, "others": 0.0015}
+    assert list(sums) == ["numpy", STANDARD, "others"]
