@@ -372,7 +372,8 @@ def _optima(problem: GraphPipelineProblem) -> tuple[float | None, float | None, 
 
 def _draw(measured: list[tuple[Curves, Curves]], path: Path) -> None:
     """A row for each setting: over devices, and over branches."""
-    from pipeplan.show.pictures.canvas import COLOURS, canvas, write_picture
+    from pipeplan.show.palette import CATEGORIES
+    from pipeplan.show.pictures.canvas import canvas, write_picture
 
     with canvas(8.0, 3.2 * len(SETTINGS)) as figure:
         axes: Any = figure.subplots(len(SETTINGS), 2, sharey=True)
@@ -380,7 +381,7 @@ def _draw(measured: list[tuple[Curves, Curves]], path: Path) -> None:
             for axis, curves, places, label in zip(
                 row, both, (DEVICES, BRANCHES), ("devices", "branches"), strict=True
             ):
-                for colour, (name, gains) in zip(COLOURS, curves.items(), strict=False):
+                for colour, (name, gains) in zip(CATEGORIES, curves.items(), strict=False):
                     axis.plot(places, gains, marker="o", color=colour, label=name)
                 axis.set_xscale("log", base=2)
                 axis.set_xticks(places, [str(place) for place in places])

@@ -9,11 +9,10 @@ from hashlib import sha256
 
 import matplotlib.pyplot as plt
 
-from pipeplan.instances.chain.referee.memory import TERMS
 from pipeplan.instances.chain.referee.unrolled import unroll
+from pipeplan.show.palette import TERMS as TERM_COLOURS
 
 COLOURS = plt.get_cmap("tab10").colors
-TERM_COLOURS = dict(zip(TERMS, ("#bbbbbb", "#4477aa", "#ee6677", "#228833", "#ccbb44"), strict=True))
 LIGHT, DARK = 0.45, 1.0
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from xml.etree.ElementTree import Element
 
 from ..names import shortened
-from ..pictures.canvas import COLOURS
+from ..palette import CATEGORIES
 from .markup import tag
 
 NARROW, WIDE = 320.0, 620.0
@@ -55,7 +55,7 @@ class Scale:
 
 
 def colour(i: int) -> str:
-    return COLOURS[i % len(COLOURS)]
+    return CATEGORIES[i % len(CATEGORIES)]
 
 
 def per_cent(value: float) -> str:

@@ -6,7 +6,7 @@ import math
 from xml.etree.ElementTree import Element
 
 from ..names import shortened
-from ..pictures.canvas import COLOURS, ink_on
+from ..palette import CATEGORIES, WHITE, ink_on
 from ..view import Bar, Curve, PlanView, Timeline
 from .charts import (
     CHARACTER,
@@ -59,7 +59,9 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
     drawn += instants(x, bottom + 14)
     label = f"{timeline.title}: {len(shown)} tasks on {len(lanes)} lanes"
     more = [tag("div", {"class": "axis"}, f"time {unit}".rstrip())]
-    names, palette = ([of[i] for i in timeline.explained] for of in (timeline.colours, timeline.palette or COLOURS))
+    names, palette = (
+        [of[i] for i in timeline.explained] for of in (timeline.colours, timeline.palette or CATEGORIES)
+    )
     more += [legend(names, palette=palette)] if names else []
     if timeline.steady is not None:
         more.append(tag("div", {"class": "note"}, "dashed: from here on everything repeats"))
@@ -78,7 +80,7 @@ def _task(bar: Bar, timeline: Timeline, top: float, x: Scale, unit: str) -> list
     needed = 100 * (4 + CHARACTER * len(bar.label))
     if bar.label and width * WIDE * MOST_ZOOM > needed:
         kind = "inside" if width * NARROW > needed else "inside wide" if width * WIDE > needed else "inside later"
-        if timeline.palette and ink_on(timeline.palette[bar.colour]) == "white":
+        if timeline.palette and ink_on(timeline.palette[bar.colour]) == WHITE:
             kind += " light"
         place = {"class": kind, "x": per_cent(start + width / 2), "y": top + 13, "text-anchor": "middle"}
         place |= {"data-zoom": math.ceil(100 * needed / (width * WIDE))} if "later" in kind else {}

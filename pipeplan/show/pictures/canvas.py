@@ -23,12 +23,6 @@ UNDATED: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
 }
 """What is left out of a file of each format, so that an unchanged picture is an unchanged file."""
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#222222")
-"""Paul Tol's bright scheme: told apart by colour-blind readers as well."""
-
-BRIGHT = 0.18
-"""Relative luminance from which black is read better than white."""
-
 LONGEST_NAME = 48
 
 FEW_DECADES = 3.5
@@ -49,13 +43,6 @@ def legible(name: object) -> str:
     """A name from a file as text for a picture: no control characters, which SVG could not hold, and not too long."""
     text = "".join(char if char.isprintable() else "?" for char in str(name))
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
-
-
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour like #4477aa."""
-    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= BRIGHT else "white"
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import os
 from typing import Any
 
 from ...planners.piper.degree_table import DegreeTable
+from ..palette import CATEGORIES
 from ..words import measured
 from . import canvas
 
 TIME = "time per micro-batch"
-CURVES = 8
+CURVES = len(CATEGORIES)
 """At most so many sums of degrees get a curve."""
 
 
@@ -22,7 +23,7 @@ def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
     with canvas.canvas(10.0, 4.2) as figure:
         left, right = figure.subplots(1, 2)
         _colours(figure, left, np.log10(values), table)
-        for colour, s in zip(canvas.COLOURS, curves(values.shape[1]), strict=False):
+        for colour, s in zip(CATEGORIES, curves(values.shape[1]), strict=False):
             right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
         right.set(xscale="log", yscale="log", xlabel="devices", ylabel=measured(TIME, table.time_unit))
         right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..palette import LOADS, MEMORY
 from ..view import PlanView, Row
 from ..words import MemoryUnit, measured
-from .canvas import COLOURS, canvas, legible, write_picture
+from .canvas import canvas, legible, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,10 +40,10 @@ def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:
 def _draw_loads(axes: Axes, view: PlanView, rows: Sequence[Row]) -> None:
     reached = [0.0] * len(rows)
     names = dict.fromkeys(part for row in rows for part in row.parts)
-    for name, colour in zip(names, COLOURS, strict=False):
+    for name in names:
         shown = [row.parts.get(name, 0.0) for row in rows]
         if any(shown):
-            axes.barh(range(len(rows)), shown, left=reached, color=colour, label=name)
+            axes.barh(range(len(rows)), shown, left=reached, color=LOADS[name], label=name)
         reached = [before + value for before, value in zip(reached, shown, strict=True)]
     axes.axvline(view.full_load, color="black", linestyle=":", linewidth=1)
     axes.set_xlabel(measured("load", view.unit))
@@ -58,7 +59,7 @@ def _name_rows(axes: Axes, rows: Sequence[Row], names: Sequence[str]) -> None:
 def _draw_memory(axes: Axes, rows: Sequence[Row], unit: MemoryUnit) -> None:
     amounts = [row.memory_held or 0.0 for row in rows]
     factor, name = unit.scale(max((*amounts, *(row.limit or 0.0 for row in rows)), default=0.0))
-    axes.barh(range(len(rows)), [amount / factor for amount in amounts], color=COLOURS[6])
+    axes.barh(range(len(rows)), [amount / factor for amount in amounts], color=MEMORY["held"])
     for i, row in enumerate(rows):
         if row.limit is not None:
             axes.plot([row.limit / factor] * 2, [i - 0.45, i + 0.45], color="black", linestyle="--", linewidth=1.2)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...studies.pareto.schedules import ScheduleCurve
 from ...studies.pareto.staging_records import MemoryCurve, MemoryPoint
+from ..palette import CATEGORIES
 from ..words import IN_BYTES, MemoryUnit, measured, memory_unit
-from .canvas import COLOURS, canvas, write_picture
+from .canvas import canvas, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +44,8 @@ def _draw(
     factor, unit = memory.scale(max((point.memory_bytes for point in points), default=1.0))
     with canvas() as figure:
         axes = figure.add_subplot()
-        _draw_steps(axes, points, factor, lambda point: point.even, COLOURS[1], labels[1])
-        _draw_steps(axes, points, factor, lambda point: point.value, COLOURS[0], labels[0])
+        _draw_steps(axes, points, factor, lambda point: point.even, CATEGORIES[1], labels[1])
+        _draw_steps(axes, points, factor, lambda point: point.value, CATEGORIES[0], labels[0])
         _draw_points(axes, points, factor)
         axes.set_xlabel(measured("memory of a device", unit))
         axes.set_ylabel(words[0])
@@ -76,7 +77,7 @@ def _draw_steps(
 def _draw_points(axes: Axes, points: Sequence[MemoryPoint], factor: float) -> None:
     for point in points:
         if point.value is not None:
-            face = COLOURS[0] if point.certified else "white"
+            face = CATEGORIES[0] if point.certified else "white"
             axes.scatter(
-                [point.memory_bytes / factor], [point.value], s=22, c=[face], edgecolors=COLOURS[0], zorder=3
+                [point.memory_bytes / factor], [point.value], s=22, c=[face], edgecolors=CATEGORIES[0], zorder=3
             )

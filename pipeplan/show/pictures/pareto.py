@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ...instances.result import Stop
 from ...studies.memory import MemoryPoint, MemoryStudy
 from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
+from ..palette import CATEGORIES
 from ..words import byte_scale, measured
-from .canvas import COLOURS, canvas, write_picture
+from .canvas import canvas, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
         right = _right_end(pareto.points) / factor
         # The exact curves last: they must not be hidden behind the others.
         for i, method in reversed(list(enumerate(methods))):
-            _draw_curve(axes, method, pareto.of(method), COLOURS[i % len(COLOURS)], factor, right)
+            _draw_curve(axes, method, pareto.of(method), CATEGORIES[i % len(CATEGORIES)], factor, right)
         _draw_frame(axes, pareto)
         axes.set_xlabel(f"memory of a GPU ({unit})")
         handles, labels = axes.get_legend_handles_labels()
@@ -46,7 +47,7 @@ def draw_memory(study: MemoryStudy, path: str | os.PathLike[str]) -> None:
     with canvas() as figure:
         axes = figure.add_subplot()
         factor, unit = byte_scale(max((point.memory_bytes for point in points), default=1e9) / LEAST)
-        _draw_curve(axes, str(study.method), points, COLOURS[0], factor, _right_end(points) / factor)
+        _draw_curve(axes, str(study.method), points, CATEGORIES[0], factor, _right_end(points) / factor)
         axes.set_xlabel(f"memory of a device ({unit})")
         axes.set_ylabel("value" if study.problem.time_unit is None else f"value ({study.problem.time_unit})")
         axes.set_title(

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .canvas import COLOURS, canvas, write_picture
+from ..palette import CATEGORIES
+from .canvas import canvas, write_picture
 
 if TYPE_CHECKING:
     import pandas
@@ -32,9 +33,9 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
     with canvas(7.0, 4.2) as figure:
         axes = figure.subplots()
         for i, method in enumerate(column for column in profile.columns if column != "ratio"):
-            style = STYLES[i // len(COLOURS) % len(STYLES)]
+            style = STYLES[i // len(CATEGORIES) % len(STYLES)]
             shares = [100 * share for share in profile[method]]
-            colour = COLOURS[i % len(COLOURS)]
+            colour = CATEGORIES[i % len(CATEGORIES)]
             axes.step(profile["ratio"], shares, style, where="post", color=colour, label=str(method))
         axes.set_xlabel("ratio to the best value found")
         axes.set_ylabel("share of cases (%)")

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..palette import CATEGORIES, MEMORY, ink_on
 from ..view import Bar, Curve, PlanView, Timeline
 from ..words import MemoryUnit, measured
-from .canvas import COLOURS, canvas, ink_on, legible, write_picture
+from .canvas import canvas, legible, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +90,7 @@ def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView, panels: int = 
         axes.axvline(timeline.steady, color="black", linestyle="--", linewidth=1)
         axes.axvline(timeline.steady + (timeline.period or 0.0), color="black", linestyle=":", linewidth=1)
     for i in timeline.explained if panels == 1 else ():
-        axes.broken_barh([], (0, 0), facecolor=(timeline.palette or COLOURS)[i], label=timeline.colours[i])
+        axes.broken_barh([], (0, 0), facecolor=(timeline.palette or CATEGORIES)[i], label=timeline.colours[i])
     if timeline.colours and panels == 1:
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=5, frameon=False, fontsize="x-small")
     _frame(axes, timeline, lanes, view)
@@ -114,7 +115,7 @@ def _colour(bar: Bar, timeline: Timeline) -> str | tuple[float, ...]:
 
     if timeline.palette:
         return timeline.palette[bar.colour]
-    red, green, blue = to_rgb(COLOURS[bar.colour % len(COLOURS)])
+    red, green, blue = to_rgb(CATEGORIES[bar.colour % len(CATEGORIES)])
     if not timeline.shaded:
         return (red, green, blue)
     if bar.backward:
@@ -228,7 +229,7 @@ def _stack(axes: Axes, curve: Curve, factor: float) -> None:
         [*curve.times, curve.end],
         [[amount / factor for amount in (*amounts, amounts[-1])] for amounts in curve.terms.values()],
         labels=list(curve.terms),
-        colors=[COLOURS[(i - 1) % 7] for i in range(len(curve.terms))],
+        colors=[MEMORY[term] for term in curve.terms],
         step="post",
     )
     if curve.limit is not None:

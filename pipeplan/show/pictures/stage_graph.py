@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ..palette import CATEGORIES
 from ..view import Flow, PlanView, Row
 from ..words import several
-from .canvas import COLOURS, canvas, legible, write_picture
+from .canvas import canvas, legible, write_picture
 from .schedule import draw_timeline
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[in
 def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[int, int]]) -> None:
     for i, j in flow.edges:
         (x0, y0), (x1, y1) = places[i], places[j]
-        arrow = {"arrowstyle": "->", "color": COLOURS[6], "shrinkA": 0, "shrinkB": 0}
+        arrow = {"arrowstyle": "->", "color": CATEGORIES[6], "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", xy=(x1 - 0.42, y1), xytext=(x0 + 0.42, y0), arrowprops=arrow, zorder=0)
     for place, row in zip(places, view.tables[0].rows, strict=True):
         _box(axes, place, row, row.load / view.full_load, view.memory_unit.text(row.memory_held or 0.0))
@@ -66,7 +67,7 @@ def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[i
 def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str) -> None:
     x, y = place
     held, cells = row.memory_held or 0.0, row.cells
-    colour = COLOURS[1] if row.slowest else COLOURS[0]
+    colour = CATEGORIES[1] if row.slowest else CATEGORIES[0]
     count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
     settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
     text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
@@ -74,7 +75,7 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str)
     axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize="x-small")
     _bar(axes, place, -0.22, load, colour)
     if row.limit:
-        _bar(axes, place, -0.27, min(1.0, held / row.limit), COLOURS[2])
+        _bar(axes, place, -0.27, min(1.0, held / row.limit), CATEGORIES[2])
 
 
 def _bar(axes: Axes, place: tuple[int, int], offset: float, share: float, colour: str) -> None:

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...studies.pareto.tradeoff_records import Point, Tradeoff
+from ..palette import CATEGORIES
 from ..words import measured
-from .canvas import COLOURS, canvas, write_picture
+from .canvas import canvas, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def _draw_curve(axes: Axes, points: tuple[Point, ...]) -> None:
     shown = [point for point in points if point.max_load is not None]
     if not shown:
         return
-    colour, limits = COLOURS[0], [point.latency_limit for point in shown]
+    colour, limits = CATEGORIES[0], [point.latency_limit for point in shown]
     loads: list[Any] = [point.max_load for point in shown]
     right = limits[-1] + MARGIN * (limits[-1] - limits[0])
     axes.plot(

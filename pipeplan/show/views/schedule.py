@@ -16,14 +16,13 @@ from ...instances.schedule.problem import BlockKind, ScheduleProblem
 from ...instances.schedule.referee.evaluate import DeviceUse, ScheduleEvaluation
 from ...instances.schedule.referee.memory import held_over_time
 from ...instances.schedule.referee.unrolled import Unrolled, unroll
+from ..palette import PHASE_NAMES, PHASES
 from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, memory_unit, percent, several
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
-COLOURS = ("forward", "backward (for inputs)", "backward for weights", "other")
-PALETTE = ("#4297d3", "#cc5229", "#8442c4", "#8c8c8c")
-"""Blue, vermilion, purple and grey, passes back darker: told apart by colour-blind readers as well, and three times
-as light or as dark as a white and a dark page."""
+FIRST_HALF = "backward (for inputs)"
+"""What backward passes are where they are divided."""
 NEARLY_ALWAYS = 0.95
 ALWAYS = 1 - 1e-9
 WINDOWS = ("filling", "between", "draining")
@@ -202,8 +201,8 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
         bars,
         last,
         marks=_marks(kinds),
-        colours=tuple("backward" if "I" not in kinds and i == 1 else name for i, name in enumerate(COLOURS)),
-        palette=PALETTE,
+        colours=tuple(FIRST_HALF if "I" in kinds and name == "backward" else name for name in PHASE_NAMES),
+        palette=PHASES,
         period=None if unrolled.period is None else float(unrolled.in_units(unrolled.period)),
         steady=None if steady is None else float(unrolled.in_units(steady)),
         windows=WINDOWS if steady is None else PERIODIC_WINDOWS,

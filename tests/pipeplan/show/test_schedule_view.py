@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from itertools import accumulate, combinations
+from itertools import accumulate
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
@@ -18,12 +17,11 @@ from pipeplan.instances.schedule.referee.evaluate import evaluate_schedule
 from pipeplan.planners.referee import rules_of
 from pipeplan.show.page.markup import to_html
 from pipeplan.show.page.plan import sections
-from pipeplan.show.pictures.canvas import ink_on
+from pipeplan.show.palette import PHASES
 from pipeplan.show.pictures.plans import draw_plan
 from pipeplan.show.pictures.schedule import windows_of
 from pipeplan.show.terminal.gantt import WIDTH, gantt, memory_lines
 from pipeplan.show.view import PlanView, view_of
-from pipeplan.show.views.schedule import PALETTE
 from pipeplan.show.words import IN_BYTES, memory_unit
 
 TWO = ScheduleProblem(
@@ -170,7 +168,7 @@ def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:
     for words in ("d0", "0", "2", "forward", "backward for weights", "limit"):
         assert f">{words}</text>" in text
     assert ">memory (half-activation), peaks: d0 2, d1 2</text>" in text
-    assert all(colour in text for colour in PALETTE[:3])
+    assert all(colour in text for colour in PHASES[:3])
     draw_plan(TWO, STEADY, path)
     assert "from here on everything repeats" in path.read_text("utf-8")
 
@@ -225,62 +223,3 @@ def test_the_page_has_memory_below_the_bars_and_labels_for_those_who_zoom_in() -
     assert 'data-part="memory over time"' not in text, "it is below the bars"
     steady = "".join(to_html(part) for part in sections(TWO, STEADY, shown(TWO, STEADY)))
     assert steady.count('class="steady"') == 1
-
-
-# ---- colours ---------------------------------------------------------------------------------------------
-
-SEEN_BY = {
-    "all": np.eye(3),
-    "protanopes": [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ],
-    "deuteranopes": [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.01182, 0.04294, 0.968881],
-    ],
-    "tritanopes": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
-}
-"""On linear light, after Machado, Oliveira and Fernandes (2009)."""
-TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-PAGES = {"light": "#ffffff", "dark": "#0f141a"}
-
-
-def light(colour: str) -> np.ndarray:
-    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-
-
-def luminance(colour: str) -> float:
-    return float(TO_XYZ[1] @ light(colour))
-
-
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def lab(seen: np.ndarray) -> np.ndarray:
-    x, y, z = np.cbrt(np.clip(TO_XYZ @ seen, 0.009, 1) / (0.9505, 1.0, 1.089))
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-@pytest.mark.parametrize("reader", SEEN_BY)
-def test_kinds_are_told_apart_by_everyone(reader: str) -> None:
-    seen = [lab(np.array(SEEN_BY[reader]) @ light(colour)) for colour in PALETTE]
-    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 20
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_bars_stand_out_from_light_and_dark_pages_and_labels_from_bars(page: str) -> None:
-    inks = {"black": "#000000", "white": "#ffffff"}
-    for colour in PALETTE:
-        assert contrast(colour, PAGES[page]) > 3
-        assert contrast(colour, inks[ink_on(colour)]) > 4.5
-
-
-def test_passes_back_are_darker() -> None:
-    forward, backward, weights = map(luminance, PALETTE[:3])
-    assert forward > backward > weights

@@ -1,0 +1,80 @@
+"""The colours of everything that is drawn, in one place: lessons, pictures, reports and terminals take theirs here.
+
+Light is forward and dark is backward; each kind of memory has its own colour, the same in every picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FORWARD, BACKWARD, FOR_WEIGHTS, OTHER = "#4297d3", "#cc5229", "#8442c4", "#8c8c8c"
+"""Blue, vermilion, purple and grey: told apart by colour-blind readers as well, each darker than the one before it but
+for the last, and three times as light or as dark as a white and a dark page."""
+
+PHASES = (FORWARD, BACKWARD, FOR_WEIGHTS, OTHER)
+"""What a task on a timeline is: F, B (or its half I, for inputs), W, and all that is none of these."""
+PHASE_NAMES = ("forward", "backward", "backward for weights", "other")
+
+CATEGORIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
+"""For things without a meaning in common, as methods or devices: Paul Tol's bright scheme, which colour-blind readers
+tell apart as well."""
+
+TERMS = {
+    "weights": "#bbbbbb",
+    "kept": "#4477aa",
+    "current": "#ee6677",
+    "direct": "#228833",
+    "buffers": "#ccbb44",
+}
+"""What memory is for."""
+
+MEMORY: Mapping[str, str] = {
+    **TERMS,
+    "kept activations": TERMS["kept"],
+    "standing": TERMS["weights"],
+    "taken by blocks": TERMS["kept"],
+    "taken by micro-batches": TERMS["kept"],
+    "fixed": TERMS["weights"],
+    "micro-batches in flight": TERMS["kept"],
+    "samples in flight": TERMS["kept"],
+    "workspace": TERMS["current"],
+    "held": TERMS["weights"],
+    "memory": TERMS["kept"],
+    "this piece": TERMS["kept"],
+    "others on its device": TERMS["weights"],
+}
+"""The same by the words that plans of other kinds have for it."""
+
+LOADS: Mapping[str, str] = {
+    "forward": FORWARD,
+    "backward": BACKWARD,
+    "computation": "#4477aa",
+    "busy": "#4477aa",
+    "from start to finish": "#4477aa",
+    "transfers": "#ccbb44",
+    "transfers in": "#ccbb44",
+    "transfers out": "#66ccee",
+    "synchronisation": OTHER,
+    "larger of links and inside": "#bbbbbb",
+}
+"""What the time of a device or a stage goes into."""
+
+BLACK, WHITE = "#000000", "#ffffff"
+
+
+def luminance(colour: str) -> float:
+    """Of a colour like #4477aa, relative to white, as WCAG defines it."""
+    channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """1 for the same, 21 for black on white; small text is easily read from 4.5 on."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read better on it."""
+    return max((BLACK, WHITE), key=lambda ink: contrast(ink, colour))
