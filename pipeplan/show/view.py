@@ -11,6 +11,7 @@ from typing import Any
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
 from .names import Held
+from .palette import PHASE_NAMES, PHASES
 from .words import IN_BYTES, MemoryUnit
 
 COUNT = "count"
@@ -115,7 +116,9 @@ class Bar:
     title: str
     """All that is to be said."""
     colour: int = 0
-    backward: bool = False
+    """Of the timeline's palette: what phase it is."""
+    short: str = ""
+    """The label where there is no room for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +134,9 @@ class Timeline:
     summary: str = ""
     marks: str = ""
     """What the characters mean."""
-    colours: tuple[str, ...] = ()
-    """What the colours mean, where they mean anything but batches."""
-    palette: tuple[str, ...] = ()
-    """The colours themselves, drawn as they are; empty: those of all pictures, passes back in darker shades."""
+    colours: tuple[str, ...] = PHASE_NAMES
+    """What the colours mean."""
+    palette: tuple[str, ...] = PHASES
     period: float | None = None
     steady: float | None = None
     """From then on everything repeats."""
@@ -144,17 +146,9 @@ class Timeline:
     """Is memory over the same time to be shown below it?"""
 
     @property
-    def shaded(self) -> bool:
-        """Are passes back darker than others of the same colour?"""
-        return not self.palette and any(bar.backward for bar in self.bars)
-
-    @property
     def explained(self) -> tuple[int, ...]:
-        """Colours that a legend names: of a palette those that occur."""
-        every = range(len(self.colours))
-        return (
-            tuple(sorted({bar.colour for bar in self.bars}.intersection(every))) if self.palette else tuple(every)
-        )
+        """Colours that a legend names: those that occur."""
+        return tuple(sorted({bar.colour for bar in self.bars}))
 
 
 @dataclass(frozen=True, slots=True)

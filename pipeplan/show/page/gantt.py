@@ -6,7 +6,7 @@ import math
 from xml.etree.ElementTree import Element
 
 from ..names import shortened
-from ..palette import CATEGORIES, WHITE, ink_on
+from ..palette import WHITE, ink_on
 from ..view import Bar, Curve, PlanView, Timeline
 from .charts import (
     CHARACTER,
@@ -17,7 +17,6 @@ from .charts import (
     WIDE,
     Scale,
     chart,
-    colour,
     legend,
     mark,
     number,
@@ -37,7 +36,7 @@ LONGEST_LANE = int(NARROW / CHARACTER)
 
 
 def gantt(timeline: Timeline, view: PlanView) -> Element:
-    """Lanes from top to bottom, each below its name and its layers; backward tasks are paler."""
+    """Lanes from top to bottom, each below its name and its layers."""
     lanes, shown, unit = timeline.lanes, timeline.bars[:MOST_BARS], view.time_unit or ""
     top_of = {lane: ROW * i for i, lane in enumerate(lanes)}
     x = Scale(timeline.start, max(bar.end for bar in shown), 0.0, FULL)
@@ -59,10 +58,8 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
     drawn += instants(x, bottom + 14)
     label = f"{timeline.title}: {len(shown)} tasks on {len(lanes)} lanes"
     more = [tag("div", {"class": "axis"}, f"time {unit}".rstrip())]
-    names, palette = (
-        [of[i] for i in timeline.explained] for of in (timeline.colours, timeline.palette or CATEGORIES)
-    )
-    more += [legend(names, palette=palette)] if names else []
+    names, palette = ([of[i] for i in timeline.explained] for of in (timeline.colours, timeline.palette))
+    more.append(legend(names, palette=palette))
     if timeline.steady is not None:
         more.append(tag("div", {"class": "note"}, "dashed: from here on everything repeats"))
     return chart(svg(bottom + 20, label, *drawn), label, True, *more)
@@ -72,15 +69,13 @@ def _task(bar: Bar, timeline: Timeline, top: float, x: Scale, unit: str) -> list
     """With its label, if it is wide enough for that: on every page, on wide ones, or on those that are zoomed in."""
     start, width = x(bar.start), x(bar.end) - x(bar.start)
     shape = {"x": per_cent(start), "y": top, "width": per_cent(width), "height": ROW - LABEL - 4}
-    ink: dict[str, object] = {"fill": colour(bar.colour), "fill-opacity": 0.55 if bar.backward else 1.0}
-    if timeline.palette:
-        ink = {"fill": timeline.palette[bar.colour]}
+    fill = timeline.palette[bar.colour]
     title = f"{bar.title}, {bar.lane}: {number(bar.start)} to {number(bar.end)} {unit}".rstrip()
-    drawn = [mark("rect", {**shape, **ink}, title)]
+    drawn = [mark("rect", {**shape, "fill": fill}, title)]
     needed = 100 * (4 + CHARACTER * len(bar.label))
     if bar.label and width * WIDE * MOST_ZOOM > needed:
         kind = "inside" if width * NARROW > needed else "inside wide" if width * WIDE > needed else "inside later"
-        if timeline.palette and ink_on(timeline.palette[bar.colour]) == WHITE:
+        if ink_on(fill) == WHITE:
             kind += " light"
         place = {"class": kind, "x": per_cent(start + width / 2), "y": top + 13, "text-anchor": "middle"}
         place |= {"data-zoom": math.ceil(100 * needed / (width * WIDE))} if "later" in kind else {}

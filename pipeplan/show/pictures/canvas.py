@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from ...instances.errors import InputError
 from ...instances.json_file import write_bytes_atomically
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
@@ -23,6 +26,33 @@ UNDATED: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
 }
 """What is left out of a file of each format, so that an unchanged picture is an unchanged file."""
+INK, GROUND = "#000001", "#fffffe"
+"""Black and white to the eye. In an SVG file they become the ink and the ground of the page that shows it; what is to
+stay black or white, as the text on a bar, is drawn in black or white itself."""
+STYLE = """<style>
+.pipeplan { color: #000 }
+.pipeplan .ground { color: #fff }
+@media screen and (prefers-color-scheme: dark) {
+.pipeplan { color: #e6edf3 }
+.pipeplan .ground { color: #0f141a }
+}
+</style>
+"""
+"""On paper ink is black. `currentColor`, unlike variables, is known to programs other than browsers as well."""
+FONT_PT, SMALL_PT = 9, 8
+"""Nothing is written smaller than that."""
+CHARACTER = 0.64
+"""The width of one in a row of digits, relative to its size."""
+ROUND = (1, 2, 5, 10)
+"""Between numbers on an axis, times a power of ten."""
+PLAIN_POWERS = (-5, 7)
+"""Numbers below and above these powers of ten have their power written at the end of the axis."""
+LEGEND_COLUMNS = 6
+STYLES = ("-", "--", "-.", ":")
+"""Of curves that may lie on one another."""
+THIN, THICK = 1.4, 2.6
+"""Of a curve, and of one that it may lie on, which is then still seen."""
+
 LONGEST_NAME = 48
 
 FEW_DECADES = 3.5
@@ -57,8 +87,17 @@ def canvas(width_in: float = 8.0, height_in: float = 4.5) -> Iterator[Figure]:
         "svg.hashsalt": "pipeplan",
         "svg.fonttype": "none",
         "pdf.fonttype": 42,
-        "font.size": 9,
+        "font.size": FONT_PT,
         "text.parse_math": False,
+        "axes.formatter.useoffset": False,
+        "axes.formatter.limits": PLAIN_POWERS,
+        "axes.titlesize": FONT_PT,
+        "figure.titlesize": FONT_PT + 1,
+        "legend.fontsize": SMALL_PT,
+        "legend.title_fontsize": SMALL_PT,
+        "legend.frameon": False,
+        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), SMALL_PT),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
     }
     with matplotlib.rc_context(style):
         yield Figure(figsize=(width_in, height_in), layout="constrained")
@@ -70,9 +109,53 @@ def write_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             _write_plain_powers(axis)
+            _round(axis)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending])
-    write_bytes_atomically(path, buffer.getvalue())
+    figure.savefig(buffer, format=ending, dpi=150, metadata=UNDATED[ending], transparent=ending == "svg")
+    drawn = buffer.getvalue()
+    write_bytes_atomically(path, _themed(drawn.decode()).encode() if ending == "svg" else drawn)
+
+
+def _themed(svg: str) -> str:
+    """With the ink and the ground of the page, light or dark; and with titles where `with_titles` has put them."""
+    svg = re.sub(r'style="([^"]*)' + GROUND, r'class="ground" style="\1currentColor', svg)
+    svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
+    svg = svg.replace("<defs>", f"{STYLE} <defs>", 1)
+    return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
+
+
+def wrapped(text: str, width_in: float) -> str:
+    """A title in as many lines as it needs. matplotlib's own wrapping takes a dollar for a formula."""
+    return textwrap.fill(text, int(width_in * 72 / (CHARACTER * (FONT_PT + 1))))
+
+
+def with_titles(shapes: Any, titles: Sequence[str]) -> None:
+    """What a browser says of each of several shapes below the pointer.
+
+    matplotlib knows of no titles, but of links, which it writes around each shape; nothing else here has any.
+    """
+    shapes.set_urls([legible(title) for title in titles])
+
+
+def _round(axis: Any) -> None:
+    """Numbers that are short to write, none of them below 0 where nothing is, unless they were chosen."""
+    from matplotlib.ticker import AutoLocator
+
+    locator = axis.get_major_locator()
+    if isinstance(locator, AutoLocator):
+        locator.set_params(steps=ROUND)
+    if axis.get_view_interval()[0] < 0 <= axis.get_data_interval()[0] and axis._get_autoscale_on():
+        axis.set_view_interval(0.0, axis.get_view_interval()[1], ignore=True)
+
+
+def explain(part: Any, axes: Iterable[Axes], where: str = "outside lower center") -> None:
+    """One legend, beside the axes, for everything in them."""
+    named: dict[str, Any] = {}
+    for one in axes:
+        for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
+            named.setdefault(name, handle)
+    if named:
+        part.legend(named.values(), named, loc=where, ncols=min(len(named), LEGEND_COLUMNS))
 
 
 def _write_plain_powers(axis: Any) -> None:

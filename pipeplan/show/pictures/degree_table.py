@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import cycle
 from typing import Any
 
 from ...planners.piper.degree_table import DegreeTable
@@ -23,10 +24,12 @@ def draw_table(table: DegreeTable, path: str | os.PathLike[str]) -> None:
     with canvas.canvas(10.0, 4.2) as figure:
         left, right = figure.subplots(1, 2)
         _colours(figure, left, np.log10(values), table)
-        for colour, s in zip(CATEGORIES, curves(values.shape[1]), strict=False):
-            right.plot(range(1, len(values) + 1), values[:, s - 1], color=colour, label=f"{s}", linewidth=1.2)
+        for colour, style, s in zip(CATEGORIES, cycle(canvas.STYLES), curves(values.shape[1]), strict=False):
+            right.plot(
+                range(1, len(values) + 1), values[:, s - 1], style, color=colour, label=f"{s}", linewidth=1.2
+            )
         right.set(xscale="log", yscale="log", xlabel="devices", ylabel=measured(TIME, table.time_unit))
-        right.legend(title="sum of degrees\nat most", fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        right.legend(title="sum of degrees\nat most", loc="center left", bbox_to_anchor=(1.0, 0.5))
         right.grid(True, which="both", linewidth=0.3)
         figure.suptitle(canvas.legible(table.name or ""))
         canvas.write_picture(figure, path)

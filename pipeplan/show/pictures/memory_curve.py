@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...studies.pareto.schedules import ScheduleCurve
 from ...studies.pareto.staging_records import MemoryCurve, MemoryPoint
 from ..palette import CATEGORIES
 from ..words import IN_BYTES, MemoryUnit, measured, memory_unit
-from .canvas import canvas, write_picture
+from .canvas import GROUND, THICK, THIN, canvas, explain, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,14 +44,13 @@ def _draw(
     factor, unit = memory.scale(max((point.memory_bytes for point in points), default=1.0))
     with canvas() as figure:
         axes = figure.add_subplot()
-        _draw_steps(axes, points, factor, lambda point: point.even, CATEGORIES[1], labels[1])
-        _draw_steps(axes, points, factor, lambda point: point.value, CATEGORIES[0], labels[0])
+        _draw_steps(axes, points, factor, lambda point: point.even, CATEGORIES[1], labels[1], THICK, "--")
+        _draw_steps(axes, points, factor, lambda point: point.value, CATEGORIES[0], labels[0], THIN, "-")
         _draw_points(axes, points, factor)
         axes.set_xlabel(measured("memory of a device", unit))
         axes.set_ylabel(words[0])
-        axes.set_title(f"{words[1]} (filled: proven)", fontsize=9)
-        if axes.lines:
-            axes.legend(frameon=False)
+        axes.set_title(f"{words[1]} (filled: proven)")
+        explain(figure, [axes])
         write_picture(figure, path)
 
 
@@ -62,6 +61,8 @@ def _draw_steps(
     value_of: Callable[[MemoryPoint], float | None],
     colour: str,
     label: str,
+    width: float,
+    style: str,
 ) -> None:
     """From each memory on, its value holds."""
     shown = [(point.memory_bytes / factor, value) for point in points if (value := value_of(point)) is not None]
@@ -69,15 +70,14 @@ def _draw_steps(
         return
     sizes, values = (list(column) for column in zip(*shown, strict=True))
     right = sizes[-1] + MARGIN * (sizes[-1] - sizes[0])
-    axes.plot(
-        [*sizes, right], [*values, values[-1]], drawstyle="steps-post", color=colour, linewidth=1.5, label=label
-    )
+    look: dict[str, Any] = {"color": colour, "linewidth": width, "linestyle": style}
+    axes.plot([*sizes, right], [*values, values[-1]], drawstyle="steps-post", label=label, **look)
 
 
 def _draw_points(axes: Axes, points: Sequence[MemoryPoint], factor: float) -> None:
     for point in points:
         if point.value is not None:
-            face = CATEGORIES[0] if point.certified else "white"
+            face = CATEGORIES[0] if point.certified else GROUND
             axes.scatter(
                 [point.memory_bytes / factor], [point.value], s=22, c=[face], edgecolors=CATEGORIES[0], zorder=3
             )

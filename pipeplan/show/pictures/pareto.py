@@ -11,7 +11,7 @@ from ...studies.memory import MemoryPoint, MemoryStudy
 from ...studies.pareto.records import EXACT_METHODS, Pareto, Point
 from ..palette import CATEGORIES
 from ..words import byte_scale, measured
-from .canvas import canvas, write_picture
+from .canvas import GROUND, INK, STYLES, THICK, THIN, canvas, explain, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +33,10 @@ def draw_pareto(pareto: Pareto, path: str | os.PathLike[str]) -> None:
         right = _right_end(pareto.points) / factor
         # The exact curves last: they must not be hidden behind the others.
         for i, method in reversed(list(enumerate(methods))):
-            _draw_curve(axes, method, pareto.of(method), CATEGORIES[i % len(CATEGORIES)], factor, right)
+            _draw_curve(axes, method, pareto.of(method), CATEGORIES[i % len(CATEGORIES)], factor, right, i)
         _draw_frame(axes, pareto)
         axes.set_xlabel(f"memory of a GPU ({unit})")
-        handles, labels = axes.get_legend_handles_labels()
-        axes.legend(handles[::-1], labels[::-1], frameon=False)
+        explain(figure, [axes])
         write_picture(figure, path)
 
 
@@ -50,9 +49,7 @@ def draw_memory(study: MemoryStudy, path: str | os.PathLike[str]) -> None:
         _draw_curve(axes, str(study.method), points, CATEGORIES[0], factor, _right_end(points) / factor)
         axes.set_xlabel(f"memory of a device ({unit})")
         axes.set_ylabel("value" if study.problem.time_unit is None else f"value ({study.problem.time_unit})")
-        axes.set_title(
-            f"{study.problem.name}, {study.method} (filled: proven; whisker: down to the bound)", fontsize=9
-        )
+        axes.set_title(f"{study.problem.name}, {study.method} (filled: proven; whisker: down to the bound)")
         write_picture(figure, path)
 
 
@@ -67,9 +64,9 @@ def _right_end(points: Sequence[Point]) -> float:
 
 
 def _draw_curve(
-    axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float
+    axes: Axes, method: str, points: tuple[Point, ...], colour: str, factor: float, right: float, i: int = 0
 ) -> None:
-    """From each memory limit on, its period holds."""
+    """From each memory limit on, its period holds. Exact curves are thin and lie on the others, which stay seen."""
     shown = [point for point in points if point.period is not None]
     if not shown:
         return
@@ -81,10 +78,11 @@ def _draw_curve(
         [*periods, periods[-1]],
         drawstyle="steps-post",
         color=colour,
-        linewidth=1.8 if exact else 1.0,
+        linestyle=STYLES[i % len(STYLES)] if not exact else "-",
+        linewidth=THIN if exact else THICK,
         label=method,
     )
-    filled = [colour if point.certified else "white" for point in shown]
+    filled = [colour if point.certified else GROUND for point in shown]
     axes.scatter(sizes, periods, s=22, c=filled, edgecolors=colour, zorder=3)
     for point in shown:
         if point.bound is not None and not point.certified:
@@ -102,7 +100,7 @@ def _draw_frame(axes: Axes, pareto: Pareto) -> None:
     if frame is not None:
         word = "optimum" if frame.unlimited_proven else "best found"
         axes.axhline(
-            frame.unlimited_period, color="#222222", linewidth=0.8, linestyle="--", label=f"{word} without a limit"
+            frame.unlimited_period, color=INK, linewidth=0.8, linestyle=":", label=f"{word} without a limit"
         )
     axes.set_ylabel(measured("period per batch", problem.time_unit))
-    axes.set_title(f"{problem.name}, {problem.gpus} GPUs (filled: proven; whisker: down to the bound)", fontsize=9)
+    axes.set_title(f"{problem.name}, {problem.gpus} GPUs (filled: proven; whisker: down to the bound)")

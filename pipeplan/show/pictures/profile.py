@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..palette import CATEGORIES
-from .canvas import canvas, write_picture
+from .canvas import STYLES, canvas, explain, write_picture
 
 if TYPE_CHECKING:
     import pandas
 
     from ...studies.compare.comparison import Comparison
-
-STYLES = ("-", "--", "-.", ":")
 
 
 def draw_profile(comparison: Comparison, folder: Path) -> dict[str, Path]:
@@ -33,7 +31,7 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
     with canvas(7.0, 4.2) as figure:
         axes = figure.subplots()
         for i, method in enumerate(column for column in profile.columns if column != "ratio"):
-            style = STYLES[i // len(CATEGORIES) % len(STYLES)]
+            style = STYLES[i % len(STYLES)]
             shares = [100 * share for share in profile[method]]
             colour = CATEGORIES[i % len(CATEGORIES)]
             axes.step(profile["ratio"], shares, style, where="post", color=colour, label=str(method))
@@ -41,5 +39,5 @@ def write_profile(profile: pandas.DataFrame, path: str | os.PathLike[str]) -> No
         axes.set_ylabel("share of cases (%)")
         axes.set_ylim(0, 103)
         axes.grid(True, linewidth=0.3)
-        axes.legend(loc="lower right", fontsize=8)
+        explain(figure, [axes])
         write_picture(figure, path)

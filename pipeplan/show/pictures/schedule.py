@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..palette import CATEGORIES, MEMORY, ink_on
+from ..palette import MEMORY, ink_on
 from ..view import Bar, Curve, PlanView, Timeline
-from ..words import MemoryUnit, measured
-from .canvas import canvas, legible, write_picture
+from ..words import measured
+from .canvas import (
+    CHARACTER,
+    GROUND,
+    INK,
+    ROUND,
+    SMALL_PT,
+    canvas,
+    explain,
+    legible,
+    with_titles,
+    wrapped,
+    write_picture,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-BACKWARD_SHADE = 0.62
-"""Backward tasks have their batch's colour, darker."""
 MOST_SHAPES = 2_000
 """More bars than that become an image inside the picture: a file of megabytes helps nobody."""
 MOST_LANES = 128
 MOST_PANELS = 64
-MEMORY_COLUMNS = 4
-LABEL_SHARE = 0.009
-"""A bar that is narrower than this share of its panel, per character, has no label."""
+MEMORY_COLUMNS, COLUMN_TICKS = 4, 4
+MARGIN_PT = 1.0
+"""Between a label and the ends of its bar, together."""
 MANY_BARS = 100
 """Of a lane: more have no room for their labels, so that windows of the timeline are drawn below it."""
 WINDOW_BARS = 22
@@ -35,7 +46,17 @@ WIDTH_IN = 11.0
 ROW_IN = 0.26
 PANEL_IN = 0.9
 MEMORY_IN = 1.9
-STRIP_IN = 0.42
+STRIP_IN = 0.5
+LEGEND_IN = 0.5
+MOST_PEAKS = 100
+"""Characters for the peaks of all devices in one line."""
+ROOM, HIGH_ROOM = 1.08, 1.3
+"""Memory is drawn up to so many times its most; the second leaves room for the name of the limit above it."""
+ABOVE = {"xytext": (-3, 1), "ha": "right", "va": "bottom"}
+BESIDE = {"xytext": (3, 0), "ha": "left", "va": "center"}
+"""Where the name of the limit stands: where no curve comes that fits."""
+
+Panel = tuple["Axes", Timeline]
 
 
 def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
@@ -49,59 +70,53 @@ def draw_schedule(view: PlanView, path: str | os.PathLike[str]) -> None:
     heights = []
     for lanes, below, some in zip(lanes_in, strips, windows, strict=True):
         heights += [PANEL_IN + lanes + STRIP_IN * len(below), *([PANEL_IN + lanes] if some else [])]
-    heights += [MEMORY_IN * rows] if apart else []
+    heights += [*([MEMORY_IN * rows] if apart else []), LEGEND_IN]
+    panels: list[Panel] = []
     with canvas(WIDTH_IN, sum(heights) + 0.4) as figure:
-        figure.suptitle(f"{legible(view.name)}: {view.headline}")
+        if view.name:
+            figure.suptitle(wrapped(f"{legible(view.name)}: {view.headline}", WIDTH_IN))
         parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
         for timeline, lanes, below, some in zip(view.timelines, lanes_in, strips, windows, strict=True):
-            _draw_with_memory(next(parts), timeline, view, below, lanes)
-            if some:
-                _draw_windows(next(parts), some, view)
+            panels.append(_draw_with_memory(next(parts), timeline, view, below, lanes))
+            panels += _draw_windows(next(parts), some, view) if some else []
         if apart:
-            _draw_memory(next(parts), apart, rows, view.memory_unit)
+            _draw_memory(next(parts), apart, rows, view)
+        explain(next(parts), figure.axes, "center")
+        label_bars(figure, panels)
         write_picture(figure, path)
 
 
-def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView, panels: int = 1) -> None:
-    """A lane below the other; a timeline without bars says why. `panels`: so many stand side by side."""
+def draw_timeline(axes: Axes, timeline: Timeline, view: PlanView) -> None:
+    """A lane below the other, without labels, for which see `label_bars`; a timeline without bars says why."""
     if not timeline.bars:
         axes.set_axis_off()
-        axes.text(0.0, 0.5, timeline.summary, wrap=True)
+        axes.text(0.0, 0.5, wrapped(timeline.summary, WIDTH_IN))
         return
     lanes = timeline.lanes[:MOST_LANES]
-    row_of = {lane: row for row, lane in enumerate(lanes)}
-    length = timeline.end - timeline.start
-    style: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4}
+    style: dict[str, Any] = {"edgecolor": GROUND, "linewidth": 0.4}
     if len(timeline.bars) > MOST_SHAPES:
         style = {"rasterized": True}
-    for lane, row in row_of.items():
+    for row, lane in enumerate(lanes):
         bars = [bar for bar in timeline.bars if bar.lane == lane]
         spans = [(bar.start, bar.end - bar.start) for bar in bars]
         # All bars of a lane at once: matplotlib looks at everything drawn so far whenever something is added.
-        axes.broken_barh(spans, (row - 0.42, 0.84), facecolors=[_colour(bar, timeline) for bar in bars], **style)
-        for bar, (_, span) in zip(bars, spans, strict=True):
-            label = legible(bar.label)
-            if label and span > LABEL_SHARE * (1 if panels == 1 else panels / 1.5) * len(label) * length:
-                ink = _ink(bar, timeline)
-                axes.text(
-                    bar.start + span / 2, row, label, ha="center", va="center", color=ink, fontsize=7, clip_on=True
-                )
+        colours = [timeline.palette[bar.colour] for bar in bars]
+        drawn = axes.broken_barh(spans, (row - 0.42, 0.84), facecolors=colours, **style)
+        with_titles(drawn, [f"{bar.title}, {bar.start:.5g} to {bar.end:.5g}" for bar in bars])
+    # Behind the bars, where they strike no label through.
     if timeline.steady is not None:
-        axes.axvline(timeline.steady, color="black", linestyle="--", linewidth=1)
-        axes.axvline(timeline.steady + (timeline.period or 0.0), color="black", linestyle=":", linewidth=1)
-    for i in timeline.explained if panels == 1 else ():
-        axes.broken_barh([], (0, 0), facecolor=(timeline.palette or CATEGORIES)[i], label=timeline.colours[i])
-    if timeline.colours and panels == 1:
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=5, frameon=False, fontsize="x-small")
+        behind: dict[str, Any] = {"color": INK, "linewidth": 1, "zorder": 0}
+        axes.axvline(timeline.steady, linestyle="--", label="from here on everything repeats", **behind)
+        later = timeline.steady + (timeline.period or 0.0)
+        axes.axvline(later, linestyle=":", label="a period later", **behind)
+    for i in timeline.explained:
+        axes.broken_barh([], (0, 0), facecolor=timeline.palette[i], label=timeline.colours[i])
     _frame(axes, timeline, lanes, view)
 
 
 def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], view: PlanView) -> None:
     left_out = len(timeline.lanes) - len(lanes)
-    title = timeline.title + (
-        " (dashed: from here on everything repeats; dotted: a period later)" if timeline.steady is not None else ""
-    )
-    axes.set_title(title + (f", {left_out} lanes left out" if left_out else ""), loc="left", fontsize="medium")
+    axes.set_title(timeline.title + (f", {left_out} lanes left out" if left_out else ""), loc="left")
     axes.set_yticks(range(len(lanes)), [legible(view.named(lane, MOST_NAMED)) for lane in lanes])
     axes.set_ylim(len(lanes) - 0.5, -0.5)
     axes.set_xlim(timeline.start, timeline.end or 1.0)
@@ -109,24 +124,24 @@ def _frame(axes: Axes, timeline: Timeline, lanes: Sequence[str], view: PlanView)
     axes.set_xlabel(measured("time", view.time_unit) + (f": {timeline.summary}" if timeline.summary else ""))
 
 
-def _colour(bar: Bar, timeline: Timeline) -> str | tuple[float, ...]:
-    """Where there are backward tasks, these are darker and the others lighter; a palette has its own shades."""
-    from matplotlib.colors import to_rgb
+def label_bars(figure: Figure, panels: Iterable[Panel]) -> None:
+    """Last of all, when it is known how wide the panels are: each bar gets as much of its label as it has room for."""
+    figure.draw_without_rendering()
+    for axes, timeline in panels:
+        row_of = {lane: row for row, lane in enumerate(timeline.lanes[:MOST_LANES])}
+        points = axes.get_window_extent().width / figure.dpi * 72 / ((timeline.end - timeline.start) or 1.0)
+        for bar in timeline.bars:
+            label = fitting(bar, points * (bar.end - bar.start))
+            if label and bar.lane in row_of:
+                place = ((bar.start + bar.end) / 2, row_of[bar.lane])
+                ink = ink_on(timeline.palette[bar.colour])
+                axes.text(*place, label, ha="center", va="center", color=ink, fontsize=SMALL_PT, in_layout=False)
 
-    if timeline.palette:
-        return timeline.palette[bar.colour]
-    red, green, blue = to_rgb(CATEGORIES[bar.colour % len(CATEGORIES)])
-    if not timeline.shaded:
-        return (red, green, blue)
-    if bar.backward:
-        return (red * BACKWARD_SHADE, green * BACKWARD_SHADE, blue * BACKWARD_SHADE)
-    return (0.4 + 0.6 * red, 0.4 + 0.6 * green, 0.4 + 0.6 * blue)
 
-
-def _ink(bar: Bar, timeline: Timeline) -> str:
-    if timeline.palette:
-        return ink_on(timeline.palette[bar.colour])
-    return "white" if bar.backward else "black"
+def fitting(bar: Bar, room_pt: float) -> str:
+    """Its label, the short one, or none."""
+    room = (room_pt - MARGIN_PT) / (CHARACTER * SMALL_PT)
+    return next((text for text in (legible(bar.label), bar.short) if len(text) <= room), "")
 
 
 # ---- windows -------------------------------------------------------------------------------------------
@@ -159,13 +174,14 @@ def _window(timeline: Timeline, name: str, begin: float, end: float) -> Timeline
     return replace(timeline, title=name, bars=bars, start=begin, end=end, steady=None, windows=(), summary="")
 
 
-def _draw_windows(part: Any, windows: Sequence[Timeline], view: PlanView) -> None:
+def _draw_windows(part: Any, windows: Sequence[Timeline], view: PlanView) -> list[Panel]:
     """Side by side, with the names of the lanes at the first."""
     panels = part.subplots(1, len(windows), squeeze=False)[0]
     for i, (axes, window) in enumerate(zip(panels, windows, strict=True)):
-        draw_timeline(axes, window, view, len(windows))
+        draw_timeline(axes, window, view)
         if i:
             axes.set_yticklabels([])
+    return list(zip(panels, windows, strict=True))
 
 
 # ---- memory --------------------------------------------------------------------------------------------
@@ -173,64 +189,74 @@ def _draw_windows(part: Any, windows: Sequence[Timeline], view: PlanView) -> Non
 
 def _draw_with_memory(
     part: Any, timeline: Timeline, view: PlanView, curves: Sequence[Curve], lanes_in: float
-) -> None:
+) -> Panel:
     """The timeline above a strip of memory for each device, over the same time; the scales of the strips are alike."""
+    from matplotlib.ticker import MaxNLocator
+
     heights = [PANEL_IN / 2 + lanes_in, *[STRIP_IN] * len(curves)]
     top, *strips = part.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     draw_timeline(top, timeline, view)
     if not curves:
-        return
+        return top, timeline
     factor, unit = view.memory_unit.scale(_most(curves))
     top.set_xlabel("")
     top.tick_params(axis="x", labelbottom=False)
     for axes, curve in zip(strips, curves, strict=True):
-        _stack(axes, curve, factor)
-        axes.set_ylim(0, 1.08 * (_most(curves) / factor or 1.0))
+        _stack(axes, curve, factor, BESIDE)
+        axes.set_ylim(0, ROOM * (_most(curves) / factor or 1.0))
+        axes.yaxis.set_major_locator(MaxNLocator(2, steps=ROUND))
         axes.set_xlim(timeline.start, timeline.end)
         axes.set_ylabel(legible(curve.name), rotation=0, ha="right", va="center")
-        axes.tick_params(axis="y", labelsize=6)
         axes.tick_params(axis="x", length=3 if curve is curves[-1] else 0)
         if timeline.steady is not None:
-            axes.axvline(timeline.steady, color="black", linestyle="--", linewidth=1)
+            axes.axvline(timeline.steady, color=INK, linestyle="--", linewidth=1)
     peaks = ", ".join(f"{legible(curve.name)} {max(curve.totals) / factor:.4g}" for curve in curves)
-    strips[0].set_title(
-        f"memory{f' ({legible(unit)})' if unit else ''}" + (f", peaks: {peaks}" if len(curves) <= 8 else ""),
-        loc="left",
-        fontsize="medium",
-    )
+    told = f", peaks: {peaks}" if len(peaks) <= MOST_PEAKS else ""
+    strips[0].set_title(f"memory{f' ({legible(unit)})' if unit else ''}{told}", loc="left")
     strips[-1].set_xlabel(measured("time", view.time_unit))
-    part.legend(*strips[0].get_legend_handles_labels(), loc="outside lower right", ncols=6, fontsize="x-small")
+    return top, timeline
 
 
 def _most(curves: Sequence[Curve]) -> float:
     return max(max(*curve.totals, curve.limit or 0.0) for curve in curves)
 
 
-def _draw_memory(part: Any, curves: Sequence[Curve], rows: int, memory: MemoryUnit) -> None:
+def _draw_memory(part: Any, curves: Sequence[Curve], rows: int, view: PlanView) -> None:
     """One panel per device, with the limit and all scales alike."""
+    from matplotlib.ticker import MaxNLocator
+
     columns = min(len(curves), MEMORY_COLUMNS)
     panels = part.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    factor, unit = memory.scale(_most(curves))
+    factor, unit = view.memory_unit.scale(_most(curves))
     flat = [axes for row in panels for axes in row]
     for axes, curve in zip(flat, curves, strict=False):
-        _stack(axes, curve, factor)
+        _stack(axes, curve, factor, ABOVE)
         axes.set_xlim(0, curve.end)
-        axes.set_title(f"{curve.name}: peak {max(curve.totals) / factor:.4g}", loc="left", fontsize=8)
+        axes.set_ylim(0, (ROOM if curve.limit is None else HIGH_ROOM) * (_most(curves) / factor or 1.0))
+        axes.xaxis.set_major_locator(MaxNLocator(COLUMN_TICKS, steps=ROUND))
+        axes.set_title(f"{curve.name}: peak {max(curve.totals) / factor:.4g}", loc="left")
     for axes in flat[len(curves) :]:
         axes.set_visible(False)
     for row in panels:
         row[0].set_ylabel(measured("memory", unit))
-    part.legend(*flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    for axes in panels[-1]:
+        axes.set_xlabel(measured("time", view.time_unit))
 
 
-def _stack(axes: Axes, curve: Curve, factor: float) -> None:
-    """The kinds stacked; between two instants nothing changes, so the last one is drawn to the end."""
-    axes.stackplot(
-        [*curve.times, curve.end],
-        [[amount / factor for amount in (*amounts, amounts[-1])] for amounts in curve.terms.values()],
-        labels=list(curve.terms),
-        colors=[MEMORY[term] for term in curve.terms],
-        step="post",
-    )
+def _stack(axes: Axes, curve: Curve, factor: float, where: Mapping[str, Any]) -> None:
+    """The kinds that occur, and the limit with its name; between two instants nothing changes, so the last one is
+    drawn to the end."""
+    terms = {term: amounts for term, amounts in curve.terms.items() if any(amounts)}
+    if terms:
+        axes.stackplot(
+            [*curve.times, curve.end],
+            [[amount / factor for amount in (*amounts, amounts[-1])] for amounts in terms.values()],
+            labels=list(terms),
+            colors=[MEMORY[term] for term in terms],
+            step="post",
+        )
     if curve.limit is not None:
-        axes.axhline(curve.limit / factor, color="black", linestyle="--", linewidth=1, label="limit")
+        limit = curve.limit / factor
+        axes.axhline(limit, color=INK, linestyle="--", linewidth=1)
+        place: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", **where}
+        axes.annotate(f"limit {limit:.4g}", (1.0, limit), fontsize=SMALL_PT, **place)

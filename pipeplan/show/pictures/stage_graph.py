@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..palette import CATEGORIES
+from ..palette import CATEGORIES, MEMORY, OTHER
 from ..view import Flow, PlanView, Row
 from ..words import several
-from .canvas import canvas, legible, write_picture
-from .schedule import draw_timeline
+from .canvas import GROUND, INK, SMALL_PT, canvas, explain, legible, wrapped, write_picture
+from .schedule import draw_timeline, label_bars
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 26
 BOX_HEIGHT = 0.62
+SLOWEST_PT, USUAL_PT = 2.5, 0.8
+WIDTH_IN, LEVEL_IN = 11.0, 1.9
+"""Of all, at least, and of a level: its boxes have room for their words."""
 
 
 def draw_stage_graph(view: PlanView, flow: Flow, path: str | os.PathLike[str]) -> None:
     """Write it to a file; more stages get a higher picture."""
-    with canvas(9.0, min(16.0, 4.0 + 0.45 * len(flow.levels))) as figure:
+    width = max(WIDTH_IN, LEVEL_IN * (max(flow.levels) + 1))
+    with canvas(width, min(16.0, 4.4 + 0.45 * len(flow.levels))) as figure:
         draw(view, flow, figure)
         write_picture(figure, path)
 
@@ -36,6 +40,8 @@ def draw(view: PlanView, flow: Flow, figure: Figure) -> None:
     _draw_graph(top, view, flow, list(zip(flow.levels, lanes, strict=True)))
     for axes, timeline in zip(below, view.timelines, strict=True):
         draw_timeline(axes, timeline, view)
+    explain(figure, figure.axes)
+    label_bars(figure, zip(below, view.timelines, strict=True))
 
 
 def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -53,29 +59,31 @@ def lanes_of(levels: Sequence[int], edges: Iterable[tuple[int, int]]) -> list[in
 def _draw_graph(axes: Axes, view: PlanView, flow: Flow, places: Sequence[tuple[int, int]]) -> None:
     for i, j in flow.edges:
         (x0, y0), (x1, y1) = places[i], places[j]
-        arrow = {"arrowstyle": "->", "color": CATEGORIES[6], "shrinkA": 0, "shrinkB": 0}
+        arrow = {"arrowstyle": "->", "color": OTHER, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", xy=(x1 - 0.42, y1), xytext=(x0 + 0.42, y0), arrowprops=arrow, zorder=0)
     for place, row in zip(places, view.tables[0].rows, strict=True):
         _box(axes, place, row, row.load / view.full_load, view.memory_unit.text(row.memory_held or 0.0))
     axes.set_xlim(-0.5, max(x for x, _ in places) + 0.5)
     axes.set_ylim(max(y for _, y in places) + 0.6, -0.6)
     axes.set_axis_off()
-    title = f"{legible(view.name)}: {view.headline}\nbars: load of the slowest stage, memory of a device"
-    axes.set_title(title, fontsize="medium")
+    title = f"{legible(view.name)}: {view.headline}"
+    axes.set_title(wrapped(title, WIDTH_IN))
+    axes.bar([0], [0], color=CATEGORIES[0], label="load, of the largest one (thick frame)")
+    axes.bar([0], [0], color=MEMORY["held"], label="memory, of the limit")
 
 
 def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str) -> None:
     x, y = place
     held, cells = row.memory_held or 0.0, row.cells
-    colour = CATEGORIES[1] if row.slowest else CATEGORIES[0]
     count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
     settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
     text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
-    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color="white", edgecolor=colour, linewidth=1.5)
-    axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize="x-small")
-    _bar(axes, place, -0.22, load, colour)
+    frame: dict[str, Any] = {"edgecolor": INK, "linewidth": SLOWEST_PT if row.slowest else USUAL_PT}
+    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color=GROUND, **frame)
+    axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize=SMALL_PT)
+    _bar(axes, place, -0.22, load, CATEGORIES[0])
     if row.limit:
-        _bar(axes, place, -0.27, min(1.0, held / row.limit), CATEGORIES[2])
+        _bar(axes, place, -0.27, min(1.0, held / row.limit), MEMORY["held"])
 
 
 def _bar(axes: Axes, place: tuple[int, int], offset: float, share: float, colour: str) -> None:

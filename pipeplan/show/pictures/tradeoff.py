@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...studies.pareto.tradeoff_records import Point, Tradeoff
 from ..palette import CATEGORIES
 from ..words import measured
-from .canvas import canvas, write_picture
+from .canvas import GROUND, INK, THIN, canvas, explain, write_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,8 +25,8 @@ def draw_tradeoff(tradeoff: Tradeoff, path: str | os.PathLike[str]) -> None:
         _draw_ends(axes, tradeoff)
         axes.set_xlabel(measured("latency of one sample", problem.time_unit))
         axes.set_ylabel(measured("largest load", problem.time_unit))
-        axes.set_title(f"{problem.name} (filled: proven; whisker: down to the bound)", fontsize=9)
-        axes.legend(frameon=False)
+        axes.set_title(f"{problem.name} (filled: proven; whisker: down to the bound)")
+        explain(figure, [axes])
         write_picture(figure, path)
 
 
@@ -43,10 +43,10 @@ def _draw_curve(axes: Axes, points: tuple[Point, ...]) -> None:
         [*loads, loads[-1]],
         drawstyle="steps-post",
         color=colour,
-        linewidth=1.8,
+        linewidth=THIN,
         label="best load",
     )
-    filled = [colour if point.certified else "white" for point in shown]
+    filled = [colour if point.certified else GROUND for point in shown]
     axes.scatter(limits, loads, s=22, c=filled, edgecolors=colour, zorder=3)
     for point in shown:
         if point.bound is not None and not point.certified:
@@ -61,6 +61,6 @@ def _draw_ends(axes: Axes, tradeoff: Tradeoff) -> None:
     if ends is None:
         return
     words = ["optimum" if proven else "best found" for proven in (ends.max_load_proven, ends.latency_proven)]
-    style = {"color": "#222222", "linewidth": 0.8}
+    style = {"color": INK, "linewidth": 0.8}
     axes.axhline(ends.max_load, linestyle="--", label=f"{words[0]} without a limit", **style)  # type: ignore[arg-type]
     axes.axvline(ends.latency, linestyle=":", label=f"least latency ({words[1]})", **style)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ...instances.chain.plan import PatternPlan
@@ -12,15 +14,19 @@ from ...instances.chain.referee.unrolled import Activity, resources, steady_from
 from ...instances.kind import Rules
 from ..even import chain_plans
 from ..names import Held, Order
+from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, limit, percent, several, size
 
-BATCH_COLOURS = 6
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 20.0
 """For the smallest memory."""
 STEADY_PERIODS = 2
 """So many periods are shown after the pipeline has filled."""
 MOST_PERIODS = 12
+MOVED = 3
+"""The colour of transfers."""
+COLOURS = (*PHASE_NAMES[:3], "transfer")
 ALWAYS = 1e-9
 """The share of a period that rounding may leave idle."""
 TERM_NAMES = {"kept": "kept activations"}
@@ -145,21 +151,39 @@ def _peak(use: GpuUse) -> str:
 
 
 def _one_period(problem: ChainProblem, plan: PatternPlan) -> Timeline:
-    """Labels are tasks; colours tell batches apart."""
+    """Labels are tasks with their batches, which are counted from the earliest one under way."""
     period = float(plan.period)
     found = unroll(problem, plan, 0, period, first_batch=None)
-    bars = tuple(_bar(activity, activity.name, _task_mark(activity), (0.0, period)) for activity in found)
+    earliest = min(activity.batch for activity in found)
+    counted = [replace(activity, batch=activity.batch - earliest) for activity in found]
+    bars = tuple(_bar(activity, _task_label(activity), _task_mark(activity), (0.0, period)) for activity in counted)
     return Timeline(
-        "one period (light: forward, dark: backward; one colour per batch)",
-        resources(problem, plan),
+        "one period, by task and number of the batch",
+        _lanes(problem, plan, bars),
         bars,
         period,
+        colours=COLOURS,
         marks="one period; digits: forward, letters: backward (1 and a: layer 1)",
     )
 
 
+def _lanes(problem: ChainProblem, plan: PatternPlan, bars: Iterable[Bar]) -> tuple[str, ...]:
+    """All GPUs, and the links on which anything takes time."""
+    busy = {bar.lane for bar in bars}
+    return tuple(lane for lane in resources(problem, plan) if lane in busy or lane.startswith("gpu"))
+
+
+def _moves(activity: Activity) -> bool:
+    return activity.resource.startswith("link")
+
+
+def _task_label(activity: Activity) -> str:
+    batch = str(activity.batch)
+    return batch if _moves(activity) else activity.name + batch.translate(SUBSCRIPTS)
+
+
 def _task_mark(activity: Activity) -> str:
-    if activity.resource.startswith("link"):
+    if _moves(activity):
         return "<" if activity.backward else ">"
     return chr(ord("a") + (activity.layer - 1) % 26) if activity.backward else str(activity.layer % 10)
 
@@ -170,12 +194,14 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
     end = min(steady + STEADY_PERIODS * period, MOST_PERIODS * period)
     begin = min(0.0, float(min(min(row) for row in plan.starts)))
     found = unroll(problem, plan, begin, end)
+    bars = tuple(_bar(activity, str(activity.batch), str(activity.batch % 10), (begin, end)) for activity in found)
     return Timeline(
         "from the first batch on, by batch number",
-        resources(problem, plan),
-        tuple(_bar(activity, str(activity.batch), str(activity.batch % 10), (begin, end)) for activity in found),
+        _lanes(problem, plan, bars),
+        bars,
         end,
         begin,
+        colours=COLOURS,
         marks="from the first batch on; digits: batch number (its last digit)",
         period=period,
         steady=steady if begin < steady < end else None,
@@ -183,9 +209,10 @@ def _unrolled(problem: ChainProblem, plan: PatternPlan) -> Timeline:
 
 
 def _bar(activity: Activity, label: str, mark: str, window: tuple[float, float]) -> Bar:
-    title, colour = f"{activity.name} of batch {activity.batch}", activity.batch % BATCH_COLOURS
+    title = f"{activity.name} of batch {activity.batch}"
     start, end = max(activity.start, window[0]), min(activity.end, window[1])
-    return Bar(activity.resource, start, end, mark, label, title, colour, activity.backward)
+    colour = MOVED if _moves(activity) else int(activity.backward)
+    return Bar(activity.resource, start, end, mark, label, title, colour, str(activity.batch))
 
 
 def _memory(problem: ChainProblem, plan: PatternPlan, period: float) -> tuple[Curve, ...]:

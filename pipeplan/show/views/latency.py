@@ -19,7 +19,6 @@ from ..view import Bar, Graph, PlanView, Row, Table, Timeline
 from ..words import amount, several, size
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
-POOL_COLOUR = 6
 MOST_NAMED = 40
 ASSUMPTIONS = (
     "One sample is run at a time.",
@@ -138,9 +137,8 @@ def schedule(problem: PlacementProblem, plan: PlacementPlan, evaluation: Latency
         count[piece.device] += 1
         label = str(piece.nodes[0]) if len(piece.nodes) == 1 else f"{len(piece.nodes)} nodes"
         title = f"{several(len(piece.nodes), 'node')} from {piece.nodes[0]}"
-        bars.append(
-            Bar(piece.device, piece.start, piece.finish, mark, label, title, devices.index(piece.device) % 6)
-        )
+        back = any(problem.nodes[problem.index[node]].backward for node in piece.nodes)
+        bars.append(Bar(piece.device, piece.start, piece.finish, mark, label, title, int(back)))
     bars += _pool(problem, plan, evaluation)
     lanes = tuple(dict.fromkeys([*devices, *(bar.lane for bar in bars)]))
     ordered = tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane)))
@@ -166,5 +164,5 @@ def _pool(problem: PlacementProblem, plan: PlacementPlan, evaluation: LatencyEva
             lanes = number = lanes + 1
         heapq.heappush(free, (finish, number))
         lane = "CPU pool" if number == 1 else f"CPU pool {number}"
-        bars.append(Bar(lane, start, finish, "#", str(node.id), str(node.name or node.id), POOL_COLOUR))
+        bars.append(Bar(lane, start, finish, "#", str(node.id), str(node.name or node.id), int(node.backward)))
     return sorted(bars, key=lambda bar: (len(bar.lane), bar.lane))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...instances.simulation.timeline import Task, TaskKind
 from ..view import Bar, Timeline
 from ..words import percent, several, size
-from .simulated import DIVIDED_PHASES, MARKS, PHASES, WINDOWS, bar_of, phases
+from .simulated import COLOURS, MARKS, WINDOWS, bar_of
 
 if TYPE_CHECKING:
     from ...models.run.report import CaseReport, MeasuredPass, RunReport
@@ -119,7 +119,7 @@ def timeline(case: CaseReport) -> Timeline:
         tuple(sorted(bars, key=lambda bar: (bar.start, bar.lane))),
         max(bar.end for bar in bars),
         marks=f"{MARKS}, +: backward for weights" if divided else MARKS,
-        colours=DIVIDED_PHASES if divided else PHASES,
+        colours=COLOURS,
         windows=WINDOWS,
     )
 
@@ -146,8 +146,7 @@ def _task(found: MeasuredPass) -> Task:
 
 def _bars(by_lane: dict[str, list[Task]]) -> Iterable[Bar]:
     for lane, tasks in by_lane.items():
-        tasks.sort(key=lambda task: task.start)
-        for task, phase in zip(tasks, phases(tasks), strict=True):
+        for task in tasks:
             start, end = PER_SECOND * task.start, PER_SECOND * task.end
             if end > start:
-                yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end), phase)
+                yield bar_of(lane, Task(task.kind, task.micro_batch, task.replica, start, end))

@@ -16,7 +16,7 @@ from ...instances.schedule.problem import BlockKind, ScheduleProblem
 from ...instances.schedule.referee.evaluate import DeviceUse, ScheduleEvaluation
 from ...instances.schedule.referee.memory import held_over_time
 from ...instances.schedule.referee.unrolled import Unrolled, unroll
-from ..palette import PHASE_NAMES, PHASES
+from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount, memory_unit, percent, several
 
@@ -202,7 +202,6 @@ def _timeline(unrolled: Unrolled, end: int) -> Timeline:
         last,
         marks=_marks(kinds),
         colours=tuple(FIRST_HALF if "I" in kinds and name == "backward" else name for name in PHASE_NAMES),
-        palette=PHASES,
         period=None if unrolled.period is None else float(unrolled.in_units(unrolled.period)),
         steady=None if steady is None else float(unrolled.in_units(steady)),
         windows=WINDOWS if steady is None else PERIODIC_WINDOWS,
@@ -223,7 +222,6 @@ def _bars(unrolled: Unrolled, end: float) -> Iterator[Bar]:
                     str(n),
                     f"{block.id} of micro-batch {n}",
                     COLOUR_OF[block.kind],
-                    block.kind in ("B", "I", "W"),
                 )
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...instances.errors import PipeplanError
 from ...instances.kinds import Plan, Problem, kind_of
 from ...instances.placement.plan import PlacementPlan
 from ...instances.simulate import simulate
-from ...instances.simulation.timeline import Simulation, StageRun, Task
+from ...instances.simulation.timeline import Simulation, StageRun, Task, TaskKind
 from ...instances.staging.leveled_plan import LeveledPlan
+from ..palette import PHASE_NAMES
 from ..view import Bar, Curve, PlanView, Row, Table, Timeline
 from ..words import amount
 
-PHASES = ("forward", "backward", "warm-up", "synchronisation", "cool-down")
-"""What a pass is, in the order of the colours."""
-DIVIDED_PHASES = (*PHASES, "weights")
-"""... where backward passes are divided; weights: their second part."""
+COLOUR_OF: dict[TaskKind, int] = {"forward": 0, "backward": 1, "weights": 2, "synchronisation": 3}
+COLOURS = (*PHASE_NAMES[:3], "synchronisation of weights")
 TITLES = {"weights": "backward for weights"}
 MARKS = "digits: forward, letters: backward (1 and a: micro-batch 1), =: weights are synchronised"
 WINDOWS = ("warm-up", "steady", "cool-down")
@@ -83,7 +80,7 @@ def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "
         for replica in range(stage.replicas):
             lanes.append(stage.name if stage.replicas == 1 else f"{stage.name}/{replica}")
             tasks = [task for task in stage.tasks if task.replica == replica]
-            bars += [bar_of(lanes[-1], task, phase) for task, phase in zip(tasks, phases(tasks), strict=True)]
+            bars += [bar_of(lanes[-1], task) for task in tasks]
     return Timeline(
         title,
         tuple(lanes),
@@ -92,31 +89,20 @@ def timeline_of(simulation: Simulation, counted: str = "samples", title: str = "
         summary=f"iteration {amount(simulation.iteration, simulation.time_unit)} for {simulation.mini_batch} "
         f"{counted}, depth {simulation.depth}, idle {100 * simulation.bubble:.1f} % of all devices' time",
         marks=MARKS,
-        colours=PHASES,
+        colours=COLOURS,
         windows=WINDOWS,
     )
 
 
-def bar_of(lane: str, task: Task, phase: str) -> Bar:
-    """A pass in its lane; the phase says its colour."""
+def bar_of(lane: str, task: Task) -> Bar:
+    """A pass in its lane."""
     mark, label, title = "=", "", str(task.kind)
     if task.micro_batch:
         letter = chr(ord("a") + (task.micro_batch - 1) % 26)
         marks = {"forward": str(task.micro_batch % 10), "weights": "+"}
         mark, label = marks.get(task.kind, letter), str(task.micro_batch)
         title = f"{TITLES.get(task.kind, task.kind)} of micro-batch {task.micro_batch}"
-    return Bar(lane, task.start, task.end, mark, label, title, DIVIDED_PHASES.index(phase))
-
-
-def phases(tasks: Sequence[Task]) -> list[str]:
-    """What the passes of one replica are: warm-up ends with the first backward pass, cool-down begins after the last
-    forward pass."""
-    kinds = [task.kind for task in tasks]
-    first = kinds.index("backward") if "backward" in kinds else 0
-    last = max((i for i, kind in enumerate(kinds) if kind == "forward"), default=0)
-    cool = {i for i, kind in enumerate(kinds) if kind == "backward" and i > last}
-    warm = {i for i, kind in enumerate(kinds) if kind == "forward" and i < first}
-    return ["warm-up" if i in warm else "cool-down" if i in cool else kind for i, kind in enumerate(kinds)]
+    return Bar(lane, task.start, task.end, mark, label, title, COLOUR_OF[task.kind])
 
 
 def memory_of(simulation: Simulation) -> tuple[Curve, ...]:

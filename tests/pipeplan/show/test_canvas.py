@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import matplotlib.image as mpimg
 import pytest
 
 from pipeplan.instances.errors import InputError
-from pipeplan.show.pictures.canvas import canvas, format_of, write_picture
+from pipeplan.show.pictures.canvas import GROUND, INK, canvas, format_of, write_picture
 
 
 def drawn(path: Path) -> bytes:
@@ -48,3 +50,34 @@ def test_logarithmic_axes_have_numbers_and_no_source_of_formulas(tmp_path: Path,
     assert b"mathdefault" not in text
     assert named in text
     assert b">0.05<" in text
+
+
+def test_the_ink_of_an_svg_is_that_of_the_page_and_black_on_paper(tmp_path: Path) -> None:
+    with canvas() as figure:
+        axes = figure.subplots()
+        axes.scatter([1], [2], c=[GROUND], edgecolors="#4477aa")
+        axes.text(1, 2, "on a bar", color="black")
+        for ending in ("svg", "png"):
+            write_picture(figure, tmp_path / f"one.{ending}")
+    text = (tmp_path / "one.svg").read_text("utf-8")
+    assert INK not in text
+    assert GROUND not in text
+    assert 'class="ground"' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "fill: currentColor" in re.findall(r"<text[^>]*>", text)[0]
+    assert "currentColor" not in next(tag for tag in re.findall(r"<text[^>]*>[^<]*", text) if "on a bar" in tag)
+    first = mpimg.imread(tmp_path / "one.png")[0, 0]
+    assert tuple(first) == (1, 1, 1, 1), "other files have their own ground"
+
+
+def test_axes_have_round_numbers_from_zero_on_and_enough_digits(tmp_path: Path) -> None:
+    with canvas() as figure:
+        left, right = figure.subplots(1, 2)
+        left.plot([0.1, 40], [0.2, 33])
+        right.plot([0, 1], [16.001, 16.004])
+        write_picture(figure, tmp_path / "one.svg")
+        assert left.get_xlim()[0] == left.get_ylim()[0] == 0
+    numbers = re.findall(r">([\d.]+)</text>", (tmp_path / "one.svg").read_text("utf-8"))
+    assert {"0", "10", "20", "30", "40"} <= set(numbers)
+    assert "2.5" not in numbers
+    assert any(number.startswith("16.002") for number in numbers)

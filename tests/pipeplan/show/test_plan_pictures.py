@@ -119,26 +119,30 @@ def test_a_kind_without_pictures_is_refused_with_those_that_have_one() -> None:
 def test_a_pattern_shows_tasks_batches_links_and_memory(tmp_path: Path) -> None:
     text = svg(CHAIN, PLAN, tmp_path)
     for words in (
-        "F1",
-        "B2",
+        "F1₁",
+        "B2₁",
         "gpu0: layer 1",
         "gpu1: layer 2",
         "link0-1",
         "kept activations",
         "buffers",
-        "limit",
+        "limit 20",
+        "forward",
+        "backward",
+        "transfer",
         "time (ms)",
     ):
         assert f">{words}</text>" in text
     for use in evaluate_pattern(CHAIN, PLAN).devices:
         assert f"gpu{use.gpu}: peak {use.peak_bytes:.4g}" in text
+    assert "<title>F1 of batch 1, 0 to 1</title>" in text, "what a browser says below the pointer"
 
 
 def test_kinds_of_memory_that_do_not_occur_are_not_in_the_legend(tmp_path: Path) -> None:
     text = svg(CHAIN.replace(memory_mode="weights", memory_bytes=None), PLAN, tmp_path)
     assert ">weights</text>" in text
     assert ">kept activations</text>" not in text
-    assert ">limit</text>" not in text
+    assert ">limit " not in text
 
 
 def test_several_batches_per_period_have_their_own_labels(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_the_picture_has_numbers_kinds_and_memory_below(tmp_path: Path) -> None:
     problem = pipeline()
     draw_plan(problem, one_after_the_other(problem), path)
     text = path.read_text("utf-8")
-    for words in ("d0", "0", "2", "forward", "backward for weights", "limit"):
+    for words in ("d0", "0", "2", "forward", "backward for weights", "limit 10"):
         assert f">{words}</text>" in text
     assert ">memory (half-activation), peaks: d0 2, d1 2</text>" in text
     assert all(colour in text for colour in PHASES[:3])

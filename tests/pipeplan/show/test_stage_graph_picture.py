@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from pipeplan.show.pictures.plans import draw_plan
 from pipeplan.show.pictures.schedule import MOST_SHAPES
 from pipeplan.show.pictures.stage_graph import lanes_of
 from pipeplan.show.view import view_of
-from pipeplan.show.views.simulated import phases
 
 
 def drawn(problem: GraphPipelineProblem, plan: StageGraphPlan, path: Path) -> str:
@@ -38,14 +36,6 @@ def test_random_plans_give_the_same_picture_again(seed: int, tmp_path: Path) -> 
     problem = random_graph_problem(seed)
     plan = random_plan(problem, seed)
     assert drawn(problem, plan, tmp_path / "one.svg") == drawn(problem, plan, tmp_path / "two.svg")
-
-
-def test_phases_of_1f1b() -> None:
-    """Three stages, eight micro-batches: the first warms up with three and cools down with three."""
-    simulation = simulate(chain_problem(3), chain_plan(3))
-    counts = [Counter(phases(stage.tasks)) for stage in simulation.stages]
-    assert counts[0] == {"warm-up": 3, "forward": 5, "backward": 5, "cool-down": 3}
-    assert counts[2] == {"warm-up": 1, "forward": 7, "backward": 7, "cool-down": 1}
 
 
 def test_branches_keep_their_rows() -> None:
