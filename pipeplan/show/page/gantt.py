@@ -51,6 +51,8 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
     bottom = ROW * len(lanes)
     for top in top_of.values() if timeline.period else ():
         drawn += _periods(timeline.period or 0.0, x, top)
+    if timeline.steady is not None:
+        drawn += _steady(timeline.steady, x, top_of.values())
     for bar in shown:
         drawn += _task(bar, timeline, top_of[bar.lane] + LABEL, x, unit)
     memory = view.memory if timeline.over_memory else ()
@@ -58,8 +60,6 @@ def gantt(timeline: Timeline, view: PlanView) -> Element:
         bottom += GAP
         drawn += memory_strips(memory, view.memory_unit, x, bottom, unit)
         bottom += STRIP * len(memory)
-    if timeline.steady is not None:
-        drawn += _steady(timeline.steady, x, top_of.values())
     drawn += axis(x, bottom, measured("time", unit))
     label = f"{timeline.title}: {len(shown)} tasks on {len(lanes)} lanes"
     phases = legend((swatch(timeline.palette[i]), timeline.colours[i]) for i in timeline.explained)
@@ -71,7 +71,7 @@ def _notes(timeline: Timeline) -> list[Element]:
     """What else is to be known to read it."""
     notes = []
     if timeline.steady is not None:
-        notes.append(f"dashed, at {number(timeline.steady)}: from here on everything repeats")
+        notes.append(f"the dark line, at {number(timeline.steady)}: from there on everything repeats")
     if len(timeline.bars) > MOST_BARS:
         notes.append(f"the first {MOST_BARS} of {len(timeline.bars)} tasks are drawn")
     return [tag("div", {"class": "note"}, note) for note in notes]
@@ -101,10 +101,10 @@ def _label(text: str, light: str, place: dict[str, object], width: float) -> lis
 
 
 def _steady(time: float, x: Scale, tops: Iterable[float]) -> list[Element]:
-    """Beside the tasks of each lane; names of lanes stay free."""
+    """Behind the tasks, whose numbers it does not cross, and a little longer than they are high."""
     place = per_cent(x(time))
     ends = {"class": "steady", "x1": place, "x2": place}
-    return [tag("line", {**ends, "y1": top + LABEL - 2, "y2": top + ROW}) for top in tops]
+    return [tag("line", {**ends, "y1": top + LABEL - 3, "y2": top + ROW}) for top in tops]
 
 
 def _periods(period: float, x: Scale, top: float) -> list[Element]:
