@@ -182,9 +182,8 @@ def _marks(lines: Sequence[Line], area: Area) -> list[Element]:
     drawn = []
     for meeting in found.values():
         i, _, spot = meeting[0]
-        names = ", ".join(dict.fromkeys(line.name for _, line, _ in meeting))
-        words = "; ".join(dict.fromkeys(spot.words for _, _, spot in meeting if spot.words))
-        title = f"{names}: {number(spot.y)} at {number(spot.x)}" + (f"; {words}" if words else "")
+        names = (line.name + (f" ({spot.words})" if spot.words else "") for _, line, spot in meeting)
+        title = f"{number(spot.y)} at {number(spot.x)}: {', '.join(dict.fromkeys(names))}"
         drawn.append(_marker(i, area.x(spot.x), area.y(spot.y), title, spot.open))
     return drawn[:MOST_MARKS]
 
