@@ -69,8 +69,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
 
     def page(name: str) -> Path:
         if name not in made:
-            made[name] = folder / f"{name}.html"
-            made[name].write_text(page_text(name, folder / "comparison"), encoding="utf-8")
+            path = folder / f"{name}.html"
+            path.write_text(page_text(name, folder / "comparison"), encoding="utf-8")
+            made[name] = path
         return made[name]
 
     return page
@@ -164,7 +165,7 @@ def test_one_page_of_each_kind_is_readable(browser: Any, pages: Pages, name: str
 
 @pytest.mark.sweeps
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "medium"), [(1280, "screen"), (720, "screen"), (400, "screen"), (718, "print")])
+@pytest.mark.parametrize(("width", "medium"), [(1280, "screen"), (400, "screen"), (718, "print")])
 @pytest.mark.parametrize("name", EVERY)
 def test_every_page_is_readable(
     browser: Any, pages: Pages, name: str, width: int, medium: str, scheme: str
