@@ -18,7 +18,7 @@ CHARACTER = 7.7
 LONGEST = int(NARROW / 7.0)
 """Characters of a name that fit into a line on a phone."""
 FULL = 100.0
-EDGE = 8.0
+EDGE = {"narrow": 8.0, "wide": 3.0}
 """Nearer to the ends of an axis than this, values do not stand in the middle of their places."""
 ICON = 12
 
@@ -67,7 +67,7 @@ def axis(x: Scale, y: float, title: str) -> list[Element]:
     for most, width in ((FEW, "narrow"), (MANY, "wide")):
         for value, text in ticks(x.low, x.high, most):
             place = x(value)
-            anchor = "start" if place < EDGE else "end" if place > FULL - EDGE else "middle"
+            anchor = "start" if place < EDGE[width] else "end" if place > FULL - EDGE[width] else "middle"
             at = {"x1": per_cent(place), "x2": per_cent(place), "y1": y, "y2": y + 4}
             drawn.append(tag("line", {"class": f"axis {width}", **at}))
             drawn.append(

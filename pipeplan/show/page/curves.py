@@ -106,8 +106,8 @@ def line_chart(
     inside = {"viewBox": f"0 0 {FULL:g} {HEIGHT:g}", "preserveAspectRatio": "none", "y": TOP, "height": HEIGHT}
     paths = [_path(line, i, len(lines), area) for i, line in enumerate(lines)]
     drawn.append(tag("svg", {"width": "100%", **inside}, *paths))
-    drawn += [element for rule in rules for element in _rule(rule, area)]
     drawn += [element for i, line in enumerate(lines) for element in _whiskers(line, i, area)]
+    drawn += [element for rule in rules for element in _rule(rule, area)]
     drawn += _marks(lines, area)
     drawn += axis(area.x, TOP + HEIGHT, x_title)
     picture = svg(TOP + HEIGHT + AXIS, label, *drawn)

@@ -71,7 +71,7 @@ def _notes(timeline: Timeline) -> list[Element]:
     """What else is to be known to read it."""
     notes = []
     if timeline.steady is not None:
-        notes.append(f"the dark line, at {number(timeline.steady)}: from there on everything repeats")
+        notes.append(f"the thick line, at {number(timeline.steady)}: from there on everything repeats")
     if len(timeline.bars) > MOST_BARS:
         notes.append(f"the first {MOST_BARS} of {len(timeline.bars)} tasks are drawn")
     return [tag("div", {"class": "note"}, note) for note in notes]
