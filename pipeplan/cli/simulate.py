@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..instances.errors import UsageError
-from ..instances.kinds import kind_of
+from ..instances.kinds import Problem, kind_of
 from ..instances.simulation.orders import SCHEDULES
 from ..show.console import print_json, say_error, say_note
 from ..show.words import several, size
-from .arguments import Cluster, InstanceArgument, Json, load_for, with_cluster
+from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, PlanArgument, read_case
 from .signatures import one_of
@@ -36,6 +36,9 @@ Schedule = Annotated[
         "passes, then all backward.",
     ),
 ]
+_Picture = Annotated[
+    str | None, output_file("Draw the iteration: .svg, .png or .pdf.", "--picture", check=drawable)
+]
 
 
 @with_cluster()
@@ -45,6 +48,7 @@ def command(
     plan: PlanArgument,
     micro_batches: MicroBatches = None,
     schedule: Schedule = "planned",
+    picture: _Picture = None,
     json: Json = False,
     on: Cluster,
 ) -> None:
@@ -65,14 +69,24 @@ def command(
         say_error(error)
         raise typer.Exit(REJECTED) from None
     _say_what_is_broken(case, simulation)
+    _show(problem, simulation, json, picture)
+    raise typer.Exit(OK)
+
+
+def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | None) -> None:
+    from ..show.views.simulated import view_of_simulation
+
+    view = view_of_simulation(problem, simulation)
     if json:
         print_json(simulation.to_json())
     else:
         from ..show.terminal.plan import draw
-        from ..show.views.simulated import view_of_simulation
 
-        draw(view_of_simulation(simulation, kind_of(problem).counted))
-    raise typer.Exit(OK)
+        draw(view)
+    if picture is not None:
+        from ..show.pictures.plans import draw_view
+
+        draw_view(view, picture)
 
 
 def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
@@ -81,7 +95,9 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
     if violations:
         rest = f" (and {several(len(violations) - 1, 'more violation')})" if len(violations) > 1 else ""
         say_note(f"the plan breaks a rule of the problem{rest}: {violations[0]}")
-    limit = case.problem.memory_bytes if kind_of(case.problem).memory_by_schedule else None
+    from ..show.views.simulated import limit_of
+
+    limit = limit_of(case.problem)
     if limit is None:
         return
     most = max(simulation.stages, key=lambda stage: stage.memory_bytes)

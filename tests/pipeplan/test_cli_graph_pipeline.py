@@ -217,6 +217,19 @@ def test_a_split_and_stages_are_simulated(plan: Plan, tmp_path: Path) -> None:
     assert "give --micro-batches" in said.err
 
 
+def test_a_simulation_is_drawn(plan: Plan, files: tuple[Path, Path], tmp_path: Path) -> None:
+    """With the number of the micro-batch on every pass, a legend, and the memory of each stage with its limit."""
+    picture = tmp_path / "iteration.svg"
+    assert plan("simulate", *files, "--memory", "1TB", "--picture", picture).code == 0
+    text = picture.read_text("utf-8")
+    for words in ("1", "8", "forward", "backward", "limit 1", "stage 0"):
+        assert f">{words}</text>" in text
+    assert "forward of micro-batch 1, 0 to " in text
+    said = plan("simulate", *files, "--picture", tmp_path / "iteration.gif")
+    assert said.code == 2
+    assert "name a file that ends in .svg, .png or .pdf" in " ".join(said.err.split())
+
+
 def test_a_simulation_says_what_its_plan_breaks(plan: Plan, files: tuple[Path, Path]) -> None:
     assert plan("simulate", *files).err == ""
     said = plan("simulate", *files, "--devices", 4)

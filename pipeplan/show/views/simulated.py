@@ -20,11 +20,11 @@ WINDOWS = ("warm-up", "steady", "cool-down")
 MOST_MICRO_BATCHES = 24
 
 
-def view_of_simulation(simulation: Simulation, counted: str) -> PlanView:
-    """`counted`: what it works on."""
-    timeline = timeline_of(simulation, counted)
+def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
+    """Stages with what they do and hold."""
+    timeline = timeline_of(simulation, kind_of(problem).counted)
     return PlanView(
-        name="",
+        name=problem.name,
         value="",
         headline=timeline.summary,
         tables=(Table("stage", tuple(_row(stage, simulation.iteration) for stage in simulation.stages)),),
@@ -33,7 +33,13 @@ def view_of_simulation(simulation: Simulation, counted: str) -> PlanView:
         sentences=(),
         time_unit=simulation.time_unit,
         timelines=(timeline,),
+        memory=memory_of(simulation, limit_of(problem)),
     )
+
+
+def limit_of(problem: Problem) -> float | None:
+    """Of a device's memory, where the schedule decides how full it gets."""
+    return problem.memory_bytes if kind_of(problem).memory_by_schedule else None
 
 
 def _row(stage: StageRun, iteration: float) -> Row:
@@ -105,12 +111,12 @@ def bar_of(lane: str, task: Task) -> Bar:
     return Bar(lane, task.start, task.end, mark, label, title, COLOUR_OF[task.kind])
 
 
-def memory_of(simulation: Simulation) -> tuple[Curve, ...]:
+def memory_of(simulation: Simulation, limit: float | None = None) -> tuple[Curve, ...]:
     """By stage, of a device of its first replica; empty where nothing changes."""
     if not any(stage.micro_batch_bytes for stage in simulation.stages):
         return ()
     curves = []
     for stage in simulation.stages:
         times, held = zip(*stage.memory_over_time(), strict=True)
-        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration))
+        curves.append(Curve(stage.name, times, {"memory": held}, simulation.iteration, limit))
     return tuple(curves)
