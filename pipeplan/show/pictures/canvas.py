@@ -30,15 +30,16 @@ INK, GROUND = "#000001", "#fffffe"
 """Black and white to the eye. In an SVG file they become the ink and the ground of the page that shows it; what is to
 stay black or white, as the text on a bar, is drawn in black or white itself."""
 STYLE = """<style>
-.pipeplan { color: #000 }
+.pipeplan { color: #000; background: #fff }
 .pipeplan .ground { color: #fff }
 @media screen and (prefers-color-scheme: dark) {
-.pipeplan { color: #e6edf3 }
+.pipeplan { color: #e6edf3; background: #0f141a }
 .pipeplan .ground { color: #0f141a }
 }
 </style>
 """
-"""On paper ink is black. `currentColor`, unlike variables, is known to programs other than browsers as well."""
+"""On paper ink is black. `currentColor`, unlike variables, is known to programs other than browsers as well; they take
+the ground for transparent. Browsers need it: a page may be light where its reader likes it dark."""
 FONT_PT, SMALL_PT = 9, 8
 """Nothing is written smaller than that."""
 CHARACTER = 0.64

@@ -1,31 +1,16 @@
-"""Reports in a real browser: no error on the console, usable with the keyboard, readable on a phone.
-
-They need Chromium and its driver. Where `PIPEPLAN_BROWSER` is `required` (as in `.ci/run`) their absence is a failure.
-"""
+"""Reports in a real browser: no error on the console, usable with the keyboard, readable on a phone."""
 
 from __future__ import annotations
 
 import base64
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from page_samples import COMPARISON, CURVES, EVERY, KINDS, page_text
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PHONE, DESK = (360, 800), (1200, 900)
 STRUCTURE = """
 return [...document.querySelectorAll("section")].map((part) => {
@@ -36,27 +21,6 @@ return [...document.querySelectorAll("section")].map((part) => {
 """
 
 pytestmark = pytest.mark.xdist_group("browser")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        message = "no chromium with chromedriver on the path"
-        if os.environ.get("PIPEPLAN_BROWSER") == "required":
-            pytest.fail(message)
-        pytest.skip(message)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    session = webdriver.Chrome(options=options, service=Service(driver))
-    yield session
-    session.quit()
 
 
 Pages = Callable[[str], Path]

@@ -1,0 +1,154 @@
+"""Pictures of every kind in a real browser, wide and narrow, light and dark: what is written in them can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from graph_pipeline_samples import chain_plan, chain_problem
+from legibility import faults_of, page_of, shown_as
+
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.result import Stop
+from pipeplan.instances.simulate import simulate
+from pipeplan.instances.staging.plan import StagedPlan
+from pipeplan.planners.referee import rules_of
+from pipeplan.planners.run.solve import solve
+from pipeplan.show.pictures.memory_curve import draw_curve
+from pipeplan.show.pictures.pareto import draw_pareto
+from pipeplan.show.pictures.plans import draw_plan, draw_view
+from pipeplan.show.pictures.profile import write_profile
+from pipeplan.show.pictures.tradeoff import draw_tradeoff
+from pipeplan.show.views.simulated import view_of_simulation
+from pipeplan.studies.pareto import records, staging_records, tradeoff_records
+
+WIDTHS = {"desk": 1280, "phone": 400}
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+def planned(name: str, planner: str) -> Callable[[Path], None]:
+    def draw(path: Path) -> None:
+        problem = load_packaged(name)
+        result = solve(problem, planner=planner)
+        assert result.plan is not None
+        draw_plan(problem, result.plan, path, rules_of(problem, result.options))
+
+    return draw
+
+
+def draw_simulation(path: Path) -> None:
+    problem, plan = chain_problem(4, 12), chain_plan(4, 1, 12)
+    draw_view(view_of_simulation(problem, simulate(problem, plan)), path)
+
+
+def draw_periods(path: Path) -> None:
+    """A rule of thumb that reaches the optimum in the end, and one that has nothing at first."""
+    memory = [1e9, 2e9, 3e9, 4e9]
+    periods: dict[str, list[float | None]] = {
+        "exact-beaumont": [40.0, 31.0, 25.0, 25.0],
+        "contiguous": [44.0, 31.0, 26.0, 25.0],
+        "pipedream-eager": [None, 50.0, 33.0, 25.0],
+    }
+    points = tuple(
+        records.Point(method, size, Stop.PROVEN if size > 1e9 else Stop.TIME, period, bound=20.0)
+        for method, values in periods.items()
+        for size, period in zip(memory, values, strict=True)
+    )
+    problem = load_packaged("golden-4")
+    draw_pareto(records.Pareto(problem, records.Settings(), None, points, True), path)
+
+
+def draw_latency(path: Path) -> None:
+    limits = {10.0: 8.0, 14.0: 6.5, 20.0: 6.0}
+    points = tuple(tradeoff_records.Point(limit, Stop.PROVEN, load, limit) for limit, load in limits.items())
+    problem = load_packaged("tiny-chain")
+    draw_tradeoff(tradeoff_records.Tradeoff(problem, tradeoff_records.Settings(), None, points, True), path)
+
+
+def draw_memory(path: Path) -> None:
+    problem = load_packaged("tiny-stages")
+    staged = [staging_records.Staged(StagedPlan(()), value, 1e9, "dp-piper") for value in (9.0, 5.0, 5.0)]
+    points = tuple(
+        staging_records.MemoryPoint(size, Stop.PROVEN, one, bound=one.value, even=10.0 - i)
+        for i, (size, one) in enumerate(zip((1e9, 2e9, 4e9), staged, strict=True))
+    )
+    draw_curve(staging_records.MemoryCurve(problem, staging_records.Settings(), None, points, True), path)
+
+
+def draw_profile(path: Path) -> None:
+    methods = {"dp": [1.0, 1.0, 1.0], "greedy": [0.2, 0.6, 0.9], "local-search": [0.9, 1.0, 1.0]}
+    shares = {"ratio": [1.0, 1.1, 1.5], **methods}
+    write_profile(pandas.DataFrame(shares), path)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "chain": planned("resnet34-chain", "contiguous"),
+    "placement": planned("tiny-chain", "dp"),
+    "latency": planned("tiny-chain", "latency-greedy"),
+    "staging": planned("resnet50-stages", "equi"),
+    "graph pipeline": planned("case-study", "graphpipe"),
+    "schedule": planned("zero-bubble-4x12", "list-schedule"),
+    "simulation": draw_simulation,
+    "periods": draw_periods,
+    "load and latency": draw_latency,
+    "memory": draw_memory,
+    "profile": draw_profile,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pictures")
+
+
+def opened(browser: Any, folder: Path, name: str) -> Any:
+    """Each picture is drawn once."""
+    page = folder / f"{name}.html"
+    if not page.exists():
+        PICTURES[name](folder / f"{name}.svg")
+        page.write_text(page_of((folder / f"{name}.svg").read_text("utf-8")), "utf-8")
+    browser.get(page.as_uri())
+    return browser
+
+
+QUICK = ("placement", "latency", "periods")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.sweeps) for name in PICTURES]
+)
+def test_everything_can_be_read(browser: Any, folder: Path, name: str) -> None:
+    found = {}
+    for width in WIDTHS.values():
+        for scheme in ("light", "dark"):
+            shown_as(browser, width, scheme)
+            found[f"{width} {scheme}"] = faults_of(opened(browser, folder, name))
+    assert not any(found.values()), found
+
+
+FAULTY = """<svg class="pipeplan" width="300" height="60" viewBox="0 0 300 60"><g style="font: 9px sans-serif">
+<text x="5" y="12">one label</text><text x="15" y="13">another</text><text x="290" y="12">beyond the edge</text>
+<text x="5" y="40" fill="#ccc">pale</text>
+<rect x="50" y="30" width="60" height="20" fill="#8442c4"/><text x="55" y="42">on a bar</text>
+<line x1="120" x2="200" y1="38" y2="38" stroke="#000"/><text x="125" y="41">struck through</text>
+<text x="220" y="40" style="font-size: 6px">tiny</text></g></svg>"""
+
+
+def test_the_checks_notice_what_they_are_for(browser: Any, tmp_path: Path) -> None:
+    page = tmp_path / "faulty.html"
+    page.write_text(page_of(FAULTY), "utf-8")
+    shown_as(browser, 600, "light")
+    browser.get(page.as_uri())
+    found = [fault.partition(",")[0] for fault in faults_of(browser)]
+    assert found == [
+        "one label on another",
+        "cut off: beyond the edge",
+        "faint: pale",
+        "faint: on a bar",
+        "faint: struck through",
+        "smaller than 8 pt: tiny",
+    ]
