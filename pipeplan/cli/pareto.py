@@ -14,9 +14,10 @@ from ..instances.errors import UsageError
 from ..instances.kind import load_address
 from ..instances.kinds import KINDS, kind_of
 from ..instances.lookup import holds_profile
+from ..show.command import command_of_curve
 from ..show.console import print_json, say_note
 from . import quantities
-from .arguments import Cluster, Json, drawable, input_file, load_instance, output_file, with_cluster
+from .arguments import Cluster, Json, drawable, input_file, load_asked, output_file, with_cluster
 from .exits import INTERRUPTED, NO_PLAN, OK
 from .interrupt import graceful
 from .limits import limits_for, with_limits
@@ -105,6 +106,9 @@ _Csv = Annotated[str | None, output_file("Write the points as a table.", "--csv"
 _Picture = Annotated[
     str | None, output_file("Draw the curves: .svg, .png or .pdf.", "--picture", panel=OUTPUT, check=drawable)
 ]
+_Report = Annotated[
+    str | None, output_file("Write the curves, every point and its plan as an HTML page.", "--report", panel=OUTPUT)
+]
 
 
 @with_limits("rel_gap", "abs_gap", "time_limit_s", "threads", "seed")
@@ -126,6 +130,7 @@ def command(
     resume: _Resume = True,
     csv: _Csv = None,
     picture: _Picture = None,
+    report: _Report = None,
     progress: Progress = None,
 ) -> None:
     """Draw period against memory for a chain, a staging or a schedule, or load against the latency for a placement.
@@ -134,7 +139,7 @@ def command(
     run and shows the points so far.
     """
     profile = instance is not None and holds_profile(instance)
-    problem = load_instance(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
+    problem, named = load_asked(instance or EXAMPLE, replace(on, memory_bytes=math.inf) if profile else on)
     study = _study(problem)
     if profile and "memory" not in study.takes:
         say_note("memory has no limit here; plan convert makes a problem of the profile that has one")
@@ -147,7 +152,8 @@ def command(
         "subgraphs_per_device": subgraphs_per_device,
     }
     own = {name: value for name, value in given.items() if value is not None}
-    ready = study.curve(problem, _asked(problem, points, own, limits), output, resume)
+    asked = _asked(problem, points, own, limits)
+    ready = study.curve(problem, asked, output, resume)
     answer = _answer(problem, ready, progress, json)
     if not answer.complete:
         goes_on = f"; the same command continues from {output}" if output else ""
@@ -158,6 +164,9 @@ def command(
         write_csv(answer, csv)
     if picture is not None:
         load_address(study.draw_picture)(answer, picture)
+    if report is not None:
+        typed = {"points": points, **own, **({} if memory is None else {"memory": memory})}
+        _write_page(answer, study, command_of_curve(named, typed, asked.limits), report)
     if json:
         print_json(answer.to_json())
     else:
@@ -165,6 +174,13 @@ def command(
     if any(point.plan is not None for point in answer.points):
         raise typer.Exit(OK)
     raise typer.Exit(NO_PLAN if answer.complete else INTERRUPTED)
+
+
+def _write_page(answer: Answer, study: Study, command: str, path: str) -> None:
+    from ..instances.json_file import write_text_atomically
+    from ..show.page.pareto_page import pareto_page
+
+    write_text_atomically(path, pareto_page(answer, load_address(study.front)(answer), command))
 
 
 def _answer(problem: Problem, ready: Callable[[Watch], Answer], progress: str | None, json: bool) -> Answer:

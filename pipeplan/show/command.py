@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from ..formulations.registry import FORMULATIONS
 from ..instances.errors import UsageError
@@ -35,7 +36,7 @@ def command_of(result: Result) -> str | None:
         *cluster_words(asked),
         *_method(result),
         *_own(result),
-        *_limits(result),
+        *_limits(result.options),
     ]
     return shlex.join(words)
 
@@ -84,8 +85,25 @@ def _own(result: Result) -> Iterator[str]:
             yield flag
 
 
-def _limits(result: Result) -> Iterator[str]:
+def command_of_curve(asked: Asked, given: Mapping[str, object], limits: SolveOptions) -> str:
+    """The one that asks `plan pareto` for the same curves; `given` by the names of its options, None where not."""
+    cluster = {
+        name: value for name, value in asked.cluster.items() if name != "memory"
+    }  # the points have their own
+    words = ["plan", "pareto", asked.instance, *cluster_words(replace(asked, cluster=cluster))]
+    for name, value in given.items():
+        if value is None:
+            continue
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(flag)
+        else:
+            words += [word for one in (value if isinstance(value, list) else [value]) for word in (flag, str(one))]
+    return shlex.join([*words, *_limits({limit.name: getattr(limits, limit.name) for limit in fields(limits)})])
+
+
+def _limits(options: Mapping[str, Any]) -> Iterator[str]:
     for limit in fields(SolveOptions):
-        value = result.options.get(limit.name)
+        value = options.get(limit.name)
         if limit.name in LIMITS and value is not None and value != limit.default:
             yield from (LIMITS[limit.name], str(value))

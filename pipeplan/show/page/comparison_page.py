@@ -8,7 +8,9 @@ from xml.etree.ElementTree import Element
 from ...studies.compare.comparison import Comparison
 from ...studies.compare.table import absent_as_none, faults, plain_rows, profile, ratios, summary
 from ...studies.compare.write import LOSS, TOLD_OTHERWISE, about, case_cells, run_cells, state, told_otherwise
-from .charts import Bar, Line, bars, line_chart
+from .axes import number
+from .bars import Bar, bars
+from .curves import Line, line_chart
 from .markup import tag
 from .page import page, section, table
 
@@ -60,28 +62,33 @@ def _profile(frame: pandas.DataFrame) -> Element:
     found = profile(frame)
     taus = [float(tau) for tau in found["ratio"]]
     lines = [
-        Line(str(name), tuple(zip(taus, (100 * float(share) for share in found[name]), strict=True)), steps=True)
+        Line.of(str(name), zip(taus, (100 * float(share) for share in found[name]), strict=True), steps=True)
         for name in found.columns
         if name != "ratio"
     ]
-    return line_chart(lines, "Share of cases within a ratio of the best", "ratio to the best", "% of cases")
+    label = "Share of cases within a ratio of the best"
+    return line_chart(lines, label, "ratio to the best value", "cases (%)", low=0.0, high=100.0)
 
 
 def _ratios(frame: pandas.DataFrame) -> list[Element]:
-    """For each case how far each method lies above the best, in percent."""
+    """For each case how far each method lies above the best, in percent; a sentence where nobody does."""
     found = ratios(frame)
     parts = []
     for case, row in zip(found.index, found.itertuples(index=False, name=None), strict=True):
         cells = zip(found.columns, row, strict=True)
-        rows = [
-            Bar(str(name), (("above the best", 100 * (float(ratio) - 1)),))
-            for name, ratio in cells
-            if absent_as_none(ratio) is not None
-        ]
+        above = {str(name): 100 * (float(ratio) - 1) for name, ratio in cells if absent_as_none(ratio) is not None}
+        if not above:
+            continue
         label = ", ".join(filter(None, map(str, case)))
-        if rows:
-            parts += [tag("h3", None, label), bars(rows, f"{label}: per cent above the best", "%")]
+        parts += [tag("h3", None, label), _above_the_best(above, label)]
     return parts
+
+
+def _above_the_best(above: dict[str, float], label: str) -> Element:
+    if any(share > 0 for share in above.values()):
+        rows = [Bar(name, (("above the best", share),)) for name, share in above.items()]
+        return bars(rows, f"{label}: per cent above the best", "above the best", "%")
+    return tag("p", None, f"Alike: {', '.join(above)}.")
 
 
 def _seconds(frame: pandas.DataFrame) -> Element:
@@ -90,10 +97,10 @@ def _seconds(frame: pandas.DataFrame) -> Element:
         for row in plain_rows(summary(frame))
         if row["median_total_s"] is not None
     ]
-    return bars(rows, "Median seconds of each method", "s")
+    return bars(rows, "Median seconds of each method", "median time", "s")
 
 
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)

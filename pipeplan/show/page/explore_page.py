@@ -16,7 +16,7 @@ from ...instances.simulation.engine import run
 from ...instances.simulation.model import Pipeline
 from ..palette import BACKWARD, FORWARD, TERMS, ink_on
 from ..words import byte_scale, several
-from .charts import chart, legend, svg
+from .charts import chart, legend, limit_swatch, scrolled, svg, swatch, zoom
 from .explore_settings import (
     BATCHES,
     FACTOR,
@@ -173,14 +173,15 @@ def _page(title: str, head: Element, groups: Mapping[str, Sequence[Slider]], set
 
 def _timeline(axis: str) -> Element:
     label, names = "What each device runs when", ["forward", "backward"]
-    below = [tag("div", {"class": "axis"}, axis), legend(names, palette=[INKS[name] for name in names])]
-    return section("Timeline", chart(svg(0, label), label, True, *below))
+    key = legend((swatch(INKS[name]), name) for name in names)
+    below = [tag("div", {"class": "axis"}, axis), key]
+    return section("Timeline", chart(scrolled(svg(0, label)), label, *below, above=zoom()))
 
 
 def _memory(limited: bool) -> Element:
     label, names = "Memory of each device at its peak", ["weights", "activations"]
-    key = legend(names, limited, [INKS[name] for name in names])
-    return section("Memory", chart(svg(0, label), label, False, key))
+    entries = [(swatch(INKS[name]), name) for name in names] + [(limit_swatch(), "limit")] * limited
+    return section("Memory", chart(scrolled(svg(0, label)), label, legend(entries)))
 
 
 def _slider(slider: Slider) -> Element:

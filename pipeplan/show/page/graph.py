@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from ..view import Graph
-from .charts import chart, colour, legend, mark
+from ..words import several
+from .charts import chart, colour, legend, mark, scrolled, swatch, zoom
 from .markup import tag
 
 MOST_NODES = 1500
@@ -33,7 +34,16 @@ def graph(picture: Graph) -> Element | None:
     height = max(y for _, y in places) + MARGIN
     size = {"class": "graph", "viewBox": f"0 0 {max(width, LEAST_WIDTH):g} {height:g}"}
     told = {"role": "group", "aria-label": picture.title}
-    return chart(tag("svg", {**size, **told}, *drawn), picture.title, True, legend(picture.groups))
+    groups = legend((swatch(colour(i)), name) for i, name in enumerate(picture.groups))
+    drawing = scrolled(tag("svg", {**size, **told}, *drawn))
+    return chart(drawing, picture.title, groups, _note(picture), above=zoom())
+
+
+def _note(picture: Graph) -> Element:
+    """That nothing is missing, and how it is read."""
+    count, edges = several(len(picture.labels), "node"), several(len(picture.edges), "edge")
+    words = f"all {count} and {edges}, from left to right, as lines of text where they do not fit into one"
+    return tag("div", {"class": "note"}, f"{words}; zoomed in, the graph scrolls sideways")
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
+from datetime import date
 from importlib.resources import files
 from xml.etree.ElementTree import Element
 
@@ -34,6 +35,14 @@ def page(
     )
     body = tag("body", None, tag("main", None, *sections), *(tag("script", None, script) for script in run))
     return to_html(tag("html", {"lang": "en"}, head, body))
+
+
+def published() -> Element:
+    """When the page was made, and by which version."""
+    from ... import __version__  # here, where the package has been imported
+
+    today = date.today()
+    return tag("p", {"class": "note"}, f"Report of {today.day} {today:%B %Y} by pipeplan {__version__}")
 
 
 def section(title: str, *content: Node, name: str | None = None) -> Element:

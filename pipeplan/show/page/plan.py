@@ -9,9 +9,10 @@ from ...instances.kinds import Plan, Problem
 from ..view import Curve, PlanView, Row, Table
 from ..views.simulated import first_micro_batches
 from ..words import MemoryUnit
-from .charts import Bar, Line, bars, line_chart
+from .bars import Bar, bars
 from .gantt import gantt
 from .graph import graph
+from .memory import memory_over_time
 from .page import details, section, table
 
 MOST_NAMED = 18
@@ -28,17 +29,17 @@ def sections(problem: Problem, plan: Plan, view: PlanView) -> list[Element]:
         Bar(row.named(part.item, MOST_NAMED), list(row.parts.items())) for part in view.tables for row in part.rows
     ]
     parts = [
-        *(section(f"{part.what[0].upper()}{part.what[1:]}s", _table(view, part)) for part in view.tables),
+        *(section(f"{part.what[0].upper()}{part.what[1:]}s", plan_table(view, part)) for part in view.tables),
         *(section(line.title, gantt(line, view), name="gantt") for line in timelines[-1:] if line.bars),
-        section("Loads", bars(loads, f"Load of each {words}", view.unit or ""), *map(_parts, view.tables)),
+        section("Loads", bars(loads, f"Load of each {words}", "load", view.unit or ""), *map(_parts, view.tables)),
         *_memory(rows, view.tables[0].what, view.memory_unit),
-        *_memory_over_time(() if timelines[-1:] and timelines[-1].over_memory else memory, view),
+        *_over_time(() if timelines[-1:] and timelines[-1].over_memory else memory, view),
     ]
     drawn = None if view.graph is None else graph(view.graph)
     return parts + ([] if drawn is None else [section("Graph", drawn)])
 
 
-def _table(view: PlanView, part: Table) -> Element:
+def plan_table(view: PlanView, part: Table) -> Element:
     columns = part.columns(part.rows, view.memory_unit)
     for title in part.parts:
         columns.pop(title, None)
@@ -73,18 +74,9 @@ def _memory(rows: Sequence[Row], what: str, memory: MemoryUnit) -> list[Element]
         )
         for row in held
     ]
-    return [section("Memory", bars(terms, f"Memory of a device of each {what}", unit))]
+    return [section("Memory", bars(terms, f"Memory of a device of each {what}", "memory", unit))]
 
 
-def _memory_over_time(curves: Sequence[Curve], view: PlanView) -> list[Element]:
+def _over_time(curves: Sequence[Curve], view: PlanView) -> list[Element]:
     """What a device holds while micro-batches come and go."""
-    if not curves:
-        return []
-    factor, unit = view.memory_unit.scale(max(max(curve.totals) for curve in curves))
-    lines = []
-    for curve in curves:
-        held = [amount / factor for amount in curve.totals]
-        points = zip((*curve.times, curve.end), (*held, held[-1]), strict=True)
-        lines.append(Line(curve.name, tuple(points), steps=True))
-    chart = line_chart(lines, "Memory of each device over time", f"time {view.time_unit or ''}".rstrip(), unit)
-    return [section("Memory over time", chart)]
+    return [section("Memory over time", memory_over_time(curves, view))] if curves else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import date
 from xml.etree.ElementTree import Element
 
 from ...instances.chain.allocation import unknown_allocation
@@ -19,10 +18,11 @@ from ..answer import answer
 from ..command import command_of
 from ..run import options_of, run_facts
 from ..view import PlanView, assumptions, module_of, view_of
-from ..words import amount
-from .charts import Line, line_chart, number
+from ..words import amount, measured
+from .axes import from_zero, number
+from .curves import Line, line_chart
 from .markup import tag
-from .page import details, facts, page, section, table
+from .page import details, facts, page, published, section, table
 from .plan import sections
 
 
@@ -96,7 +96,7 @@ def _head(problem: Problem, anew: Recomputed, view: PlanView | None, rules: Rule
     command = command_of(result)
     if command is not None:
         words.append(tag("p", {"class": "note"}, tag("code", None, command)))
-    words.append(tag("p", {"class": "note"}, f"Report of {_today()} by pipeplan {_version()}"))
+    words.append(published())
     return tag("header", None, *words)
 
 
@@ -113,18 +113,6 @@ def _run(result: Result, unit: str) -> list[tuple[str, object]]:
     ]
 
 
-def _version() -> str:
-    """Asked for here, where the package has been imported."""
-    from ... import __version__
-
-    return __version__
-
-
-def _today() -> str:
-    today = date.today()
-    return f"{today.day} {today:%B %Y}"
-
-
 def _curve(history: tuple[Moment, ...], unit: str) -> Element:
     """How incumbent and bound met; claims of the method while it ran."""
     lines = []
@@ -132,9 +120,11 @@ def _curve(history: tuple[Moment, ...], unit: str) -> Element:
         points = tuple((m.seconds, getattr(m, name)) for m in history if getattr(m, name) is not None)
         if points:
             end = (history[-1].seconds, points[-1][1])
-            lines.append(Line(name, (*points, end) if points[-1] != end else points, steps=True))
+            lines.append(Line.of(name, (*points, end) if points[-1] != end else points, steps=True))
     rows = [[number(m.seconds), _short(m.incumbent), _short(m.bound)] for m in history]
-    chart = line_chart(lines, "Incumbent and bound over time", "seconds", unit or "value")
+    values = [spot.y for line in lines for spot in line.spots]
+    low = from_zero(min(values), max(values))
+    chart = line_chart(lines, "Incumbent and bound over time", "time (s)", measured("value", unit), low)
     return tag("div", None, chart, details("As a table", table(["seconds", "incumbent", "bound"], rows)))
 
 

@@ -19,6 +19,7 @@ STUDY = Study(
     run=f"{_HERE}.chains:ready",
     draw_table="pipeplan.show.terminal.pareto:draw_curves",
     draw_picture="pipeplan.show.pictures.pareto:draw_pareto",
+    front="pipeplan.show.front:of_chain",
 )
 
 

@@ -37,6 +37,8 @@ class Study:
     """(answer)."""
     draw_picture: str
     """(answer, path)."""
+    front: str
+    """(answer) -> `show.front.Front`, for a page."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""

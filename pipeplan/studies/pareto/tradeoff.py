@@ -58,6 +58,7 @@ STUDY = Study(
     run=f"{_HERE}.tradeoff:ready",
     draw_table="pipeplan.show.terminal.tradeoff:draw_tradeoff",
     draw_picture="pipeplan.show.pictures.tradeoff:draw_tradeoff",
+    front="pipeplan.show.front:of_placement",
 )
 
 

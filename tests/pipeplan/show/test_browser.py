@@ -1,43 +1,17 @@
-"""Reports in a real browser: no error on the console, usable with the keyboard, readable on a phone.
-
-What is asked of every page is in `tests/browser_page.py`.
-"""
+"""Reports in a real browser: no error on the console, usable with the keyboard, readable on a phone."""
 
 from __future__ import annotations
 
 import base64
 import re
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_page import CUT_OFF, DESK, FAINT, PHONE, WIDTHS, emulated, opened
+from page_samples import COMPARISON, CURVES, EVERY, KINDS, page_text
 
-from pipeplan.instances.catalogue import load_packaged
-from pipeplan.instances.placement.problem import Node, PlacementProblem
-from pipeplan.planners.run.solve import solve
-from pipeplan.show.page.comparison_page import comparison_page
-from pipeplan.show.page.result_page import result_page
-from pipeplan.studies.compare.comparison import compare, load_comparison
-from pipeplan.studies.compare.suite import Instance, Suite, competitor
-
-PLANNED = {
-    "tiny-chain": "dp",
-    "tiny-chain latency": "latency-greedy",
-    "cpu-offload latency": "latency-greedy",
-    "resnet50-training": "greedy",
-    "golden-4": "exact-beaumont",
-    "resnet34-chain": "contiguous",
-    "tiny-stages": "dp-piper",
-    "tiny-levels": "dp-piper",
-    "resnet50-stages": "equi",
-    "case-study": "graphpipe",
-    "zero-bubble-4x12": "list-schedule",
-    "nn-shape-4": "list-schedule",
-    "tiny-chain without a plan": "one-device",
-}
-"""Pages of every kind, by the packaged instance and what tells them apart."""
+PHONE, DESK = (360, 800), (1200, 900)
 STRUCTURE = """
 return [...document.querySelectorAll("section")].map((part) => {
   const box = part.getBoundingClientRect();
@@ -49,21 +23,30 @@ return [...document.querySelectorAll("section")].map((part) => {
 pytestmark = pytest.mark.xdist_group("browser")
 
 
+Pages = Callable[[str], Path]
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
-    texts = {}
-    for name, planner in PLANNED.items():
-        problem = load_packaged(name.partition(" ")[0])
-        texts[name] = result_page(problem, solve(problem, planner=planner))
-    texts["long names"] = page_of_long_names()
-    suite = Suite("s", (Instance("tiny", "tiny-chain"),), tuple(map(competitor, ("greedy", "dp", "local-search"))))
-    compare(suite, folder / "comparison")
-    texts["comparison"] = comparison_page(load_comparison(folder / "comparison"))
-    paths = {name: folder / f"{name}.html" for name in texts}
-    for name, text in texts.items():
-        paths[name].write_text(text, encoding="utf-8")
-    return paths
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    """Each page is made when it is first asked for."""
+    folder, made = tmp_path_factory.mktemp("pages"), dict[str, Path]()
+
+    def page(name: str) -> Path:
+        if name not in made:
+            path = folder / f"{name}.html"
+            path.write_text(page_text(name, folder / "comparison"), encoding="utf-8")
+            made[name] = path
+        return made[name]
+
+    return page
+
+
+def opened(browser: Any, path: Path, size: tuple[int, int] = DESK) -> Any:
+    metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get_log("browser")  # what another page said
+    browser.get(path.as_uri())
+    return browser
 
 
 OURS = "problem 0 0, run 0 0, options 0 0, data 0 0"
@@ -72,7 +55,8 @@ EXPECTED = {
     "golden-4": f"gpus 1 0, gantt 0 1, loads 0 1, memory 0 1, memory over time 0 1, {OURS}",
     "tiny-stages": f"stages 1 0, gantt 0 1, loads 1 1, memory 0 1, memory over time 0 1, graph 0 1, {OURS}",
     "zero-bubble-4x12": f"devices 1 0, gantt 0 1, loads 0 1, memory 0 1, {OURS}",
-    "comparison": "values 1 0, methods 1 0, profile 0 1, ratios 0 1, seconds 0 1, runs 1 0",
+    COMPARISON: "values 1 0, methods 1 0, profile 0 1, ratios 0 1, seconds 0 1, runs 1 0",
+    CURVES[0]: "curves 0 1, points 1 0, plans 3 0, problem 0 0, asked 0 0, data 0 0",
 }
 """Parts in their order, with their numbers of tables and charts."""
 
@@ -80,9 +64,9 @@ EXPECTED = {
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_part_is_seen_and_the_console_is_silent(
-    browser: Any, pages: dict[str, Path], name: str, size: tuple[int, int]
+    browser: Any, pages: Pages, name: str, size: tuple[int, int]
 ) -> None:
-    page = opened(browser, pages[name], size)
+    page = opened(browser, pages(name), size)
     found = page.execute_script(STRUCTURE)
     assert all(seen for _, seen, _, _ in found)
     # How the search went is shown only where there was one.
@@ -91,71 +75,86 @@ def test_every_part_is_seen_and_the_console_is_silent(
     assert page.get_log("browser") == []
 
 
-def page_of_long_names() -> str:
-    """Names without any place to break, as of machines, and memory of many digits."""
-    word = "AnOverlyDescriptiveModuleNameWithoutAnyBreaks"
-    nodes = tuple(
-        Node(
-            id=f"{word}{i}" * 3,
-            accelerator_time=1.0 + i / 7,
-            cpu_time=9.0,
-            size_bytes=1e9 / 7,
-            transfer_time=0.123 * (i < 11),
-        )
-        for i in range(12)
-    )
-    edges = tuple((a.id, b.id) for a, b in pairwise(nodes))
-    problem = PlacementProblem(name=word * 3, nodes=nodes, edges=edges, accelerators=4, cpus=0, memory_bytes=1e9)
-    return result_page(problem, solve(problem, planner="dp"))
+READ = (Path(__file__).parent / "readable.js").read_text("utf-8")
+
+
+def faults(page: Any) -> dict[str, list[str]]:
+    """What a reader would stumble over. All of the page is made visible at once, as colours are asked for by place."""
+    metrics = {"deviceScaleFactor": 1, "mobile": False, "width": page.execute_script("return innerWidth")}
+    height = page.execute_script("return document.documentElement.scrollHeight")
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**metrics, "height": height + 50})
+    found: dict[str, list[str]] = page.execute_script(READ)
+    return {name: texts for name, texts in found.items() if texts}
 
 
 FAULTY = """<!doctype html><body style="background: rgb(255, 255, 255)">
 <div class="scroll" style="width: 99px; overflow: auto"><div style="width: 200px">wide</div></div>
-<svg role="group" width="300" height="50"><text x="0" y="20">one label</text><text x="9" y="20">another</text></svg>
-<p style="color: rgb(200, 200, 200)">faint</p>"""
+<svg width="300" height="50"><text x="0" y="20">one label</text><text x="9" y="20">another</text></svg>
+<p style="color: rgb(200, 200, 200)">faint</p> <p style="font-size: 9px">tiny</p>
+<svg width="300" height="50"><rect width="90" height="50" fill="#ffe"></rect>
+<text x="2" y="20" fill="#fff">white on pale</text></svg>
+<p style="margin-left: -40px">beside the page</p>"""
 
 
 def test_the_checks_notice_what_they_are_for(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "faulty.html"
     path.write_text(FAULTY, encoding="utf-8")
-    page = opened(browser, path)
-    assert page.execute_script(CUT_OFF) == ["DIV scroll wide", "one label on another"]
-    assert page.execute_script(FAINT)[1] == ["faint"]
+    assert faults(opened(browser, path)) == {
+        "cut off": ["DIV scroll: wide", "beside the page"],
+        "overlapping": ["one label on another"],
+        "faint": ["faint 1.67", "white on pale 1.01"],
+        "small": ["tiny 9"],
+    }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("medium", WIDTHS)
-@pytest.mark.parametrize("name", [*PLANNED, "long names", "comparison"])
-def test_nothing_is_cut_off_overlaps_or_is_too_faint_to_read(
-    browser: Any, pages: dict[str, Path], name: str, medium: str, scheme: str
-) -> None:
-    with emulated(browser, medium, scheme):
-        page = opened(browser, pages[name], (WIDTHS[medium], 900))
-        assert page.execute_script(CUT_OFF) == []
-        ground, faint = page.execute_script(FAINT)
-        assert faint == []
-        assert (ground < 0.1) == (scheme == "dark" and medium != "paper")
+def look(browser: Any, path: Path, width: int, medium: str, scheme: str) -> None:
+    """Nothing is cut off, lies on other text, is too faint or too small to be read."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
+    try:
+        page = opened(browser, path, (width, 900))
+        assert faults(page) == {}
+        ground = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (ground != "rgb(255, 255, 255)") == (scheme == "dark" and medium != "print")
         assert page.get_log("browser") == []
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
-def test_a_page_is_printed_on_few_sheets(browser: Any, pages: dict[str, Path]) -> None:
-    page = opened(browser, pages["case-study"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+@pytest.mark.parametrize("name", KINDS)
+def test_one_page_of_each_kind_is_readable(browser: Any, pages: Pages, name: str, width: int, scheme: str) -> None:
+    look(browser, pages(name), width, "screen", scheme)
+
+
+@pytest.mark.sweeps
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "medium"), [(1280, "screen"), (400, "screen"), (718, "print")])
+@pytest.mark.parametrize("name", EVERY)
+def test_every_page_is_readable(
+    browser: Any, pages: Pages, name: str, width: int, medium: str, scheme: str
+) -> None:
+    look(browser, pages(name), width, medium, scheme)
+
+
+def test_a_page_is_printed_on_few_sheets(browser: Any, pages: Pages) -> None:
+    page = opened(browser, pages("case-study"))
     printed = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 5
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_on_a_phone_only_charts_and_tables_scroll_sideways(browser: Any, pages: dict[str, Path], name: str) -> None:
-    page = opened(browser, pages[name], PHONE)
+def test_on_a_phone_only_charts_and_tables_scroll_sideways(browser: Any, pages: Pages, name: str) -> None:
+    page = opened(browser, pages(name), PHONE)
     wide, window = page.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
     assert window == PHONE[0]
     assert wide <= window
 
 
-def test_the_gantt_is_walked_with_the_keyboard(browser: Any, pages: dict[str, Path]) -> None:
+def test_the_gantt_is_walked_with_the_keyboard(browser: Any, pages: Pages) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    page = opened(browser, pages["golden-4"])
+    page = opened(browser, pages("golden-4"))
     chart = page.find_element("css selector", "[data-part=gantt] .chart")
     said = chart.find_element("css selector", ".said")
     chart.find_element("css selector", ".mark[tabindex='0']").click()
@@ -171,10 +170,10 @@ def test_the_gantt_is_walked_with_the_keyboard(browser: Any, pages: dict[str, Pa
     assert len(chart.find_elements("css selector", ".mark[tabindex='0']")) == 1, "one stop for the Tab key"
 
 
-def test_zooming_widens_the_picture_within_its_frame(browser: Any, pages: dict[str, Path]) -> None:
+def test_zooming_widens_the_picture_within_its_frame(browser: Any, pages: Pages) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    page = opened(browser, pages["golden-4"])
+    page = opened(browser, pages("golden-4"))
     chart = page.find_element("css selector", "[data-part=gantt] .chart")
     picture = chart.find_element("css selector", "svg")
     before = picture.size["width"]
@@ -186,10 +185,10 @@ def test_zooming_widens_the_picture_within_its_frame(browser: Any, pages: dict[s
     assert wide <= window
 
 
-def test_a_table_is_sorted_by_its_heading_with_the_keyboard(browser: Any, pages: dict[str, Path]) -> None:
+def test_a_table_is_sorted_by_its_heading_with_the_keyboard(browser: Any, pages: Pages) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    page = opened(browser, pages["comparison"])
+    page = opened(browser, pages(COMPARISON))
     table = page.find_element("css selector", "[data-part=methods] table")
 
     def column() -> list[str]:

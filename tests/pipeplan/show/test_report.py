@@ -14,11 +14,15 @@ import pipeplan
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.result import Stop
 from pipeplan.planners.run.solve import solve
+from pipeplan.show.front import of_staging
 from pipeplan.show.page.comparison_page import comparison_page
+from pipeplan.show.page.pareto_page import pareto_page
 from pipeplan.show.page.result_page import result_page
 from pipeplan.studies.compare.comparison import compare, load_comparison
 from pipeplan.studies.compare.suite import Instance, Suite, competitor
+from pipeplan.studies.pareto.staging_records import MemoryCurve, MemoryPoint, Settings, Staged
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -183,3 +187,40 @@ def test_the_command_finds_packaged_instances_by_itself(plan: Plan, tmp_path: Pa
     assert plan("report", changed, "tiny-chain", "--devices", 3, "-o", page).code == 2
     assert plan("report", changed, "tiny-chain", "--devices", 2, "-o", page).code == 0
     assert plan("report", tmp_path, "-o", page).code == 2
+
+
+# ---- curves --------------------------------------------------------------------------------------------
+
+
+def curve_page(**changes: Any) -> Reader:
+    """Two points of a staging: the first is open unless it is changed, the second is proven."""
+    problem = load_packaged("tiny-stages")
+    plan = solve(problem, planner="dp-piper").plan
+    assert plan is not None
+    staged = Staged(plan, 6.0, 30.0)
+    first = replace(MemoryPoint(30.0, Stop.TIME, staged, bound=4.5, even=8.0), **changes)
+    points = (first, MemoryPoint(40.0, Stop.PROVEN, staged, bound=6.0, even=6.0))
+    curve = MemoryCurve(problem, Settings(), None, points, True)
+    return Reader(pareto_page(curve, of_staging(curve), f"plan pareto {HOSTILE}"))
+
+
+def test_points_of_a_curve_are_told_apart_and_have_their_plans_and_gaps() -> None:
+    page = curve_page()
+    assert page.parts() == ["curves", "points", "plans", "problem", "asked", "data"]
+    words = " ".join(page.words)
+    assert "Time per micro-batch against memory of a device: 2 points, 1 of them proven." in words
+    labels = [
+        attributes["aria-label"] or "" for _, attributes in page.tags if "mark" in (attributes.get("class") or "")
+    ]
+    assert any(label.startswith("6 at 30: best plan (not proven, gap 25") for label in labels)
+    assert "6 at 40: best plan (proven), even split" in labels, "where curves meet, each is named"
+    assert [attributes.get("class") for _, attributes in page.tags].count("mark open") == 1
+    assert [name for name, _ in page.tags].count("details") == 2, "the plan, once, and the data"
+    assert f"plan pareto {HOSTILE}" in words
+
+
+def test_a_point_without_a_plan_is_in_the_table_alone() -> None:
+    page = curve_page(staged=None, stop=Stop.INFEASIBLE, bound=None, even=None)
+    assert "no plan" in page.words
+    assert "proven" in page.words
+    assert not any(attributes.get("class") == "mark open" for _, attributes in page.tags)

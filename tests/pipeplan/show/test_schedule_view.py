@@ -215,11 +215,11 @@ def test_the_page_has_memory_below_the_bars_and_labels_for_those_who_zoom_in() -
     problem = pipeline(2, 64)
     plan = one_after_the_other(problem)
     text = "".join(to_html(part) for part in sections(problem, plan, shown(problem, plan)))
-    assert "d0 holds up to 2 of 10 half-activation" in text
-    assert text.count('class="held"') == 2
-    zooms = [int(zoom) for zoom in re.findall(r'data-zoom="(\d+)"', text)]
-    assert zooms
-    assert all(100 < zoom <= 800 for zoom in zooms)
+    assert "d0: up to 2 of 10 half-activation" in text
+    assert text.count(">limit</text>") == 2
+    needed = [int(width) for width in re.findall(r'inside later[^>]*data-needs="(\d+)"', text)]
+    assert needed
+    assert all(1040 < width <= 8 * 1040 for width in needed)
     assert 'data-part="memory over time"' not in text, "it is below the bars"
     steady = "".join(to_html(part) for part in sections(TWO, STEADY, shown(TWO, STEADY)))
-    assert steady.count('class="steady"') == 1
+    assert steady.count('class="steady"') == len(TWO.devices)

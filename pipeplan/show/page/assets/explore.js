@@ -157,7 +157,7 @@ function drawTimeline(picture, result) {
       drawn.push(markShape(place, `${kind} of micro-batch ${label}, device ${x + 1}: ${short(start)} to ${inUnit(end)}`));
       const middle = { x: (start + end) / 2 * across, y: top + NAME_HEIGHT + 13, "text-anchor": "middle" };
       if (wide > labelled)
-        drawn.push(shape("text", { class: `inside ${setup.colours[kind].text === "white" ? "light" : ""}`, ...middle }, label));
+        drawn.push(shape("text", { class: `inside ${setup.colours[kind].text === "#ffffff" ? "light" : ""}`, ...middle }, label));
     }
   });
   const bottom = ROW_HEIGHT * result.devices.length;

@@ -31,10 +31,12 @@ for (const chart of document.querySelectorAll(".chart")) {
   const zoom = chart.querySelector("input[type=range]");
   const picture = chart.querySelector("svg.picture, svg.graph");
   if (zoom && picture) {
-    const later = [...picture.querySelectorAll("text.later")];
+    const labels = [...picture.querySelectorAll("text[data-needs]")];
     zoom.addEventListener("input", () => {
-      picture.style.width = zoom.value + "%";
-      for (const label of later) label.style.display = Number(label.dataset.zoom) <= Number(zoom.value) ? "inline" : "";
+      const zoomed = Number(zoom.value) > 100;
+      picture.style.width = zoomed ? zoom.value + "%" : "";
+      const wide = zoomed ? picture.getBoundingClientRect().width : 0;
+      for (const label of labels) label.style.display = Number(label.dataset.needs) <= wide ? "inline" : "";
     });
   }
 }

@@ -1,0 +1,71 @@
+"""Axes of charts: from values to places, and the round values that are written beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+FEW, MANY = 4, 10
+"""Steps of an axis at most: on a phone and upwards, and across a wide page."""
+MOST_DECIMALS = 9
+LONGEST_WHOLE = 1e10
+"""Numbers are written out up to here, and with an exponent from here on."""
+DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to positions on one axis."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        span = self.high - self.low
+        return self.start + (self.end - self.start) * ((value - self.low) / span if span else 0.5)
+
+
+def number(value: float) -> str:
+    """Four digits, and all of a large whole one: 27137 is read more easily than 2.714e+04."""
+    return f"{value:.0f}" if 10**DIGITS <= abs(value) < LONGEST_WHOLE else f"{value:.{DIGITS}g}"
+
+
+def round_step(span: float, most: int) -> float:
+    """The smallest of ..., 1, 2, 5, 10, 20, ... that goes into the span no more often than that."""
+    power = 10.0 ** math.floor(math.log10(span / most))
+    return power * next(factor for factor in (1, 2, 5, 10) if factor * power * most >= span * (1 - 1e-9))
+
+
+def ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """Round values between two, each as it is written: with the decimals of the step, so that no two look alike."""
+    if high <= low:
+        return [(low, number(low))]
+    step = round_step(high - low, most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [(i * step, _written(i * step, step)) for i in range(first, last + 1)]
+
+
+def _written(value: float, step: float) -> str:
+    if not value:
+        return "0"
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    if decimals > MOST_DECIMALS or abs(value) >= LONGEST_WHOLE:
+        return f"{value:.{DIGITS}g}"
+    return f"{value:.{decimals}f}"
+
+
+def round_ends(low: float, high: float, most: int) -> tuple[float, float]:
+    """The next round values outside, where an axis begins and ends."""
+    if high <= low:
+        low, high = min(0.0, low), max(0.0, high)
+    if high <= low:
+        return 0.0, 1.0
+    step = round_step(high - low, most)
+    return step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
+
+
+def from_zero(low: float, high: float) -> float:
+    """Where an axis of these values begins: at 0, unless they lie so close together that they would look the same."""
+    return 0.0 if 0.0 <= low < 0.9 * high else low

@@ -1,0 +1,168 @@
+"""The curves of `plan pareto` as one HTML page: the chart, every point with its plan and its gap, how it was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from xml.etree.ElementTree import Element
+
+from ...studies.pareto.curve import Answer, CurvePoint
+from ..front import Front
+from ..view import module_of, view_of
+from ..words import amount, measured, percent, several
+from .axes import from_zero
+from .curves import Line, Rule, Spot, line_chart
+from .markup import tag
+from .page import details, facts, page, published, section, table
+from .plan import plan_table
+
+PROVEN, OPEN = "proven", "not proven"
+UNBROKEN = "\N{NO-BREAK SPACE}%"
+BEYOND = 0.05
+"""So far the curves go on behind the last point, in parts of the whole."""
+WORDS = {"levels": "points", "time_limit_s": "time limit (s)", "memory_bytes": "memory"}
+"""What settings are called where their names say too little."""
+HOW_TO_READ = (
+    "A filled point is proven: no plan within the limit is better. An open one is the best plan found; its line "
+    "downwards ends at the bound, below which there is proven to be none."
+)
+
+
+def pareto_page(answer: Answer, front: Front, command: str) -> str:
+    """The whole page as text; `command` asks for it again."""
+    plans = _plans(front)
+    known = {"name": front.problem.name, **module_of(front.problem).facts(front.problem)}
+    parts = [
+        _head(answer, front, command),
+        section("Curves", *_curves(front)),
+        section("Points", _points(front, plans)),
+        *([section("Plans", *_drawn(front, plans))] if plans else []),
+        section("Problem", facts(known.items())),
+        section("How it was asked", facts(_asked(answer).items()), name="asked"),
+        section("Data", details("The points as JSON", tag("pre", None, json.dumps(answer.to_json(), indent=1)))),
+    ]
+    return page(f"{front.problem.name}: {front.value} against {front.limited}", parts)
+
+
+def _head(answer: Answer, front: Front, command: str) -> Element:
+    points = [point for _, point in front.points]
+    proven = sum(point.certified for point in points)
+    words = f"{front.value} against {front.limited}: {several(len(points), 'point')}, {proven} of them proven"
+    unfinished = tag("p", {"class": "verdict no"}, "Interrupted: the curves are not complete.")
+    return tag(
+        "header",
+        None,
+        tag("h1", None, front.problem.name),
+        tag("p", {"class": "answer"}, f"{words[0].upper()}{words[1:]}."),
+        None if answer.complete else unfinished,
+        tag("p", {"class": "note"}, tag("code", None, command)),
+        published(),
+    )
+
+
+def _asked(answer: Answer) -> dict[str, object]:
+    """What was said; what was left open is left out."""
+    settings = answer.settings.to_json()
+    return {
+        WORDS.get(name, name.replace("_", " ")): ", ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in settings.items()
+        if value is not None
+    }
+
+
+# ---- the chart -----------------------------------------------------------------------------------------
+
+
+def _curves(front: Front) -> list[Element]:
+    """The best found is drawn below and most visibly, what it is compared with above it."""
+    factor, unit = front.scale()
+    lines = [Line(series.name, _spots(series.points, factor), steps=True) for series in front.series]
+    name, rivals = front.rivals
+    lines.append(Line(name, tuple(Spot(limit / factor, value) for limit, value in rivals), steps=True))
+    lines = _with_ends([line for line in lines if line.spots])
+    if not lines:
+        return [tag("p", None, "No point has a plan.")]
+    values = [value for line in lines for spot in line.spots for value in (spot.y, spot.bound) if value is not None]
+    titles = measured(front.limited, unit), measured(front.value, front.problem.time_unit)
+    rules = [Rule(name, value) for name, value in front.rules]
+    label = f"{front.value} against {front.limited}"
+    low = from_zero(min(values), max(values))
+    return [line_chart(lines, label, *titles, low=low, rules=rules), tag("p", {"class": "note"}, HOW_TO_READ)]
+
+
+def _with_ends(lines: list[Line]) -> list[Line]:
+    """Each goes on a little behind the last point of all: a plan within a limit is within every larger one."""
+    limits = [spot.x for line in lines for spot in line.spots]
+    return [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
+
+
+def _spots(points: tuple[CurvePoint, ...], factor: float) -> tuple[Spot, ...]:
+    return tuple(
+        Spot(point.limit / factor, point.value, _verdict(point), not point.certified, point.bound)
+        for point in points
+        if point.value is not None
+    )
+
+
+def _verdict(point: CurvePoint) -> str:
+    if point.certified:
+        return PROVEN
+    if point.plan is None:
+        return "none found"
+    return (
+        "no bound" if point.gap is None else f"{OPEN}, gap {percent(max(0.0, point.gap))}".replace(" %", UNBROKEN)
+    )
+
+
+# ---- points and plans ----------------------------------------------------------------------------------
+
+
+def _plans(front: Front) -> Mapping[str, tuple[int, CurvePoint]]:
+    """Every plan once, by what it is, with its number and the first point that has it."""
+    found: dict[str, tuple[int, CurvePoint]] = {}
+    for _, point in front.points:
+        if point.plan is not None:
+            found.setdefault(_key(point), (len(found) + 1, point))
+    return found
+
+
+def _key(point: CurvePoint) -> str:
+    return json.dumps(point.plan.to_json(), sort_keys=True)
+
+
+def _points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Element:
+    unit = front.problem.time_unit
+    head = [
+        "curve",
+        front.limited,
+        measured(front.value, unit),
+        "verdict",
+        "bound",
+        "needs",
+        "found by",
+        "plan",
+        "seconds",
+    ]
+    rows = []
+    for name, point in front.points:
+        value = "no plan" if point.value is None else amount(point.value, None)
+        source = getattr(point, "source", None) or ""
+        plan = "" if point.plan is None else str(plans[_key(point)][0])
+        bound = "" if point.bound is None else amount(point.bound, None)
+        cells = [value, _verdict(point), bound, front.need(point), source, plan]
+        rows.append([name, front.limit_text(point.limit), *cells, f"{point.seconds:.1f}"])
+    return table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")
+
+
+def _drawn(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> list[Element]:
+    """What each holds where, closed until a reader opens it."""
+    return [_plan(front, number, point) for number, point in plans.values()]
+
+
+def _plan(front: Front, number: int, point: CurvePoint) -> Element:
+    problem, rules = front.judged(point)
+    value = amount(point.value or 0.0, problem.time_unit)
+    title = f"Plan {number}: {front.value} {value} within {front.limit_text(point.limit)}"
+    view = view_of(problem, point.plan, rules)
+    return details(title, *(plan_table(view, part) for part in view.tables))

@@ -1,0 +1,117 @@
+"""Pages of every kind, as text by name. Those in `KINDS` are made in a moment and stand for all of their kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from run_reports import whole_report
+
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.instances.result import Stop
+from pipeplan.planners.options import SolveOptions
+from pipeplan.planners.run.solve import solve
+from pipeplan.show.front import of_chain, of_placement, of_schedule, of_staging
+from pipeplan.show.page.comparison_page import comparison_page
+from pipeplan.show.page.pareto_page import pareto_page
+from pipeplan.show.page.result_page import result_page
+from pipeplan.show.page.run_page import run_page
+from pipeplan.studies.compare.comparison import compare, load_comparison
+from pipeplan.studies.compare.suite import Instance, Suite, competitor
+from pipeplan.studies.pareto import records, schedules, staging_records, stagings, sweep, tradeoff, tradeoff_records
+
+PLANNED = {
+    "tiny-chain": "dp",
+    "tiny-chain latency": "latency-greedy",
+    "cpu-offload latency": "latency-greedy",
+    "resnet50-training": "greedy",
+    "bert-large-training": "greedy",
+    "golden-4": "exact-beaumont",
+    "resnet34-chain": "contiguous",
+    "tiny-stages": "dp-piper",
+    "tiny-levels": "dp-piper",
+    "resnet50-stages": "equi",
+    "tiny-graph": "graphpipe",
+    "case-study": "graphpipe",
+    "zero-bubble-4x12": "list-schedule",
+    "nn-shape-4": "list-schedule",
+    "tiny-chain without a plan": "one-device",
+}
+"""Results by the packaged instance and what tells them apart, with their planners."""
+COMPARISON, RUN = "comparison", "run"
+LONG_NAMES, MISSED = "long names", "points without a proof"
+CURVES = ("pareto of stagings", "pareto of chains", "pareto of placements", "pareto of schedules")
+KINDS = (
+    "tiny-chain",
+    "resnet34-chain",
+    "tiny-stages",
+    "tiny-graph",
+    "zero-bubble-4x12",
+    COMPARISON,
+    CURVES[0],
+    RUN,
+)
+EVERY = (*PLANNED, LONG_NAMES, COMPARISON, RUN, *CURVES, MISSED)
+SOON = SolveOptions(time_limit_s=5.0)
+
+
+def page_text(name: str, folder: Path) -> str:
+    """`folder` is for what a comparison writes."""
+    if name in PLANNED:
+        problem = load_packaged(name.partition(" ")[0])
+        return result_page(problem, solve(problem, planner=PLANNED[name]))
+    if name in CURVES:
+        return _curve(name)
+    others = {LONG_NAMES: _long_names, MISSED: _missed, RUN: lambda: run_page(whole_report())}
+    return _comparison(folder) if name == COMPARISON else others[name]()
+
+
+def _comparison(folder: Path) -> str:
+    methods = tuple(map(competitor, ("greedy", "dp", "local-search")))
+    compare(Suite("s", (Instance("offload", "cpu-offload"),), methods), folder)
+    return comparison_page(load_comparison(folder))
+
+
+def _curve(name: str) -> str:
+    command = f"plan pareto {name}"
+    if name == CURVES[0]:
+        settings = staging_records.Settings(levels=3, limits=SOON)
+        staged = stagings.sweep(load_packaged("tiny-stages"), settings)
+        return pareto_page(staged, of_staging(staged), command)
+    if name == CURVES[1]:
+        chain = sweep.sweep(load_packaged("golden-4"), records.Settings(levels=4, limits=SOON))
+        return pareto_page(chain, of_chain(chain), command)
+    if name == CURVES[2]:
+        placed = tradeoff.sweep(load_packaged("tiny-chain"), tradeoff_records.Settings(levels=3, limits=SOON))
+        return pareto_page(placed, of_placement(placed), command)
+    memories = staging_records.Settings(memory_bytes=(6.0, 10.0, 16.0), limits=SOON, options={"objective": "span"})
+    curve = schedules.sweep(load_packaged("zero-bubble-4x12"), memories)
+    return pareto_page(curve, of_schedule(curve), command)
+
+
+def _missed() -> str:
+    """As if the time had been too short for a proof: plans above their bounds."""
+    staged = stagings.sweep(load_packaged("tiny-stages"), staging_records.Settings(levels=3, limits=SOON))
+    points = tuple(replace(p, stop=Stop.COMPLETED, bound=0.8 * (p.value or 0.0)) for p in staged.points)
+    missed = replace(staged, points=points)
+    return pareto_page(missed, of_staging(missed), "plan pareto tiny-stages")
+
+
+def _long_names() -> str:
+    """Names without any place to break, as of machines, and memory of many digits."""
+    word = "AnOverlyDescriptiveModuleNameWithoutAnyBreaks"
+    nodes = tuple(
+        Node(
+            id=f"{word}{i}" * 3,
+            accelerator_time=1.0 + i / 7,
+            cpu_time=9.0,
+            size_bytes=1e9 / 7,
+            transfer_time=0.123 * (i < 11),
+        )
+        for i in range(12)
+    )
+    edges = tuple((a.id, b.id) for a, b in pairwise(nodes))
+    problem = PlacementProblem(name=word * 3, nodes=nodes, edges=edges, accelerators=4, cpus=0, memory_bytes=1e9)
+    return result_page(problem, solve(problem, planner="dp"))
