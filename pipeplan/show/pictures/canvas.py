@@ -125,6 +125,9 @@ def _themed(svg: str) -> str:
     svg = svg.replace(INK, "currentColor").replace("<svg ", '<svg class="pipeplan" ', 1)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
     svg = svg.replace("<defs>", f"{STYLE} <defs>", 1)
+    # The last digit of a clip's place, of which its id is made, differs from one drawing to the next.
+    for number, clip in enumerate(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg))):
+        svg = svg.replace(clip, f"clip{number}")
     return re.sub(r'<a xlink:href="([^"]*)"[^>]*>(.*?)</a>', r"<g><title>\1</title>\2</g>", svg, flags=re.DOTALL)
 
 
