@@ -72,6 +72,22 @@ SEMANTICS = _choice(
     "paper",
     "reference",
 )
+HIERARCHY = OptionSpec(
+    "hierarchy",
+    "choice",
+    "precise",
+    "How memory is counted with levels. precise: by copies on all levels; crude: too much of it; basic: not at all.",
+    ("precise", "crude", "basic"),
+)
+
+FLUSHED = OptionSpec(
+    "objective",
+    "choice",
+    "throughput",
+    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for a "
+    "pipeline that is emptied after each batch.",
+    ("throughput", "flush"),
+)
 MICRO_BATCH = OptionSpec(
     "micro_batch",
     "int",
@@ -306,10 +322,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             "Stages with data and tensor parallelism and recomputation, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
-            (PIPER_VARIANT, SEMANTICS),
+            (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
             paper=_PIPER,
             takes_start=True,
-            extensions=frozenset({"no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),

@@ -20,7 +20,7 @@ from ..referee import is_above
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks
 
-ASKED = {"objective", "semantics"}
+ASKED = {"objective", "semantics", "hierarchy"}
 """Options that change the question; others are a method's own affair."""
 
 Solve = Callable[..., Result]

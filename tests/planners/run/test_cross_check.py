@@ -116,7 +116,16 @@ def test_a_restricted_program_is_not_checked_by_the_program_that_it_is_a_part_of
     assert result.cross_check["contradiction"] is None
 
 
-@pytest.mark.parametrize(("name", "options"), [("tiny-levels", {}), ("tiny-stages", {"objective": "flush"})])
-def test_what_one_method_alone_plans_has_no_cross_check(name: str, options: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="drop --cross-check"):
-        solve(load_packaged(name), planner="dp-piper", options=options, cross_check=True)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("tiny-levels", {}),
+        ("tiny-levels", {"hierarchy": "crude"}),
+        ("tiny-stages", {"objective": "flush", "semantics": "reference"}),
+    ],
+)
+def test_beyond_the_paper_the_same_question_is_asked_again(name: str, options: dict[str, str]) -> None:
+    result = solve(load_packaged(name), planner="dp-piper", options=options, cross_check=True)
+    assert result.cross_check is not None
+    assert (result.cross_check["formulation"], result.cross_check["contradiction"]) == ("mip-piper", None)
+    assert result.cross_check["objective"] == result.objective
