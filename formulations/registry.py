@@ -62,7 +62,8 @@ BATCHES_PER_PERIOD = OptionSpec(
 )
 PIPER_VARIANT = _choice(
     "variant",
-    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances.",
+    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances "
+    "on a flat network.",
     "columns",
     "compact",
 )
@@ -319,7 +320,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "mip-piper",
-            "Stages with data and tensor parallelism and recomputation, as a mixed-integer program",
+            "Stages with data and tensor parallelism and recomputation, on levels or types of devices, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
             (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),

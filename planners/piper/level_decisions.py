@@ -3,18 +3,17 @@
 For a limit on all loads only the most that may come later matters. For the layers between two downsets D' in D on one
 device of level l + 1, of which there are `above` copies in all,
 
-    most[D][k, x] = the largest sum of copies of all later stages, in copies of that device, with which the layers D - D'
-                    can be on at most k devices of level l in stages whose copies sum to at most x
+    most[D][k, x] = the largest sum of copies of all later stages, in copies of that device, with which the layers
+                    D - D' can be on at most k devices of level l in stages whose copies sum to at most x
 
 (-1: there is none), where a plan needs a table by all sums of later copies. Fewer copies never hurt what comes before:
-in a stage there are fewer micro-batches in flight, so its memory suffices as well. For the same reason the highest level
-needs only the least sum of copies by devices. A stage of `devices` devices and `copies` copies that may be followed by
-itself and others of `reach` copies in all is an `_Option`; of a stage of a higher level these are the steps of the last
-row of `most` inside. Rows of a table are needed for one D' and one number of copies above at a time, so only their last
-rows are kept.
+in a stage there are fewer micro-batches in flight, so its memory suffices as well. For the same reason the highest
+level needs only the least sum of copies by devices. A stage on `devices` devices in `copies` copies, with which and
+behind which there may be `reach` copies in all, is an `_Option`; for a stage of a higher level these are the steps of
+the last row of `most` inside of it. The rows before are needed for one D' and one number of copies above at a time.
 
-The least limit is found by bisection, each answer snapped to the plan that it has. Nothing is rounded: what is decided
-is what `hierarchy` decides, for at most (not exactly) N micro-batches.
+The least limit is found by bisection, each answer snapped to the plan that it has. What is decided is what `hierarchy`
+decides, for at most (not exactly) N micro-batches.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ class _Decision:
             largest = min(most // t, copies if self.problem.replication else 1)
             least = costs.floor(shape) * (1 - ROUNDING) / limit
             for d in range(max(1, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
-                in_flight = costs.most_in_flight(shape, d, limit)
+                in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
                 if in_flight:
                     yield _Option(d * t, d, d * in_flight, d, t)
                     if d * in_flight >= copies:
