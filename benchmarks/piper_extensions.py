@@ -88,7 +88,7 @@ def _pairs(count: int) -> list[str]:
     lines = [
         f"To a gap of {100 * GAP:g} % within {LIMIT_S:.0f} s, 2 threads. Values agree where both have proven theirs.",
         "",
-        "| extension | problems | both proven | no plan | dp-piper, s (worst) | mip-piper, s (worst) | largest gap, % |",
+        "| extension | problems | both proven | no plan | dp-piper, s (worst) | mip-piper, s (worst) | gap, % |",
         "|---|---|---|---|---|---|---|",
     ]
     for extension in ("flush", "types", "types, flush", "levels, precise", "levels, crude", "levels, basic"):

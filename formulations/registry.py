@@ -320,7 +320,7 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "mip-piper",
-            "Stages with data and tensor parallelism and recomputation, on levels or types of devices, as a mixed-integer program",
+            "Stages with data and tensor parallelism, on levels or types of devices, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
             (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
