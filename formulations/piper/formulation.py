@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ...instances.errors import UsageError, show
+from ...instances.errors import TooLargeError, UsageError, show
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.rules import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
@@ -95,9 +95,12 @@ def _book(case: _Case) -> StageBook:
 
 @lru_cache(maxsize=16)
 def _bound(case: _Case) -> float:
-    """Where the graph has too many stages to list, that of the work alone."""
+    """Where there are too many stages to list, that of the work alone."""
     book = _book(case)
-    return work_bound(book) if book.all_stages is None else column_bound(book)
+    try:
+        return work_bound(book) if book.all_stages is None else column_bound(book)
+    except TooLargeError:
+        return work_bound(book)
 
 
 def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:

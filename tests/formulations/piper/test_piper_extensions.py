@@ -14,7 +14,7 @@ from staging_brute_force import best_stages
 
 import pipeplan
 from pipeplan.formulations.contract import BuiltModel
-from pipeplan.formulations.piper import FORMULATION
+from pipeplan.formulations.piper import FORMULATION, candidates
 from pipeplan.formulations.piper.flush import counts_of
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError, UsageError
@@ -184,6 +184,14 @@ def test_a_cut_off_bounds_the_number_of_stages() -> None:
     assert [count.factor for count in counts] == [1.0, 1.25, 1.5, 1.75, 2.0]
     assert [count.most for count in counts] == [2.0, 1.75, 1.5, 1.25, 1.0]
     assert len(counts_of(9, 4, 1.0, None, 1.0, 0.25)) == 9
+
+
+def test_too_many_columns_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every number of copies above a stage makes columns."""
+    problem = load_packaged("tiny-levels").replace(replication=False)
+    monkeypatch.setattr(candidates, "MAX_COLUMNS", 0)
+    with pytest.raises(InputError, match=r"more than 0 ways; coarsen .* --planner dp-piper"):
+        pipeplan.solve(problem, formulation="mip-piper", limits=LIMITS, warm_start="none")
 
 
 def test_exactly_n_on_types_is_planned_by_the_model_alone() -> None:
