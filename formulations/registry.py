@@ -62,7 +62,8 @@ BATCHES_PER_PERIOD = OptionSpec(
 )
 PIPER_VARIANT = _choice(
     "variant",
-    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances.",
+    "Form of the model. columns: a path whose arcs are stages; compact: numbered stages, for tiny instances "
+    "on a flat network.",
     "columns",
     "compact",
 )
@@ -71,6 +72,22 @@ SEMANTICS = _choice(
     "When weights are synchronised. paper: once per d micro-batches; reference: once per batch, where d divides N.",
     "paper",
     "reference",
+)
+HIERARCHY = OptionSpec(
+    "hierarchy",
+    "choice",
+    "precise",
+    "How memory is counted with levels. precise: by copies on all levels; crude: too much of it; basic: not at all.",
+    ("precise", "crude", "basic"),
+)
+
+FLUSHED = OptionSpec(
+    "objective",
+    "choice",
+    "throughput",
+    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for a "
+    "pipeline that is emptied after each batch.",
+    ("throughput", "flush"),
 )
 MICRO_BATCH = OptionSpec(
     "micro_batch",
@@ -307,13 +324,13 @@ FORMULATIONS: Mapping[str, Entry] = {
         ),
         Entry(
             "mip-piper",
-            "Stages with data and tensor parallelism and recomputation, as a mixed-integer program",
+            "Stages with data and tensor parallelism, on levels or types of devices, as a mixed-integer program",
             "staging",
             "pipeplan.formulations.piper.formulation:FORMULATION",
-            (PIPER_VARIANT, SEMANTICS),
+            (PIPER_VARIANT, SEMANTICS, FLUSHED, HIERARCHY),
             paper=_PIPER,
             takes_start=True,
-            extensions=frozenset({"no replicas"}),
+            extensions=frozenset({"levels", "types", "no replicas"}),
             scope="pipeplan.formulations.piper.scope:family",
             starts={"auto": ("dp-piper",), "dp": ("dp-piper",)},
             compiles_on=("bert-large-stages",),

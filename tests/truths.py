@@ -104,20 +104,25 @@ def _stagings() -> Iterator[Method]:
         yield Method("staging", planner="dp-piper", options={"semantics": semantics, "objective": "flush"})
         for solver in SOLVERS:
             for variant in ("columns", "compact"):
-                yield Method(
-                    "staging", "mip-piper", solver=solver, options={"semantics": semantics, "variant": variant}
-                )
+                options = {"semantics": semantics, "variant": variant}
+                yield Method("staging", "mip-piper", solver=solver, options=options)
+                yield Method("staging", "mip-piper", solver=solver, options={**options, "objective": "flush"})
 
 
 def _types() -> Iterator[Method]:
     for semantics in ("paper", "reference"):
         for objective in ("throughput", "flush"):
-            yield Method("types", planner="dp-piper", options={"semantics": semantics, "objective": objective})
+            options = {"semantics": semantics, "objective": objective}
+            yield Method("types", planner="dp-piper", options=options)
+            for solver in SOLVERS:
+                yield Method("types", "mip-piper", solver=solver, options=options)
 
 
 def _levels() -> Iterator[Method]:
     for hierarchy in ("precise", "crude", "basic"):
         yield Method("levels", planner="dp-piper", options={"hierarchy": hierarchy})
+        for solver in SOLVERS:
+            yield Method("levels", "mip-piper", solver=solver, options={"hierarchy": hierarchy})
 
 
 def _graph_pipelines() -> Iterator[Method]:

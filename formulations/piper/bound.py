@@ -18,10 +18,8 @@ MAX_STEPS = 50
 
 def work_bound(book: StageBook) -> float:
     """The devices share at best all device time, the replicas all time; what cannot run at all counts nothing."""
-    devices = book.problem.devices
-    replicas = min(devices, book.problem.micro_batches)
     work, time = (math.fsum(filter(math.isfinite, values)) for values in (book.least_work, book.least_time))
-    return max(work / devices, time / replicas)
+    return max(work / book.capacity, time / book.most)
 
 
 def column_bound(book: StageBook) -> float:

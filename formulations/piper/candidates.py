@@ -11,18 +11,21 @@ end where the cost changes. What is left out, for a cut-off T:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .lattice import Lattice
+from ...instances.errors import TooLargeError
+from .lattice import REMEDY, Lattice
 from .stages import Stage, StageBook, last_true, positions
 
 ROUNDING = 1e-9
 SAME = 1e-11
 """Relative: costs that differ by less are one cost."""
 ENDLESS = 10**15
+MAX_COLUMNS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,19 @@ class Column:
     high: int
     """Sum of the later stages' degrees: the range for which `cost` is the least load."""
     cost: float
+    kind: int = 0
+    """Number of the type of its devices."""
+    above: tuple[int, ...] = ()
+    """Copies of the stages around it, from level 2 on; of each there are d copies on level 1."""
+
+    @property
+    def copies(self) -> int:
+        """On all levels."""
+        return self.d * math.prod(self.above)
 
     @property
     def devices(self) -> int:
-        return self.t * self.d
+        return self.t * self.copies
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class _Search:
         self.cutoff = cutoff
         self.floor = floor
         self.devices = problem.devices
-        self.batches = min(problem.micro_batches, problem.devices)
+        self.batches = book.most
         self.exact = problem.exact_batches
         self.impossible = problem.exact_batches and problem.micro_batches > problem.devices
         self.lattice = book.lattice(cutoff)
@@ -112,53 +124,56 @@ class _Search:
             for outer in outers:
                 columns = self._of_stage(inner, outer, before, rest[outer])
                 for column in columns:
-                    now = _Need(before.devices + column.devices, before.degrees + column.d)
+                    now = _Need(before.devices + column.devices, before.degrees + column.copies)
                     known = reached[outer]
                     reached[outer] = now if known is None else _least(now, known)
                 found += columns
+            if len(found) > MAX_COLUMNS:
+                raise TooLargeError("layers", f"can form stages in more than {MAX_COLUMNS} ways", REMEDY)
         return found
 
     def _of_stage(self, inner: int, outer: int, before: _Need, rest: _Need) -> list[Column]:
         members = self.lattice.sets[outer] ^ self.lattice.sets[inner]
         found = []
-        for t in self.book.degrees(members):
-            stage = self.book.stage(members, t)
-            for d in self.book.replicas(t):
-                if before.devices + t * d + rest.devices > self.devices:
+        for (kind, t), above in itertools.product(self.book.sorts(members), self.book.above):
+            stage, outside = self.book.stage(members, t, kind), math.prod(above)
+            for d in self.book.replicas(t, kind):
+                copies = d * outside
+                if before.devices + t * copies + rest.devices > self.devices:
                     break
-                high = min(self.devices - t * d - rest.devices, self.batches - d - rest.degrees)
+                high = min(self.devices - t * copies - rest.devices, self.batches - copies - rest.degrees)
                 high = min(high, 0) if not inner else high
                 if high < before.degrees:
                     continue
-                if self.cutoff is not None and stage.least_load(d) > self.cutoff * (1 + ROUNDING):
+                if self.cutoff is not None and stage.least_load(d) > self.cutoff * outside * (1 + ROUNDING):
                     continue
-                for low, end, cost in self._ranges(stage, d, before.degrees, high):
-                    found.append(Column(inner, outer, members, t, d, low, end, cost))
+                for low, end, cost in self._ranges(stage, d, outside, before.degrees, high):
+                    found.append(Column(inner, outer, members, t, d, low, end, cost, kind, above))
         return undominated(found, self.exact)
 
-    def _ranges(self, stage: Stage, d: int, low: int, high: int) -> Iterator[tuple[int, int, float]]:
-        """Ranges of the carried sum with their cost, from `high` down to `low`."""
-        least, most = _in_flight(low, d), _in_flight(high, d)
-        y = stage.most_in_flight(d, least, most, self.cutoff)
+    def _ranges(self, stage: Stage, d: int, outside: int, low: int, high: int) -> Iterator[tuple[int, int, float]]:
+        """Ranges of the carried sum with their cost, from `high` down to `low`; `outside`: copies of what is around."""
+        copies = d * outside
+        least, most = (self.book.reserved(d, copies, carried) for carried in (low, high))
+        y = stage.most_in_flight(d, least, most, None if self.cutoff is None else self.cutoff * outside)
         while y is not None:
-            start, cost = self._start_and_cost(stage, d, least, y)
-            yield max(low, d * (start - 2) + 1 if start > 1 else 0), min(high, d * (y - 1)), cost
+            start, cost = self._start_and_cost(stage, d, outside, least, y)
+            if not self.book.counts_copies:
+                yield low, high, cost
+                return
+            yield max(low, copies * (start - 2) + 1 if start > 1 else 0), min(high, copies * (y - 1)), cost
             y = start - 1 if start > least else None
 
-    def _start_and_cost(self, stage: Stage, d: int, least: int, y: int) -> tuple[int, float]:
+    def _start_and_cost(self, stage: Stage, d: int, outside: int, least: int, y: int) -> tuple[int, float]:
         """The smallest number in flight that costs as much as y; below the floor all cost the same."""
-        if stage.keeps_to(self.floor, d, y):
+        if stage.keeps_to(self.floor * outside, d, y):
             return least, self.floor
-        cost = stage.load(d, y)
-        assert cost is not None, "what is below a target is below none"
-        below = cost * (1 - SAME)
+        load = stage.load(d, y)
+        assert load is not None, "what is below a target is below none"
+        below = load * (1 - SAME)
         if not stage.keeps_to(below, d, least):
-            return least, cost
-        return last_true(least, y - 1, lambda in_flight: stage.keeps_to(below, d, in_flight)) + 1, cost
-
-
-def _in_flight(carried: int, d: int) -> int:
-    return -(-(carried + d) // d)
+            return least, load / outside
+        return last_true(least, y - 1, lambda in_flight: stage.keeps_to(below, d, in_flight)) + 1, load / outside
 
 
 def _least(one: _Need, other: _Need) -> _Need:
@@ -166,17 +181,18 @@ def _least(one: _Need, other: _Need) -> _Need:
 
 
 def undominated(columns: Iterable[Column], exact: bool) -> list[Column]:
-    """Of one stage: without those that another one can always stand in for."""
-    kept: list[Column] = []
-    for column in sorted(columns, key=lambda c: (c.cost, c.devices, c.d, -c.high, c.t)):
+    """Of one stage: without those that another one on such devices, in such copies, can always stand in for."""
+    kept: dict[tuple[int, tuple[int, ...]], list[Column]] = defaultdict(list)
+    for column in sorted(columns, key=lambda c: (c.cost, c.devices, c.copies, -c.high, c.t)):
+        alike = kept[column.kind, column.above]
         if not any(
             other.devices <= column.devices
-            and (other.d == column.d if exact else other.d <= column.d)
+            and (other.copies == column.copies if exact else other.copies <= column.copies)
             and other.high >= column.high
-            for other in kept
+            for other in alike
         ):
-            kept.append(column)
-    return kept
+            alike.append(column)
+    return [column for alike in kept.values() for column in alike]
 
 
 # ---- windows over the columns that are left ------------------------------------------------------------
@@ -201,15 +217,15 @@ def _within_windows(search: _Search, columns: list[Column]) -> Iterator[Column]:
     count = len(search.lattice.sets)
     devices, batches = search.devices, search.batches
     of_devices = _Shortest(columns, [column.devices for column in columns], count)
-    of_degrees = _Shortest(columns, [column.d for column in columns], count)
+    of_degrees = _Shortest(columns, [column.copies for column in columns], count)
     # Paths that are short in devices and others that are short in degrees do not make one that is short in both.
-    of_both = _Shortest(columns, [batches * column.devices + devices * column.d for column in columns], count)
+    of_both = _Shortest(columns, [batches * column.devices + devices * column.copies for column in columns], count)
     for a, column in enumerate(columns):
         low = max(column.low, of_degrees.after[column.inner])
         high = min(
             column.high,
             devices - column.devices - of_devices.before[column.outer],
-            batches - column.d - of_degrees.before[column.outer],
+            batches - column.copies - of_degrees.before[column.outer],
         )
         short = of_devices.through(a) <= devices and of_both.through(a) <= 2 * batches * devices
         if short and low <= high:

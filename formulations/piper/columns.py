@@ -16,25 +16,39 @@ import pyomo.environ as pyo
 
 from ...instances.staging.problem import StagingProblem
 from .candidates import Candidates, Column
-from .stages import positions
+from .flush import Counts, add_flush
+from .nested import Arcs, add_levels, highest_cost
+from .stages import StageBook, positions
 
 
-def build_columns(problem: StagingProblem, candidates: Candidates, unit: float) -> Any:
-    """`unit`: about the largest load, so that solvers' absolute tolerances are relative ones."""
+def build_columns(
+    book: StageBook, candidates: Candidates, unit: float, counts: Counts = (), arcs: Arcs = ()
+) -> Any:
+    """`unit`: about the largest load, so that solvers' absolute tolerances are relative ones.
+
+    `counts`: the numbers of stages that a plan may have, where pipelines are flushed; `arcs`: stages above level 1.
+    """
+    problem = book.problem
     columns = candidates.columns
     model = pyo.ConcreteModel("mip-piper, columns")
     model.x = pyo.Var(range(len(columns)), domain=pyo.Binary)
-    carrying = [a for a, column in enumerate(columns) if column.inner]
+    carrying = [a for a, column in enumerate(columns) if column.inner and book.counts_copies]
     model.g = pyo.Var(carrying, bounds=lambda m, a: (0, columns[a].high))
     # No plan needs so much; a bound that is met exactly would only trouble solvers.
-    most = 1 + 2 * max(column.cost for column in columns) / unit
+    most = 1 + 2 * highest_cost(candidates, arcs) / unit
     model.T = pyo.Var(bounds=(candidates.floor / unit, math.ceil(most)))
     model.objective = pyo.Objective(expr=unit * model.T)
     ends = _ends(candidates)
     _path(model, ends)
     _resources(model, problem, columns)
-    _carried(model, columns, ends)
+    if book.counts_copies:
+        _degrees(model, problem, columns)
+        _carried(model, columns, ends)
     _loads(model, problem, columns, unit)
+    if counts:
+        add_flush(model, sum(model.x[a] for a in model.x), counts, unit)
+    if problem.levels:
+        add_levels(model, problem, candidates, arcs, unit)
     return model
 
 
@@ -69,9 +83,17 @@ def _path(model: Any, ends: _Ends) -> None:
 
 
 def _resources(model: Any, problem: StagingProblem, columns: tuple[Column, ...]) -> None:
-    x = model.x
-    model.eq_2 = pyo.Constraint(expr=sum(c.devices * x[a] for a, c in enumerate(columns)) <= problem.devices)
-    degrees = sum(c.d * x[a] for a, c in enumerate(columns))
+    """Devices of each type; with levels all of them, in as many copies as there are of the stage."""
+    used = [[(a, c.devices) for a, c in enumerate(columns) if c.kind == kind] for kind in range(len(problem.types))]
+    model.eq_2 = pyo.Constraint(
+        [kind for kind, of_kind in enumerate(used) if of_kind],
+        rule=lambda m, kind: sum(count * m.x[a] for a, count in used[kind]) <= problem.types[kind].devices,
+    )
+
+
+def _degrees(model: Any, problem: StagingProblem, columns: tuple[Column, ...]) -> None:
+    """Replicas of all stages; with levels their copies."""
+    degrees = sum(c.copies * model.x[a] for a, c in enumerate(columns))
     if problem.exact_batches:
         model.eq_3 = pyo.Constraint(expr=degrees == problem.micro_batches)
     else:
@@ -82,7 +104,7 @@ def _carried(model: Any, columns: tuple[Column, ...], ends: _Ends) -> None:
     """Suffix sums along the path; a column's range says what its memory allows."""
 
     def flow(m: Any, end: int) -> Any:
-        arriving = sum((m.g[a] if columns[a].inner else 0) + columns[a].d * m.x[a] for a in ends.into[end])
+        arriving = sum((m.g[a] if columns[a].inner else 0) + columns[a].copies * m.x[a] for a in ends.into[end])
         return sum(m.g[a] for a in ends.out[end]) == arriving
 
     model.eq_4 = pyo.Constraint(ends.inside, rule=flow)
@@ -102,5 +124,7 @@ def _loads(model: Any, problem: StagingProblem, columns: tuple[Column, ...], uni
         layers, rule=lambda m, v: sum(columns[a].cost / unit * m.x[a] for a in holding[v]) <= m.T
     )
     model.cut_cover = pyo.Constraint(layers, rule=lambda m, v: sum(m.x[a] for a in holding[v]) == 1)
-    device_time = sum(c.devices * c.cost / unit * model.x[a] for a, c in enumerate(columns))
-    model.cut_devices = pyo.Constraint(expr=device_time <= problem.devices * model.T)
+    speeds = [kind.speed for kind in problem.types]
+    device_time = sum(c.devices * speeds[c.kind] * c.cost / unit * model.x[a] for a, c in enumerate(columns))
+    capacity = sum(kind.devices * kind.speed for kind in problem.types)
+    model.cut_devices = pyo.Constraint(expr=device_time <= capacity * model.T)

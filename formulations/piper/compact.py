@@ -19,6 +19,7 @@ from ...instances.errors import InputError
 from ...instances.staging.problem import Configuration
 from ...instances.staging.referee.stages import TRIPS
 from .candidates import ROUNDING
+from .flush import add_flush, counts_of
 from .stages import StageBook
 
 LARGEST_LOAD = 2.0**10
@@ -48,24 +49,32 @@ class Setting(NamedTuple):
     t: int
     d: int
     q: int
+    kind: int = 0
+    """Number of the type of its devices."""
 
 
 class CompactModel:
     """What stages may choose from, and the Pyomo model of it with what the translations need."""
 
-    def __init__(self, book: StageBook, floor: float, cutoff: float | None) -> None:
+    def __init__(self, book: StageBook, floor: float, cutoff: float | None, flushed: bool = False) -> None:
         self.book = book
         self.problem = book.problem
         self.layers = range(len(self.problem.layers))
         self.degree_limit = min(self.problem.devices, self.problem.micro_batches)
         self.stages = range(min(len(self.layers), self.degree_limit))
         self.settings = [
-            Setting(t, d, q) for t in self.problem.degrees for d in book.replicas(t) for q in self._in_flight(d)
+            Setting(t, d, q, kind)
+            for kind in range(len(self.problem.types))
+            for t in self.problem.degrees
+            for d in book.replicas(t, kind)
+            for q in self._in_flight(d, kind)
         ]
         self.most = book.worst_load if cutoff is None else cutoff
         self.unit = load_unit(floor, self.most)
         # Rounded up, or a plan as good as the cut-off would be lost on the grid.
         self.bounds = (floor / self.unit, math.ceil(self.most / self.unit * GRID_STEPS) / GRID_STEPS)
+        step, batches = 1.0 / GRID_STEPS, self.problem.micro_batches
+        self.counts = counts_of(len(self.stages), batches, floor, cutoff, self.unit, step) if flushed else ()
         self.choices = self._choices()
 
     @property
@@ -83,21 +92,22 @@ class CompactModel:
         self._memory()
         self._cut_edges()
         self._loads()
+        if self.counts:
+            add_flush(self.model, sum(self.model.z[i] for i in self.stages), self.counts, self.unit)
 
-    def _in_flight(self, d: int) -> range:
+    def _in_flight(self, d: int, kind: int) -> range:
         """Without a memory limit nothing needs to be told apart."""
         most = -(-self.degree_limit // d)
-        return range(most, most + 1) if self.problem.memory_bytes is None else range(1, most + 1)
+        return range(most, most + 1) if self.book.limits[kind] is None else range(1, most + 1)
 
     def _choices(self) -> list[tuple[int, int, int, int]]:
         """(v, i, c, X) that fit into the memory and are within the highest load, alone in a stage."""
-        limit = self.book.limit
         found = [
             (v, i, c, number)
             for c, setting in enumerate(self.settings)
             for v in self.layers
             for number, way in enumerate(self._ways(v, setting))
-            if limit is None or self.memory(v, c, number) <= limit
+            if (limit := self.book.limits[setting.kind]) is None or self.memory(v, c, number) <= limit
             if self._work(way, setting) <= self.most * (1 + ROUNDING)
             for i in self.stages
         ]
@@ -122,7 +132,8 @@ class CompactModel:
 
     def _work(self, way: Configuration, setting: Setting) -> float:
         """Of a layer, for the load of its stage."""
-        return (way.time + self.book.sync_time(setting.d) * way.weight_bytes) / setting.d
+        time = way.time / self.problem.types[setting.kind].speed
+        return (time + self.book.sync_time(setting.d) * way.weight_bytes) / setting.d
 
     # ---- the model --------------------------------------------------------------------------------------
 
@@ -192,9 +203,14 @@ class CompactModel:
     def _resources(self) -> None:
         model, problem = self.model, self.problem
         used = [(i, c, setting) for i in self.stages for c, setting in enumerate(self.settings)]
-        devices = sum(setting.t * setting.d * model.w[i, c] for i, c, setting in used)
         degrees = sum(setting.d * model.w[i, c] for i, c, setting in used)
-        model.eq_5_devices = pyo.Constraint(expr=devices <= problem.devices)
+        model.eq_5_devices = pyo.Constraint(
+            sorted({setting.kind for setting in self.settings}),
+            rule=lambda m, kind: (
+                sum(setting.t * setting.d * m.w[i, c] for i, c, setting in used if setting.kind == kind)
+                <= problem.types[kind].devices
+            ),
+        )
         batches = problem.micro_batches
         model.eq_5_degrees = pyo.Constraint(
             expr=degrees == batches if problem.exact_batches else degrees <= batches
@@ -210,24 +226,26 @@ class CompactModel:
         )
 
     def _memory(self) -> None:
-        limit = self.book.limit
-        if limit is None:
+        limited = {c: limit for c, s in enumerate(self.settings) if (limit := self.book.limits[s.kind]) is not None}
+        needs = {(v, c, n): self.memory(v, c, n) for v, _, c, n in self.choices if c in limited}
+        if not needs:
             return
-        needs = {(v, c, n): self.memory(v, c, n) for v, _, c, n in self.choices}
         unit = math.gcd(*needs.values()) or 1
-        needs, limit = {key: need // unit for key, need in needs.items()}, limit // unit
+        needs = {key: need // unit for key, need in needs.items()}
+        limits = {c: limit // unit for c, limit in limited.items()}
         # Half a unit more changes nothing where rows are whole numbers that solvers tell apart, and keeps them from
         # losing a stage that fills the memory; of larger numbers, more than their tolerance.
-        scale = min(1.0, LARGEST_NUMBER / max(limit, 1))
-        room = limit * scale + max(0.5 * scale, 1e-6 * limit * scale)
+        scale = min(1.0, LARGEST_NUMBER / max(*limits.values(), 1))
+        rooms = {c: limit * scale + max(0.5 * scale, 1e-6 * limit * scale) for c, limit in limits.items()}
         by_stage: dict[int, list[tuple[int, int, int]]] = {i: [] for i in self.stages}
         for v, i, c, n in self.choices:
-            if needs[v, c, n]:
+            if needs.get((v, c, n)):
                 by_stage[i].append((v, c, n))
         self.model.eq_7 = pyo.Constraint(
             [i for i in self.stages if by_stage[i]],
             rule=lambda m, i: (
-                sum(needs[v, c, n] * scale * m.u[v, i, c, n] for v, c, n in by_stage[i]) <= room * m.z[i]
+                sum(needs[v, c, n] * scale * m.u[v, i, c, n] for v, c, n in by_stage[i])
+                <= sum(room * m.w[i, c] for c, room in rooms.items())
             ),
         )
 
@@ -251,7 +269,8 @@ class CompactModel:
             work = self._work(self.way(v, c, n), setting)
             if work:
                 terms[i].append(work / unit * model.u[v, i, c, n])
-                device_time.append(setting.t * setting.d * work / unit * model.u[v, i, c, n])
+                speed = self.problem.types[setting.kind].speed
+                device_time.append(setting.t * setting.d * speed * work / unit * model.u[v, i, c, n])
         for paid, variable in ((self.incoming, model.f), (self.outgoing, model.h)):
             for key, cost in paid.items():
                 terms[key[2]].append(cost / unit * variable[key])
@@ -259,4 +278,5 @@ class CompactModel:
             self.stages, rule=lambda m, i: sum(terms[i]) <= m.T if terms[i] else pyo.Constraint.Skip
         )
         if device_time:
-            model.cut_devices = pyo.Constraint(expr=sum(device_time) <= self.problem.devices * model.T)
+            capacity = sum(kind.devices * kind.speed for kind in self.problem.types)
+            model.cut_devices = pyo.Constraint(expr=sum(device_time) <= capacity * model.T)

@@ -23,7 +23,8 @@ def decode(compact: CompactModel, values: Values) -> StagedPlan:
         setting = next((s for c, s in enumerate(compact.settings) if values.get(f"w[{i},{c}]", 0.0) > 0.5), None)
         if members and setting is not None:
             ways = {layers[v].id: names[v] for v in members}
-            stages.append(PlannedStage(tuple(layers[v].id for v in members), setting.d, setting.t, ways))
+            kind = _kinds(compact)[setting.kind]
+            stages.append(PlannedStage(tuple(layers[v].id for v in members), setting.d, setting.t, ways, kind))
     return StagedPlan(tuple(stages))
 
 
@@ -40,15 +41,21 @@ def encode(compact: CompactModel, plan: StagedPlan) -> Values | None:
         if chosen is None or not chosen.keys() <= values.keys():
             return None
         values |= chosen
+    if compact.counts and len(plan.stages) not in {count.stages for count in compact.counts}:
+        return None
     return values
 
 
 def exclude(compact: CompactModel, plan: StagedPlan) -> list[ExtraRow]:
     """For each stage that holds too much: not all of these choices together, with as many in flight or more."""
-    limit, rows = compact.book.limit, list[ExtraRow]()
+    rows = list[ExtraRow]()
     for number, stage in enumerate(plan.stages):
         suffix, numbers = _suffix(plan, number), _numbers(compact, stage) or {}
-        enough = [c for c, setting in enumerate(compact.settings) if _serves(setting, stage, suffix)]
+        if stage.device_type not in _kinds(compact):
+            continue
+        kind = _kinds(compact).index(stage.device_type)
+        limit = compact.book.limits[kind]
+        enough = [c for c, s in enumerate(compact.settings) if s.kind == kind and _serves(s, stage, suffix)]
         least = min((sum(compact.memory(v, c, n) for v, n in numbers.items()) for c in enough), default=0)
         if limit is not None and least > limit:
             known = set(compact.choices)
@@ -83,7 +90,11 @@ def _serves(setting: Setting, stage: PlannedStage, suffix: int) -> bool:
 
 
 def _stage_values(compact: CompactModel, i: int, stage: PlannedStage, suffix: int) -> dict[str, float] | None:
-    c, numbers = _setting(compact.settings, stage, suffix), _numbers(compact, stage)
+    kinds = _kinds(compact)
+    if stage.device_type not in kinds:
+        return None
+    alike = [(c, s) for c, s in enumerate(compact.settings) if s.kind == kinds.index(stage.device_type)]
+    c, numbers = _setting(alike, stage, suffix), _numbers(compact, stage)
     if c is None or numbers is None:
         return None
     values = {f"z[{i}]": 1.0, f"s[{i}]": float(suffix), f"w[{i},{c}]": 1.0}
@@ -92,11 +103,16 @@ def _stage_values(compact: CompactModel, i: int, stage: PlannedStage, suffix: in
     return values
 
 
-def _setting(settings: list[Setting], stage: PlannedStage, suffix: int) -> int | None:
+def _kinds(compact: CompactModel) -> list[str | None]:
+    """Names of the types of devices; None where all are alike."""
+    return [kind.name for kind in compact.problem.device_types] or [None]
+
+
+def _setting(settings: list[tuple[int, Setting]], stage: PlannedStage, suffix: int) -> int | None:
     """The one with the fewest micro-batches in flight that is enough."""
     able = [
         (setting.q, c)
-        for c, setting in enumerate(settings)
+        for c, setting in settings
         if setting.d == stage.data_parallel and _serves(setting, stage, suffix)
     ]
     return min(able)[1] if able else None

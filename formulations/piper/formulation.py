@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
-from ...instances.errors import UsageError, show
+from ...instances.errors import TooLargeError, UsageError, show
 from ...instances.staging.problem import StagingProblem
+from ...instances.staging.rules import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
 from .bound import column_bound, work_bound
 from .candidates import find_candidates
 from .paths import PathTranslator
 from .stages import StageBook
 
+if TYPE_CHECKING:
+    from .flush import Counts
+    from .trees import TreeTranslator
+
 
 class PiperMip(CommonFormulation):
-    """Minimise the largest load of a stage (time per micro-batch of a pipeline in steady state)."""
+    """Minimise the largest load of a stage, on any level; with flushes, that times (N + stages - 1) / N."""
 
     def check(self, problem: StagingProblem, options: Options) -> None:
         check_type("mip-piper", problem, StagingProblem)
-        if problem.levels:
+        check_question(problem, options)
+        if problem.levels and options["variant"] == "compact":
             raise UsageError(
-                "mip-piper plans for a flat network; remove the levels or choose a planner that takes them."
+                "The compact form is for a flat network; give --variant columns, or remove the levels."
             )
 
     def contiguity(self, options: Options) -> str:
@@ -32,7 +39,7 @@ class PiperMip(CommonFormulation):
         return ("cp-sat", "highs")
 
     def lower_bound(self, problem: StagingProblem, options: Options) -> float:
-        return _bound(_Case(problem.hash, options["semantics"], problem))
+        return _bound(_case(problem, options))
 
     def next_cutoff(
         self,
@@ -43,7 +50,7 @@ class PiperMip(CommonFormulation):
         out_of_time: Callable[[], bool],
     ) -> float | None:
         """Where the graph has too many stages to list, the columns of those within a limit are enough for a while."""
-        book = _book(_Case(problem.hash, options["semantics"], problem))
+        book = _book(_case(problem, options))
         if options["variant"] == "compact" or book.all_stages is not None:
             return cutoff
         if cutoff is not None and book.near_stages.few_within(cutoff) is not None:
@@ -53,14 +60,14 @@ class PiperMip(CommonFormulation):
         return cutoff if limit >= highest else limit
 
     def model(self, problem: StagingProblem, options: Options, wanted: Wanted) -> BuiltModel | Refuted:
-        case = _Case(problem.hash, options["semantics"], problem)
+        case, flushed = _case(problem, options), options.get("objective") == FLUSH
         cutoff, floor = wanted.cutoff, self.lower_bound(problem, options)
         if cutoff is not None and cutoff < floor:
             return Refuted("the devices together have too little time or memory for the stages")
         floor *= 1 - FLOAT_ROOM
         if options["variant"] == "compact":
-            return _build_compact(case, floor, cutoff)
-        return _build_columns(case, floor, cutoff)
+            return _build_compact(case, flushed, floor, cutoff)
+        return _build_columns(case, flushed, floor, cutoff)
 
 
 FORMULATION = PiperMip()
@@ -72,60 +79,94 @@ class _Case:
 
     digest: str
     semantics: str
+    hierarchy: str
     problem: StagingProblem = field(compare=False)
+
+
+def _case(problem: StagingProblem, options: Options) -> _Case:
+    return _Case(problem.hash, options["semantics"], options.get("hierarchy", "precise"), problem)
 
 
 @lru_cache(maxsize=4)
 def _book(case: _Case) -> StageBook:
     """Stages are priced once for all cut-offs and for backends that work side by side."""
-    return StageBook(case.problem, case.semantics)
+    return StageBook(case.problem, case.semantics, case.hierarchy)
 
 
 @lru_cache(maxsize=16)
 def _bound(case: _Case) -> float:
-    """Where the graph has too many stages to list, that of the work alone."""
+    """Where there are too many stages to list, that of the work alone."""
     book = _book(case)
-    return work_bound(book) if book.all_stages is None else column_bound(book)
+    try:
+        return work_bound(book) if book.all_stages is None else column_bound(book)
+    except TooLargeError:
+        return work_bound(book)
 
 
-def _build_columns(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+def _build_columns(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
     from .columns import build_columns
     from .compact import GRID_STEPS, load_unit
+    from .flush import counts_of
+    from .nested import find_arcs, highest_cost
+    from .trees import TreeTranslator
 
     book = _book(case)
     candidates = find_candidates(book, cutoff, floor)
     if not candidates.columns:
         return Refuted("no path of stages is short enough in devices and micro-batches within memory and cut-off")
-    unit = load_unit(floor, max(column.cost for column in candidates.columns))
-    paths = PathTranslator(book, candidates, unit)
-    model = build_columns(case.problem, candidates, unit)
+    problem = case.problem
+    arcs = find_arcs(book, candidates, cutoff)
+    if len({arc.level for arc in arcs}) < len(problem.levels) - 1:
+        return Refuted("on some level no stage has room for its layers and links that are fast enough")
+    highest = highest_cost(candidates, arcs)
+    unit = load_unit(floor, highest)
     step = 1.0 / GRID_STEPS
-    grids = {"T": step, **{variable.name: 1.0 for variable in model.g.values()}}
+    longest = min(len(problem.layers), book.most)
+    counts = counts_of(longest, problem.micro_batches, floor, cutoff, unit, step) if flushed else ()
+    paths: PathTranslator | TreeTranslator = PathTranslator(book, candidates, unit, counts)
+    if problem.levels:
+        paths = TreeTranslator(book, candidates, arcs, unit)
+    model = build_columns(book, candidates, unit, counts, arcs)
     size = {
         "suffix_sets": len(candidates.lattice.sets),
         "stages": len({(column.inner, column.outer) for column in candidates.columns}),
         "stage_columns": len(candidates.columns),
+        **({"upper_stages": len(arcs)} if problem.levels else {}),
     }
-    return BuiltModel(model, paths.decode, paths.encode, grids, unit * step, size)
+    grids = _grids(model, ("g", "k"), step)
+    return BuiltModel(model, paths.decode, paths.encode, grids, _loss(unit * step, counts), size)
 
 
-def _build_compact(case: _Case, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
+def _grids(model: Any, whole: tuple[str, ...], step: float) -> dict[str, float]:
+    """Loads on a fine grid, all else that is not binary in whole numbers."""
+    families = [(family, 1.0) for family in whole] + [("P", step)]
+    found = {"T": step}
+    for name, width in families:
+        family = model.component(name)
+        found |= {} if family is None else {variable.name: width for variable in family.values()}
+    return found
+
+
+def _loss(step: float, counts: Counts) -> float:
+    """What the grid of loads costs at most."""
+    return step * max((count.factor for count in counts), default=1.0)
+
+
+def _build_compact(case: _Case, flushed: bool, floor: float, cutoff: float | None) -> BuiltModel | Refuted:
     from . import compact_values
     from .compact import GRID_STEPS, CompactModel
 
-    compact = CompactModel(_book(case), floor, cutoff)
+    compact = CompactModel(_book(case), floor, cutoff, flushed)
     if compact.homeless is not None:
         return Refuted(f"layer {show(compact.homeless)} has no configuration for these devices, memory and cut-off")
     compact.build()
     step = 1.0 / GRID_STEPS
-    families = (compact.model.f, compact.model.h, compact.model.s)
-    grids = {"T": step, **{variable.name: 1.0 for family in families for variable in family.values()}}
     return BuiltModel(
         compact.model,
         partial(compact_values.decode, compact),
         partial(compact_values.encode, compact),
-        grids,
-        compact.unit * step,
+        _grids(compact.model, ("f", "h", "s"), step),
+        _loss(compact.unit * step, compact.counts),
         {"stage_numbers": len(compact.stages), "settings": len(compact.settings)},
         exclude=partial(compact_values.exclude, compact),
     )

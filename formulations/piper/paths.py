@@ -2,83 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ...instances.checks import NodeId
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ..contract import Values
 from .candidates import Candidates, Column
+from .flush import Counts, flush_values
 from .stages import StageBook
 
 
-def planned_stage(book: StageBook, members: int, t: int, d: int, in_flight: int) -> PlannedStage:
-    """The stage with the configurations that are best with so many micro-batches in flight."""
-    layers = book.problem.layers
-    chosen = book.stage(members, t).configurations(d, in_flight)
-    order = [v for v in book.problem.topological_order if members >> v & 1]
-    return PlannedStage(tuple(layers[v].id for v in order), d, t, {layers[v].id: chosen[v] for v in order})
+def planned_stage(book: StageBook, column: Column, carried: int) -> PlannedStage:
+    """The stage with the configurations that are best with so many copies of later stages."""
+    layers, d, t = book.problem.layers, column.d, column.t
+    chosen = book.stage(column.members, t, column.kind).configurations(d, book.reserved(d, column.copies, carried))
+    order = [v for v in book.problem.topological_order if column.members >> v & 1]
+    names = {layers[v].id: chosen[v] for v in order}
+    kind = book.problem.device_types[column.kind].name if book.problem.device_types else None
+    return PlannedStage(tuple(names), d, t, names, kind)
+
+
+class Asked(NamedTuple):
+    """A stage of a plan that a column is sought for."""
+
+    nodes: tuple[NodeId, ...]
+    d: int
+    t: int
+    kind: int = 0
+    above: tuple[int, ...] = ()
 
 
 class PathTranslator:
     """Values of the columns' model <-> plans."""
 
-    def __init__(self, book: StageBook, candidates: Candidates, unit: float) -> None:
+    def __init__(self, book: StageBook, candidates: Candidates, unit: float, counts: Counts = ()) -> None:
         self.book = book
         self.candidates = candidates
         self.unit = unit
+        self.counts = counts
+        self._kinds: list[str | None] = [kind.name for kind in book.problem.device_types] or [None]
         self.index = {members: i for i, members in enumerate(candidates.lattice.sets)}
         self.by_ends: dict[tuple[int, int], list[int]] = {}
         for a, column in enumerate(candidates.columns):
             self.by_ends.setdefault((column.inner, column.outer), []).append(a)
 
     def decode(self, values: Values) -> StagedPlan:
+        stages = [planned_stage(self.book, column, carried) for column, carried in self.used(values)]
+        return StagedPlan(tuple(reversed(stages)))
+
+    def used(self, values: Values) -> Iterator[tuple[Column, int]]:
+        """The columns of the path, the last stage first, with the copies behind each."""
         columns = self.candidates.columns
         used = {c.inner: c for a, c in enumerate(columns) if values.get(f"x[{a}]", 0.0) > 0.5}
-        end, carried, stages = 0, 0, []
+        end, carried = 0, 0
         while end in used:
             column = used[end]
-            carried += column.d
-            stages.append(planned_stage(self.book, column.members, column.t, column.d, -(-carried // column.d)))
+            yield column, carried
+            carried += column.copies
             end = column.outer
-        return StagedPlan(tuple(reversed(stages)))
 
     def encode(self, plan: StagedPlan) -> Values | None:
         """Stages that the columns leave out are replaced by columns that are no worse; None where there is none."""
+        if self.counts and len(plan.stages) not in {count.stages for count in self.counts}:
+            return None
+        if any(stage.device_type not in self._kinds for stage in plan.stages):
+            return None
+        asked = [
+            Asked(stage.nodes, stage.data_parallel, stage.tensor_parallel, self._kinds.index(stage.device_type))
+            for stage in plan.stages
+        ]
+        values = self.path_values(asked)
+        return None if values is None else {**values, **flush_values(self.counts, len(plan.stages), values["T"])}
+
+    def path_values(self, stages: Sequence[Asked]) -> dict[str, float] | None:
+        """x, g and T of stages in execution order."""
         values = {f"x[{a}]": 0.0 for a in range(len(self.candidates.columns))}
-        values |= {f"g[{a}]": 0.0 for a, column in enumerate(self.candidates.columns) if column.inner}
+        if self.book.counts_copies:
+            values |= {f"g[{a}]": 0.0 for a, column in enumerate(self.candidates.columns) if column.inner}
         end, carried, largest = 0, 0, self.candidates.floor
-        for stage in reversed(plan.stages):
-            outer = self._after(end, stage)
+        for stage in reversed(stages):
+            outer = self.after(end, stage.nodes)
             a = None if outer is None else self._stand_in(end, outer, carried, stage)
             if a is None or outer is None:
                 return None
             column = self.candidates.columns[a]
             values[f"x[{a}]"] = 1.0
-            if end:
+            if end and self.book.counts_copies:
                 values[f"g[{a}]"] = float(carried)
             largest = max(largest, column.cost)
-            carried += column.d
+            carried += column.copies
             end = outer
         if end != len(self.candidates.lattice.sets) - 1:
             return None
         return {**values, "T": largest / self.unit}
 
-    def _after(self, end: int, stage: PlannedStage) -> int | None:
-        """The suffix set that begins with this stage."""
+    def after(self, end: int, nodes: Iterable[NodeId]) -> int | None:
+        """The suffix set that begins with these layers."""
         position = self.book.problem.index
         members = self.candidates.lattice.sets[end]
-        for node_id in stage.nodes:
+        for node_id in nodes:
             if node_id not in position:
                 return None
             members |= 1 << position[node_id]
         return self.index.get(members)
 
-    def _stand_in(self, inner: int, outer: int, carried: int, stage: PlannedStage) -> int | None:
+    def _stand_in(self, inner: int, outer: int, carried: int, stage: Asked) -> int | None:
         """The cheapest column that uses no more devices and degrees than the stage does."""
         columns = self.candidates.columns
         exact = self.book.problem.exact_batches
 
         def serves(column: Column) -> bool:
-            fits = column.d == stage.data_parallel if exact else column.d <= stage.data_parallel
-            devices = stage.data_parallel * stage.tensor_parallel
-            return fits and column.devices <= devices and column.low <= carried <= column.high
+            fits = column.d == stage.d if exact else column.d <= stage.d
+            alike = (column.kind, column.above) == (stage.kind, stage.above)
+            fits = fits and alike and column.t * column.d <= stage.t * stage.d
+            return fits and column.low <= carried <= column.high
 
         able = [a for a in self.by_ends.get((inner, outer), ()) if serves(columns[a])]
         return min(able, key=lambda a: columns[a].cost, default=None)

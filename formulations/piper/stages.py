@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...instances.staging.memory import Bytes, whole_memory
-from ...instances.staging.problem import Configuration, Edge, StagingProblem
+from ...instances.staging.problem import Configuration, Edge, Layer, StagingProblem
+from ...instances.staging.referee.levels import full_weight
 from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from ..contract import FLOAT_ROOM
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
@@ -23,24 +25,40 @@ ANY_NUMBER = 2**1000
 
 
 class StageBook:
-    """All stages of a problem, each priced once. A set of layers is a bit mask of positions."""
+    """All stages of a problem, each priced once. A set of layers is a bit mask of positions.
 
-    def __init__(self, problem: StagingProblem, semantics: str) -> None:
+    With levels these are the stages of level 1, and `hierarchy` says how their memory is counted.
+    """
+
+    def __init__(self, problem: StagingProblem, semantics: str, hierarchy: str = "precise") -> None:
         self.problem = problem
         self.semantics = semantics
+        self.hierarchy = hierarchy
         self.everything = (1 << len(problem.layers)) - 1
         self.near: list[list[tuple[int, Edge, bool]]] = [[] for _ in problem.layers]
         """Per layer: the one at the other end of an edge, the edge, does it come in?"""
         for (u, v), edge in zip(problem.arcs, problem.edges, strict=True):
             self.near[v].append((u, edge, True))
             self.near[u].append((v, edge, False))
-        self.memory = whole_memory(problem, min(problem.devices, problem.micro_batches), ANY_NUMBER)
-        self.limit = self.memory.limits[0]
-        """Of a device, in whole units as all memory here; None: no limit."""
-        self.least_work, self.least_time = _least(problem)
-        self._stages: dict[tuple[int, int], Stage] = {}
+        self.bandwidth = problem.levels[0].bandwidth if problem.levels else problem.bandwidth
+        self.counts_copies = hierarchy == "precise"
+        """Does what a stage holds depend on the copies of later stages?"""
+        self.batches = problem.micro_batches if self.counts_copies else problem.devices
+        """No plan has more copies in all."""
+        self.most = min(problem.devices, self.batches)
+        """Nor has a device more micro-batches in flight."""
+        self.counts = [problem.levels[0].devices] if problem.levels else [kind.devices for kind in problem.types]
+        """Devices that a stage of each type may be on."""
+        self.memory = whole_memory(problem, self.most, ANY_NUMBER)
+        self.limits = (None,) if hierarchy == "basic" else self.memory.limits
+        """Of a device of each type, in whole units as all memory here; None: no limit."""
+        self.fastest = max(kind.speed for kind in problem.types)
+        self.capacity = sum(kind.devices * kind.speed for kind in problem.types) / self.fastest
+        """All devices, counted in those of the fastest type."""
+        self.least_work, self.least_time = _least(problem, max(self.counts), self.fastest)
+        self._stages: dict[tuple[int, int, int], Stage] = {}
         self._degrees = [
-            sum(1 << t for t, ways in layer.configurations.items() if ways and t <= problem.devices)
+            sum(1 << t for t, ways in layer.configurations.items() if ways and t <= max(self.counts))
             for layer in problem.layers
         ]
 
@@ -61,8 +79,32 @@ class StageBook:
         """What finds the few of them that a limit leaves."""
         from .near import NearStages
 
-        degrees = {d: self.sync_time(d) for d in self.replicas(1)}
-        return NearStages(self.problem, self.sets, degrees, (self.least_work, self.least_time))
+        degrees: dict[int, float] = {}
+        for above, kind in itertools.product(self.above, range(len(self.counts))):
+            for d in self.replicas(1, kind):
+                copies, sync = d * math.prod(above), self.sync_time(d)
+                if copies <= self.most:
+                    degrees[copies] = min(sync, degrees.get(copies, sync))
+        known = dict(sorted(degrees.items()))
+        return NearStages(self._at_best(), self.sets, known, (self.least_work, self.least_time))
+
+    def _at_best(self) -> StagingProblem:
+        """Flat, and all devices as fast and as large as the best: no stage is slower or larger there."""
+        problem, limits = self.problem, [kind.memory_bytes for kind in self.problem.types]
+        finite = [limit for limit in limits if limit is not None]
+        unlimited = len(finite) < len(limits) or self.hierarchy == "basic"
+        layers = (
+            problem.layers if self.fastest == 1 else tuple(_faster(layer, self.fastest) for layer in problem.layers)
+        )
+        return problem.replace(
+            layers=layers,
+            levels=(),
+            device_types=(),
+            bandwidth=self.bandwidth,
+            memory_bytes=None if unlimited else max(finite),
+            micro_batches=self.batches,
+            exact_batches=False,
+        )
 
     def lattice(self, limit: float | None) -> Lattice:
         """All stages, or where these are too many those of plans with all loads within the limit."""
@@ -74,24 +116,34 @@ class StageBook:
     def worst_load(self) -> float:
         """No stage costs more than every layer at its slowest with all transfers, in one stage without replicas; with
         room for float solvers."""
-        total = 0.0
+        total, slowest = 0.0, min(kind.speed for kind in self.problem.types)
+        bandwidth = min([self.bandwidth, *(level.bandwidth for level in self.problem.levels)])
         for v, layer in enumerate(self.problem.layers):
             moved = math.fsum(edge.bytes for _, edge, _ in self.near[v])
             total += max(
-                way.time
+                way.time / slowest
                 + (
                     TRIPS * (moved + sum(way.gather_in.values()) + sum(way.gather_out.values()))
-                    + SYNC_TRIPS * way.weight_bytes
+                    + SYNC_TRIPS * self._weights(layer, way)
                 )
-                / self.problem.bandwidth
+                / bandwidth
                 for ways in layer.configurations.values()
                 for way in ways
             )
         return total * (1 + FLOAT_ROOM) or 1.0
 
+    def _weights(self, layer: Layer, way: Configuration) -> float:
+        """Bytes that copies of a layer exchange at most: above level 1 those of the whole layer."""
+        return max(way.weight_bytes, full_weight(layer)) if self.problem.levels else way.weight_bytes
+
     def may_be_stage(self, members: int) -> bool:
         """Do its layers share a degree in which they fit into the memory, with one micro-batch in flight?"""
-        return any(self.stage(members, t).fits_until for t in self.degrees(members))
+        return any(self.stage(members, t, kind).fits_until for kind, t in self.sorts(members))
+
+    def sorts(self, members: int) -> list[tuple[int, int]]:
+        """(type of devices, tensor-parallel degree) that these layers may share."""
+        degrees = self.degrees(members)
+        return [(kind, t) for kind, count in enumerate(self.counts) for t in degrees if t <= count]
 
     def degrees(self, members: int) -> list[int]:
         """Tensor-parallel degrees that all of these layers offer."""
@@ -100,22 +152,36 @@ class StageBook:
             common &= self._degrees[v]
         return [t for t in self.problem.degrees if common >> t & 1]
 
-    def stage(self, members: int, t: int) -> Stage:
-        stage = self._stages.get((members, t))
+    def stage(self, members: int, t: int, kind: int = 0) -> Stage:
+        stage = self._stages.get((members, t, kind))
         if stage is None:
-            stage = self._stages[members, t] = Stage(self, members, t)
+            stage = self._stages[members, t, kind] = Stage(self, members, t, kind)
         return stage
 
-    def replicas(self, t: int) -> list[int]:
-        """Data-parallel degrees that a stage of tensor-parallel degree t may have."""
+    def replicas(self, t: int, kind: int = 0) -> list[int]:
+        """Data-parallel degrees that a stage of tensor-parallel degree t may have; with levels on level 1."""
+        most = min(self.counts[kind] // t, self.batches if self.problem.replication else 1)
         batches = self.problem.micro_batches
-        most = min(self.problem.devices // t, batches if self.problem.replication else 1)
         return [d for d in range(1, most + 1) if self.semantics == "paper" or batches % d == 0]
+
+    @cached_property
+    def above(self) -> list[tuple[int, ...]]:
+        """Copies on each level above the first, from level 2 on; without levels there is but ()."""
+        levels = self.problem.levels[1:]
+        most = [level.devices if self.problem.replication else 1 for level in levels]
+        found = itertools.product(*(range(1, count + 1) for count in most))
+        return [copies for copies in found if math.prod(copies) <= self.most]
+
+    def reserved(self, d: int, copies: int, carried: int) -> int:
+        """Micro-batches that memory is reserved for, with d replicas on level 1 and so many copies on all levels."""
+        if self.counts_copies:
+            return -(-(carried + copies) // copies)
+        return 1 if self.hierarchy == "basic" else -(-self.problem.devices // d)
 
     def sync_time(self, d: int) -> float:
         """Time per byte of weights, times d: d times the load grows by so much."""
         samples = d if self.semantics == "paper" else self.problem.micro_batches
-        return SYNC_TRIPS * (d - 1) / samples / self.problem.bandwidth
+        return SYNC_TRIPS * (d - 1) / samples / self.bandwidth
 
 
 def last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
@@ -145,19 +211,19 @@ class _Way:
 
 
 class Stage:
-    """Layers that run together with tensor-parallel degree t."""
+    """Layers that run together with tensor-parallel degree t on devices of one type."""
 
-    def __init__(self, book: StageBook, members: int, t: int) -> None:
+    def __init__(self, book: StageBook, members: int, t: int, kind: int = 0) -> None:
         self.book = book
         self.t = t
+        self.limit = book.limits[kind]
         self.layers = positions(members)
-        self.ways = [_ways(book, v, members, t) for v in self.layers]
+        self.ways = [_ways(book, v, members, t, book.problem.types[kind].speed) for v in self.layers]
         self.least_work = sum(min(way.work for way in row) for row in self.ways)
         self.least_weight = sum(min(way.configuration.weight_bytes for way in row) for row in self.ways)
         uniform = all(len({way.configuration.weight_bytes for way in row}) == 1 for row in self.ways)
         self.uniform_weight = self.least_weight if uniform else None
-        most = min(book.problem.devices, book.problem.micro_batches)
-        self.fits_until = self._largest(most, self.least_memory)
+        self.fits_until = self._largest(book.most, self.least_memory)
         """The most micro-batches in flight with which the stage fits into the memory at all."""
         fast = [min(row, key=lambda way: way.work) for row in self.ways]
         self.free_until = self._largest(self.fits_until, lambda y: sum(way.memory(y) for way in fast))
@@ -205,7 +271,7 @@ class Stage:
 
     def _largest(self, most: int, memory: Callable[[int], int]) -> int:
         """The largest number in flight, up to `most`, for which the memory is enough; 0 where one is too many."""
-        limit = self.book.limit
+        limit = self.limit
         return most if limit is None else last_true(0, most, lambda in_flight: memory(in_flight) <= limit)
 
     def _price(self, d: int, in_flight: int) -> _Priced | None:
@@ -230,7 +296,7 @@ class Stage:
             for row in self.ways
         ]
         free = not rate and in_flight <= self.free_until
-        return rows, None if free else self.book.limit
+        return rows, None if free else self.limit
 
 
 class _Priced:
@@ -256,22 +322,29 @@ class _Priced:
         return self._best
 
 
-def _least(problem: StagingProblem) -> tuple[list[float], list[float]]:
+def _least(problem: StagingProblem, room: int, fastest: float) -> tuple[list[float], list[float]]:
     """Of each layer, the least device time and the least time that it takes; infinite where it cannot run at all."""
     work, time = [], []
     for layer in problem.layers:
         ways = [
-            (t, way.time)
+            (t, way.time / fastest)
             for t, of_degree in layer.configurations.items()
             for way in of_degree
-            if t <= problem.devices
+            if t <= room
         ]
         work.append(min((t * p for t, p in ways), default=math.inf))
         time.append(min((p for _, p in ways), default=math.inf))
     return work, time
 
 
-def _ways(book: StageBook, v: int, members: int, t: int) -> list[_Way]:
+def _faster(layer: Layer, speed: float) -> Layer:
+    return Layer(
+        layer.id,
+        {t: tuple(replace(way, time=way.time / speed) for way in ways) for t, ways in layer.configurations.items()},
+    )
+
+
+def _ways(book: StageBook, v: int, members: int, t: int, speed: float) -> list[_Way]:
     """Every configuration of a layer, with the transfers that it pays in this stage."""
     cut = [(edge, incoming) for other, edge, incoming in book.near[v] if not members >> other & 1]
     ways = []
@@ -280,7 +353,7 @@ def _ways(book: StageBook, v: int, members: int, t: int) -> list[_Way]:
         for edge, incoming in cut:
             gathered = way.gather_in.get(edge.source, 0.0) if incoming else way.gather_out.get(edge.target, 0.0)
             moved += edge.bytes + gathered
-        ways.append(_Way(way.time + TRIPS * moved / book.problem.bandwidth, way, held))
+        ways.append(_Way(way.time / speed + TRIPS * moved / book.bandwidth, way, held))
     return ways
 
 

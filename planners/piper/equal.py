@@ -13,13 +13,11 @@ from ...instances.kind import Rules
 from ...instances.result import Stop
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.levels import check_levels
-from ...instances.staging.rules import LevelRules, StageRules
+from ...instances.staging.rules import LevelRules, StageRules, check_question
 from ...instances.violation import Violation
 from ..contract import Outcome, Request
 from .equal_trees import equal_trees
 from .groupings import Groups, configured, groupings, usual_degrees
-from .leveled import refuse_flat_options, refuse_hierarchy
 
 NO_STAGES = "no equal stages fit"
 NO_TREES = "no equal stages fit that divide the devices of each level alike"
@@ -48,12 +46,10 @@ class EqualPlanner:
 
     def _asked(self, problem: StagingProblem, options: Mapping[str, Any]) -> tuple[Rules, Iterator[Any], str]:
         """How plans are judged, the plans, and what is said where none of them fits."""
+        check_question(problem, options)
         if problem.levels:
-            refuse_flat_options(options)
             rules = LevelRules(options.get("hierarchy", "precise"))
-            check_levels(problem, rules.hierarchy)
             return rules, equal_trees(problem, rules.hierarchy, self.tensor_parallel), NO_TREES
-        refuse_hierarchy(options)
         semantics = options.get("semantics", "paper")
         return StageRules(semantics=semantics), equal_plans(problem, semantics, self.tensor_parallel), NO_STAGES
 

@@ -31,9 +31,12 @@ from ...instances.staging.memory import StagingMemory, whole_memory
 from ...instances.staging.problem import StagingProblem
 from ...instances.staging.referee.levels import check_levels, upper_load
 from ..dp.lattice import closed_sets
+from .level_decisions import LevelDecisions
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
+MANY_ENTRIES = 1_000_000
+"""Numbers in the tables of one level from which on they are asked for one limit after the other (`LevelDecisions`)."""
 MAX_ENTRIES = 40_000_000
 """Numbers in the tables of one level."""
 
@@ -67,7 +70,11 @@ def plan_levels(
     """
     check_levels(problem, variant)
     memory = whole_memory(problem, problem.devices)
-    return _Hierarchy(problem, variant, memory.inside() if inside else memory, tick).solve()
+    program = _Hierarchy(problem, variant, memory.inside() if inside else memory, tick)
+    if variant == "precise" and not problem.exact_batches and program.entries() > MANY_ENTRIES:
+        found = LevelDecisions(problem, program.sets, program.memory, tick).best()
+        return None if found is None else LeveledOptimum(found.load, found.plan)
+    return program.solve()
 
 
 def downsets(
@@ -126,15 +133,13 @@ class _Hierarchy:
         """For each downset D an array by D', devices, later copies, own copies."""
         import numpy as np
 
-        top = level == len(self.problem.levels) - 1
-        ends = 1 if top else len(self.sets)
-        own = min(self.most, self.inside[level])
-        shape = (ends, self.problem.levels[level].devices + 1, 1 if top else self.most + 1, own + 1)
+        ends = self._shape_of(level)[0]
+        shape = self._shape_of(level)
         if math.prod(shape) * len(self.sets) > MAX_ENTRIES:
             raise InputError(
                 "levels",
-                f"need a table of {math.prod(shape) * len(self.sets):.3g} numbers",
-                "plan fewer devices, or use the crude variant",
+                f"need a table of {math.prod(shape) * len(self.sets):.3g} numbers for exactly N micro-batches",
+                "plan for at most N, or fewer devices",
             )
         table: list[Any] = []
         for j in range(len(self.sets)):
@@ -147,6 +152,15 @@ class _Hierarchy:
                     self._relax(values, table[i], stage, self.by_suffix(level, j, i, stage))
             table.append(values)
         return table
+
+    def _shape_of(self, level: int) -> tuple[int, int, int, int]:
+        top = level == len(self.problem.levels) - 1
+        own, devices = min(self.most, self.inside[level]), self.problem.levels[level].devices
+        return (1 if top else len(self.sets), devices + 1, 1 if top else self.most + 1, own + 1)
+
+    def entries(self) -> int:
+        """Numbers in the largest table."""
+        return max(math.prod(self._shape_of(level)) for level in range(len(self.inside))) * len(self.sets)
 
     def _relax(self, values: Any, rest: Any, stage: _Stage, cost: Any) -> None:
         """Put the stage before the best of the rest, for all ends, devices, later and own copies."""

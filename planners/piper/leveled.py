@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ...instances.errors import InputError
 from ...instances.result import Stop
 from ...instances.staging.referee.levels import verify_leveled
 from ..contract import Outcome, Request
@@ -13,17 +9,11 @@ from ..search import OutOfTimeError, tick_of
 from .hierarchy import plan_levels
 from .options import ROUNDED_MEMORY
 
-_NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
-"""The recursion over levels is defined for these alone."""
-
-
 CHECKS = ("the dynamic program decided over all downsets, level by level",)
 
 
 def plan_with_levels(request: Request) -> Outcome:
     """The best tree of stages, proven; nothing on the way is a plan, so a limit leaves none."""
-    refuse_flat_options(request.options)
-
     problem, variant, bound = request.problem, request.options.get("hierarchy", "precise"), None
     messages: tuple[str, ...] = ()
     tick = tick_of(request)
@@ -43,20 +33,3 @@ def plan_with_levels(request: Request) -> Outcome:
     request.board.post(found.plan, value, bound)
     stop = Stop.COMPLETED if messages else Stop.PROVEN
     return Outcome(stop, found.plan, value, bound, messages=messages, checks=CHECKS)
-
-
-def refuse_flat_options(options: Mapping[str, Any]) -> None:
-    """On levels there is one way to count."""
-    for name, needed in _NEEDED.items():
-        if options.get(name, needed) != needed:
-            raise InputError(
-                f"option {name}",
-                f"is {options[name]} and the problem has levels",
-                f"give {needed}, or remove the levels",
-            )
-
-
-def refuse_hierarchy(options: Mapping[str, Any]) -> None:
-    """On a flat network there is nothing for the option to say."""
-    if options.get("hierarchy", "precise") != "precise":
-        raise InputError("option hierarchy", "is given and the problem has no levels", "drop it, or add levels")

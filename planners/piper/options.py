@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...formulations.contract import OptionSpec
-from ...formulations.registry import SEMANTICS
+from ...formulations.registry import FLUSHED, HIERARCHY, SEMANTICS
 
 KNAPSACK = OptionSpec(
     "knapsack",
@@ -22,25 +22,8 @@ TABLE = OptionSpec(
     "line .svg, .png or .pdf.",
 )
 
-HIERARCHY = OptionSpec(
-    "hierarchy",
-    "choice",
-    "precise",
-    "How memory is counted with levels. precise: by copies on all levels; crude: too much of it; basic: not at all.",
-    ("precise", "crude", "basic"),
-)
-
-OBJECTIVE = OptionSpec(
-    "objective",
-    "choice",
-    "throughput",
-    "What to minimise. throughput: the largest load of a stage; flush: the same, times (N + stages - 1) / N for a "
-    "pipeline that is emptied after each batch.",
-    ("throughput", "flush"),
-)
-
 ROUNDED_MEMORY = "memory has more digits than are counted: bounds are for a hair more of it, plans for a hair less"
 
 RESTRICTED_OPTIONS = (SEMANTICS, KNAPSACK, MAX_DOWNSETS)
-DP_OPTIONS = (*RESTRICTED_OPTIONS, OBJECTIVE, HIERARCHY, TABLE)
+DP_OPTIONS = (*RESTRICTED_OPTIONS, FLUSHED, HIERARCHY, TABLE)
 EQUI_OPTIONS = (SEMANTICS, HIERARCHY)

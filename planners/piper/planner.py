@@ -13,11 +13,12 @@ from ...instances.errors import UsageError
 from ...instances.result import Stop, met
 from ...instances.staging.plan import StagedPlan
 from ...instances.staging.referee.stages import verify_stages
+from ...instances.staging.rules import check_question
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
 from .extended import is_extended, plan_extended
-from .leveled import plan_with_levels, refuse_hierarchy
+from .leveled import plan_with_levels
 from .options import ROUNDED_MEMORY, TABLE
 from .restriction import Restriction, model_of, recomputes
 from .search import Search, TooManySumsError
@@ -31,10 +32,10 @@ class PiperPlanner:
     """Which choices are taken away; None: the program decides over all of them, and its bounds are proofs."""
 
     def plan(self, request: Request) -> Outcome:
+        check_question(request.problem, request.options)
         if request.problem.levels:
             _refuse_table(request, "devices within devices")
             return plan_with_levels(request)
-        refuse_hierarchy(request.options)
         if is_extended(request.problem, request.options):
             _refuse_table(request, "flushes and several types of devices")
             return plan_extended(request)

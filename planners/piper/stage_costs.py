@@ -29,6 +29,20 @@ class _Row(NamedTuple):
     held: tuple[Bytes, ...]
 
 
+class _Span(NamedTuple):
+    """Of a stage: how many micro-batches in flight its fastest ways, and any ways, leave room for."""
+
+    free_until: int
+    fits_until: int
+    cost: float
+    """Of the fastest ways, without what weights take."""
+    weights: float
+
+
+HAIR = 1e-9
+"""Relative: what is as near as this to a limit is decided by the load itself."""
+
+
 class StageCosts:
     """Loads of stages: knapsacks over their layers' configurations, each solved once."""
 
@@ -44,6 +58,7 @@ class StageCosts:
         self._solved = cache(self._solve)
         self.floor = cache(self._floor)
         self.load = cache(self._load)
+        self._span_of = cache(self._span)
         weights = (
             {way.weight_bytes for way in ways} for layer in problem.layers for ways in layer.configurations.values()
         )
@@ -90,18 +105,49 @@ class StageCosts:
         """Of the layers, in topological order."""
         return [self.problem.layers[v].id for v in self._positions(inside)]
 
-    def most_in_flight(self, shape: Shape, d: int, limit: float) -> int:
+    def most_in_flight(self, shape: Shape, d: int, limit: float, most: int | None = None) -> int:
         """The most micro-batches in flight with which the load is within the limit; 0: there are none.
 
-        Loads grow with them: more memory leaves less choice.
+        Loads grow with them: more memory leaves less choice. `most`: more of them are no matter.
         """
-        low, high = 0, -(-self.most // d)
-        if self._within(shape, d, high, limit):
+        high = -(-self.most // d) if most is None else most
+        if self.floor(shape) * (1 - HAIR) > limit * d:
+            return 0
+        span = self._span_of(shape, 1 if self._uniform else d)
+        if span.free_until and (span.cost + self._sync(d) * span.weights) / d > limit * (1 + HAIR):
+            return 0  # not even the fastest ways of all
+        low, high = min(span.free_until, high), min(span.fits_until, high)
+        if low and not self._within(shape, d, low, limit):
+            return 0
+        if high <= low or self._within(shape, d, high, limit):
             return high
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._within(shape, d, middle, limit) else (low, middle)
         return low
+
+    def _span(self, shape: Shape, d: int) -> _Span:
+        """By what single ways hold, without a knapsack."""
+        rows, limit = self._of(shape), self.memory.limits[shape.kind]
+        if rows is None:
+            return _Span(0, 0, math.inf, 0.0)
+        sync = self._sync(d)
+        free = [
+            min(range(len(row.ways)), key=lambda x: (row.times[x] + sync * row.ways[x].weight_bytes, row.held[x]))
+            for row in rows
+        ]
+        chosen = list(zip(rows, free, strict=True))
+        cost, weights = sum(row.times[x] for row, x in chosen), sum(row.ways[x].weight_bytes for row, x in chosen)
+        if limit is None:
+            return _Span(self.most, self.most, cost, weights)
+        each, fixed = (sum(row.held[x][part] for row, x in chosen) for part in (0, 1))
+        until = (limit - fixed) // each if each else self.most * (fixed <= limit)
+        low, high = 0, self.most + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            held = sum(min(a * middle + b for a, b in row.held) for row in rows)
+            low, high = (middle, high) if held <= limit else (low, middle)
+        return _Span(max(0, min(until, self.most)), low, cost, weights)
 
     def _within(self, shape: Shape, d: int, in_flight: int, limit: float) -> bool:
         load = self.load(shape, d, in_flight)

@@ -176,11 +176,11 @@ def test_a_cut_off_drops_columns_and_what_they_leave_no_room_for() -> None:
 # ---- the contract ----------------------------------------------------------------------------------------
 
 
-def test_other_problems_and_devices_within_devices_are_refused() -> None:
+def test_other_problems_and_levels_in_the_compact_form_are_refused() -> None:
     with pytest.raises(UsageError, match="plans problems of kind 'staging'"):
         FORMULATION.check(PlacementProblem((Node("a", 1.0, 1.0),), (), 1, 0), PAPER)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="flat network"):
-        FORMULATION.check(chain(2, levels=(StagingLevel(2, 1.0), StagingLevel(2, 1.0))), PAPER)
+        FORMULATION.check(chain(2, levels=(StagingLevel(2, 1.0), StagingLevel(2, 1.0))), COMPACT)
 
 
 @pytest.mark.parametrize("options", [PAPER, COMPACT], ids=["columns", "compact"])

@@ -194,9 +194,9 @@ def test_greedy_knapsacks_are_for_the_published_problem() -> None:
         pipeplan.solve(pair(4), options={**FLUSH, "knapsack": "greedy"})
 
 
-@pytest.mark.parametrize("method", [{"formulation": "mip-piper"}, {"planner": "equi"}, {"planner": "piper-no-dp"}])
+@pytest.mark.parametrize("method", [{"planner": "equi"}, {"planner": "piper-no-dp"}])
 def test_others_refuse_types_and_flushes_in_one_sentence(method: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"cannot plan several types .* choose one of dp-piper\."):
+    with pytest.raises(UsageError, match=r"cannot plan several types .* choose one of mip-piper, dp-piper\."):
         pipeplan.solve(with_types(0), **method)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has no option --objective"):
         pipeplan.solve(pair(4), **method, options=FLUSH)  # type: ignore[arg-type]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from leveled_brute_force import best_leveled
@@ -14,9 +16,12 @@ from staging_brute_force import best_stages
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.staging.files import staging_from_published
+from pipeplan.instances.staging.memory import whole_memory
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled, verify_leveled
+from pipeplan.planners.piper import hierarchy
 from pipeplan.planners.piper.hierarchy import MAX_DOWNSETS, downsets, plan_levels
+from pipeplan.planners.piper.stage_costs import Shape, StageCosts
 
 CLUSTERS = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,), (2, 2))
 
@@ -169,16 +174,58 @@ def test_too_many_downsets_are_refused_at_once() -> None:
     assert caught.value.field == "layers"
 
 
-def test_tables_that_would_fill_the_memory_are_refused() -> None:
-    chain = independent(30).replace(
-        edges=tuple(Edge(v, v + 1) for v in range(29)),
+def many_devices(layers: int, **changes: Any) -> StagingProblem:
+    """A chain of equal layers on 64 servers of 64 devices."""
+    return independent(layers).replace(
+        edges=tuple(Edge(v, v + 1) for v in range(layers - 1)),
         devices=4096,
         micro_batches=4096,
         levels=(StagingLevel(64, 1.0), StagingLevel(64, 1.0)),
+        **changes,
     )
-    with pytest.raises(InputError) as caught:
-        plan_levels(chain)
-    assert (caught.value.field, "crude" in caught.value.remedy) == ("levels", True)
+
+
+def test_exactly_n_on_thousands_of_devices_is_refused() -> None:
+    """At most N is planned: there only the most that may come later counts, and no table has all sums of copies."""
+    with pytest.raises(InputError, match="for exactly N micro-batches; plan for at most N") as caught:
+        plan_levels(many_devices(30, exact_batches=True))
+    assert caught.value.field == "levels"
+
+
+def test_thousands_of_devices_by_hand() -> None:
+    """Nothing is sent or synchronised: 4,096 devices share 3 s of work, however they are divided."""
+    found = plan_levels(many_devices(3))
+    assert found is not None
+    assert not verify_leveled(many_devices(3), found.plan)
+    assert found.time_per_micro_batch == pytest.approx(3 / 4096, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_limit_after_the_other_finds_what_the_whole_table_holds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every seventh problem forbids replicas."""
+    problem = leveled(seed, (2, 5)).replace(replication=seed % 7 != 3)
+    whole = plan_levels(problem)
+    monkeypatch.setattr(hierarchy, "MANY_ENTRIES", 0)
+    found = plan_levels(problem)
+    assert (found is None) == (whole is None)
+    if found is not None and whole is not None:
+        assert found.time_per_micro_batch == pytest.approx(whole.time_per_micro_batch, rel=1e-11)
+        assert not verify_leveled(problem, found.plan)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_most_in_flight_is_what_the_loads_say(seed: int) -> None:
+    problem = random_staging(seed, layers=(2, 4), exact_batches=False)
+    costs = StageCosts(problem, "paper", whole_memory(problem, problem.devices))
+    everything = (1 << len(problem.layers)) - 1
+    for t in problem.degrees:
+        shape = Shape(everything, 0, t)
+        for d, limit in itertools.product(costs.replicas(shape), (1.0, 4.0, 8.0, 16.0, 64.0, math.inf)):
+            loads = [costs.load(shape, d, y) for y in range(1, -(-costs.most // d) + 1)]
+            within = [y for y, load in enumerate(loads, 1) if load is not None and load <= limit]
+            assert costs.most_in_flight(shape, d, limit) == max(within, default=0)
 
 
 def test_a_flat_problem_is_refused() -> None:

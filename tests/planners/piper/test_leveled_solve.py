@@ -22,7 +22,7 @@ from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
 from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled
 
-ABLE = "one of dp-piper, equi, equi-no-tp"
+ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp"
 SHAPES = ((2, 2), (1, 3), (3, 1), (4,))
 
 
@@ -103,17 +103,9 @@ def test_time_runs_out() -> None:
 def test_other_planners_refuse_levels(planner: str) -> None:
     with pytest.raises(
         UsageError,
-        match=rf"'{planner}' cannot plan devices within devices.*choose one of dp-piper, equi, equi-no-tp\.$",
+        match=rf"'{planner}' cannot plan devices within devices.*choose {ABLE}\.$",
     ):
         pipeplan.solve(tiny(), planner=planner)
-
-
-def test_mip_piper_refuses_levels() -> None:
-    with pytest.raises(
-        UsageError,
-        match=r"'mip-piper' cannot plan devices within devices.*choose one of dp-piper, equi, equi-no-tp\.$",
-    ):
-        pipeplan.solve(tiny(), formulation="mip-piper")
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def test_on_devices_of_two_types(seed: int) -> None:
     types = (DeviceType("fast", 1, 2.0, 20.0), DeviceType("slow", 2, 1.0, None))
     problem = without_replicas(seed, devices=3, device_types=types, memory_bytes=None)
     best = best_stages(problem)
-    assert least(problem, planner="dp-piper") == (None if best is None else pytest.approx(best[0], rel=1e-6))
+    for method in ({"planner": "dp-piper"}, {"formulation": "mip-piper"}):
+        assert least(problem, **method) == (None if best is None else pytest.approx(best[0], rel=1e-6))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -145,7 +145,16 @@ def test_both_methods_for_stage_graphs_confirm_each_other(
     assert result.cross_check["objective"] == pytest.approx(result.objective)
 
 
-@pytest.mark.parametrize(("name", "options"), [("tiny-levels", {}), ("tiny-stages", {"objective": "flush"})])
-def test_what_one_method_alone_plans_has_no_cross_check(name: str, options: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="drop --cross-check"):
-        solve(load_packaged(name), planner="dp-piper", options=options, cross_check=True)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("tiny-levels", {}),
+        ("tiny-levels", {"hierarchy": "crude"}),
+        ("tiny-stages", {"objective": "flush", "semantics": "reference"}),
+    ],
+)
+def test_beyond_the_paper_the_same_question_is_asked_again(name: str, options: dict[str, str]) -> None:
+    result = solve(load_packaged(name), planner="dp-piper", options=options, cross_check=True)
+    assert result.cross_check is not None
+    assert (result.cross_check["formulation"], result.cross_check["contradiction"]) == ("mip-piper", None)
+    assert result.cross_check["objective"] == result.objective

@@ -40,8 +40,8 @@ CASES: list[tuple[str, dict[str, Any], str, bool]] = [
     ("golden-4", {"formulation": "cp-beaumont", "options": {"batches_per_period": 2}}, "cp-beaumont", False),
     ("tiny-stages", {"planner": "dp-piper"}, "mip-piper", True),
     ("tiny-stages", {"formulation": "mip-piper", "options": {"semantics": "reference"}}, "dp-piper", True),
-    ("tiny-stages", {"planner": "dp-piper", "options": {"objective": "flush"}}, "dp-piper", False),
-    ("tiny-levels", {"planner": "dp-piper"}, "dp-piper", False),
+    ("tiny-stages", {"planner": "dp-piper", "options": {"objective": "flush"}}, "mip-piper", True),
+    ("tiny-levels", {"planner": "dp-piper"}, "mip-piper", True),
 ]
 IDS = [f"{name} {asked}" for name, asked, _, _ in CASES]
 

@@ -1,0 +1,299 @@
+"""Devices within devices, thousands of them: the program of `hierarchy` with tables that are asked for one limit.
+
+For a limit on all loads only the most that may come later matters. For the layers between two downsets D' in D on one
+device of level l + 1, of which there are `above` copies in all,
+
+    most[D][k, x] = the largest sum of copies of all later stages, in copies of that device, with which the layers
+                    D - D' can be on at most k devices of level l in stages whose copies sum to at most x
+
+(-1: there is none), where a plan needs a table by all sums of later copies. Fewer copies never hurt what comes before:
+in a stage there are fewer micro-batches in flight, so its memory suffices as well. For the same reason the highest
+level needs only the least sum of copies by devices. A stage on `devices` devices in `copies` copies, with which and
+behind which there may be `reach` copies in all, is an `_Option`; for a stage of a higher level these are the steps of
+the last row of `most` inside of it. The rows before are needed for one D' and one number of copies above at a time.
+
+The least limit is found by bisection, each answer snapped to the plan that it has. What is decided is what `hierarchy`
+decides, for at most (not exactly) N micro-batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
+from ...instances.staging.memory import StagingMemory
+from ...instances.staging.problem import StagingProblem
+from ...instances.staging.referee.levels import evaluate_leveled, upper_load
+from .model import ROUNDING
+from .search import FASTER, FIRST_TRY, NEAR, STRICT
+from .stage_costs import Shape, StageCosts
+
+MOST_TRIES = 14
+"""Limits before any limit is taken; the last of them is more than 100 times the bound."""
+
+NONE = -1
+
+
+class _Option(NamedTuple):
+    """A stage that keeps a limit: what it takes, and how many copies there may be with it and behind it."""
+
+    devices: int
+    copies: int
+    reach: int
+    data_parallel: int
+    tensor_parallel: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A plan with the referee's word on it."""
+
+    plan: LeveledPlan
+    load: float
+
+
+class LevelDecisions:
+    """Is there a plan with all loads within a limit? For one problem."""
+
+    def __init__(
+        self, problem: StagingProblem, sets: list[int], memory: StagingMemory, tick: Callable[[], None]
+    ) -> None:
+        self.problem, self.sets, self.tick = problem, sets, tick
+        self.most = min(problem.micro_batches, problem.devices)
+        """The largest sum of copies."""
+        self.rooms = [level.devices for level in problem.levels]
+        self.inside = [math.prod(self.rooms[: level + 1]) for level in range(len(self.rooms))]
+        """Innermost devices that a group of a level has."""
+        flat = problem.replace(levels=(), bandwidth=problem.levels[0].bandwidth)
+        self.costs = StageCosts(flat, "paper", memory)
+        self.larger = [[j for j in range(i + 1, len(sets)) if not sets[i] & ~sets[j]] for i in range(len(sets))]
+        works = [
+            min((t * way.time for t, ways in layer.configurations.items() for way in ways if t <= self.rooms[0]),
+                default=math.inf)
+            for layer in problem.layers
+        ]  # fmt: skip
+        self.work = cache(lambda members: math.fsum(w for v, w in enumerate(works) if members >> v & 1))
+        self.links = cache(self._links)
+        self.decisions = 0
+
+    def _links(self, members: int, level: int, d: int) -> float:
+        return upper_load(self.problem, self.costs.ids(members), d, self.problem.levels[level].bandwidth)
+
+    def best(self) -> Decided | None:
+        """The plan of the least load; None where none fits."""
+        low = self.work(self.sets[-1]) / self.problem.devices * (1 - ROUNDING)
+        if math.isinf(low):
+            return None  # a layer runs nowhere
+        best = self._first(low)
+        if best is None:
+            return None
+        while True:
+            close = best.load - low <= NEAR * best.load
+            limit = best.load * (1 - STRICT) if close else math.sqrt(low * best.load) if low > 0 else best.load / 2
+            if limit <= low:
+                return best
+            found = self.decide(limit)
+            if found is not None:
+                best = found
+                continue
+            low = limit
+            if close:
+                return best
+
+    def _first(self, low: float) -> Decided | None:
+        """Some plan: low limits are decided fastest."""
+        above = FIRST_TRY - 1
+        for _ in range(MOST_TRIES if low > 0 else 0):
+            found = self.decide(low * (1 + above))
+            if found is not None:
+                return found
+            above *= FASTER
+        return self.decide(math.inf)
+
+    def decide(self, limit: float) -> Decided | None:
+        """A plan with all loads within the limit."""
+        self.decisions += 1
+        stages = _Decision(self, limit).stages()
+        if stages is None:
+            return None
+        plan = LeveledPlan(tuple(stages))
+        return Decided(plan, evaluate_leveled(self.problem, plan).time_per_micro_batch)
+
+
+class _Decision:
+    """Tables for one limit."""
+
+    def __init__(self, known: LevelDecisions, limit: float) -> None:
+        self.known, self.limit = known, limit
+        self.sets, self.problem = known.sets, known.problem
+        self.top = len(known.rooms) - 1
+        self.groups = cache(self._groups)
+        self.chosen: dict[tuple[int, int], list[_Option]] = {}
+        """Of the highest level, by downsets."""
+        self._found: dict[tuple[int, int, int, int], list[_Option]] = {}
+
+    def stages(self) -> list[LeveledStage] | None:
+        """The highest level's stages of a plan; None where there is none."""
+        import numpy as np
+
+        known, room, beyond = self.known, self.known.rooms[-1], self.known.most + 1
+        last = len(self.sets) - 1
+        self.least = [np.full(room + 1, beyond, dtype=np.int64) for _ in self.sets]
+        self.least[0][:] = 0
+        needs = [self._need(self.sets[last] & ~members) for members in self.sets]
+        for i in range(last):
+            for j in known.larger[i]:
+                most = room - self._need(self.sets[i]) - needs[j]
+                options = list(self._options(self.top, 1, i, j, most))
+                if options:
+                    self.chosen[i, j] = options
+                for option in options:
+                    total = self.least[i][: room + 1 - option.devices] + option.copies
+                    total = np.where(total <= min(option.reach, known.most), total, beyond)
+                    target = self.least[j][option.devices :]
+                    np.minimum(target, total, out=target)
+        return None if self.least[last][room] >= beyond else list(self._back())
+
+    def _need(self, members: int) -> int:
+        """Devices of the highest level that some layers need at least."""
+        if not members:
+            return 0
+        below = self.known.inside[self.top - 1] if self.top else 1
+        devices = self.known.work(members) / (self.limit * below)
+        return max(1, math.ceil(min(devices, 10**9) * (1 - ROUNDING)))
+
+    # ---- stages of a level --------------------------------------------------------------------------------
+
+    def _options(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
+        """Stages between two downsets on at most so many devices of a level, in groups with so many copies."""
+        self.known.tick()
+        members, limit = self.sets[j] & ~self.sets[i], self.limit * above
+        copies = -(-self.known.most // above)
+        found = self._innermost(members, limit, copies, most)
+        if level:
+            found = self._higher(level, above, i, j, most)
+        kept: list[_Option] = []
+        for option in sorted(found, key=lambda option: (option.devices, option.copies, -option.reach)):
+            if not any(other.copies <= option.copies and other.reach >= option.reach for other in kept):
+                kept.append(option)
+        yield from kept
+
+    def _innermost(self, members: int, limit: float, copies: int, most: int) -> Iterator[_Option]:
+        costs = self.known.costs
+        for t in self.problem.degrees:
+            shape = Shape(members, 0, t)
+            if t > most or not costs.possible(shape):
+                continue
+            largest = min(most // t, copies if self.problem.replication else 1)
+            least = costs.floor(shape) * (1 - ROUNDING) / limit
+            for d in range(max(1, math.ceil(min(least, largest + 1) - ROUNDING)), largest + 1):
+                in_flight = costs.most_in_flight(shape, d, limit, -(-copies // d))
+                if in_flight:
+                    yield _Option(d * t, d, d * in_flight, d, t)
+                    if d * in_flight >= copies:
+                        break  # more replicas reach no further
+
+    def _higher(self, level: int, above: int, i: int, j: int, most: int) -> Iterator[_Option]:
+        known, members, limit = self.known, self.sets[j] & ~self.sets[i], self.limit * above
+        least = known.work(members) / (limit * known.inside[level - 1])
+        largest = min(most, -(-known.most // above)) if self.problem.replication else min(most, 1)
+        for d in range(max(1, math.ceil(min(least, largest + 1) * (1 - ROUNDING))), largest + 1):
+            if known.links(members, level, d) > limit:
+                continue
+            reach, before = self.groups(level - 1, above * d, i).get(j, ()), NONE
+            for copies, later in enumerate(reach):
+                if later > before:
+                    yield _Option(d, d * copies, d * (int(later) + copies), d, 1)
+                    before = later
+
+    # ---- inside a device of the next level ----------------------------------------------------------------
+
+    def _groups(self, level: int, above: int, start: int) -> Mapping[int, Any]:
+        """Of each downset D above a start D': the most that may come later, by copies, with all devices."""
+        return {j: table[-1].tolist() for j, table in self._tables(level, above, start).items() if j != start}
+
+    def _tables(self, level: int, above: int, start: int) -> dict[int, Any]:
+        """`most` of each downset that has any stages within the limit."""
+        import numpy as np
+
+        known, room = self.known, self.known.rooms[level]
+        largest = min(known.inside[level], known.most // above)
+        copies = np.arange(largest + 1)
+        enough = -(-known.most // above)
+        tables = {start: np.full((room + 1, largest + 1), enough, dtype=np.int32)}
+        reachable = self.limit * above * known.inside[level] * (1 + ROUNDING)
+        ends = [j for j in known.larger[start] if known.work(self.sets[j] & ~self.sets[start]) <= reachable]
+        for j in ends:
+            table = np.full((room + 1, largest + 1), NONE, dtype=np.int32)
+            for i in (start, *ends):
+                if i >= j:
+                    break
+                if i not in tables or self.sets[i] & ~self.sets[j]:
+                    continue
+                for option in self._between(level, above, i, j):
+                    if option.devices <= room and option.copies <= largest:
+                        before = tables[i][: room + 1 - option.devices, : largest + 1 - option.copies]
+                        target = table[option.devices :, option.copies :]
+                        np.maximum(target, np.minimum(before, option.reach - copies[option.copies :]), out=target)
+            np.maximum(table, NONE, out=table)
+            if table[-1].max() > NONE:
+                tables[j] = np.maximum.accumulate(table, axis=1)
+        return tables
+
+    def _between(self, level: int, above: int, i: int, j: int) -> list[_Option]:
+        """The stages of a level below the highest, found once."""
+        known = self._found.get((level, above, i, j))
+        if known is None:
+            known = list(self._options(level, above, i, j, self.known.rooms[level]))
+            self._found[level, above, i, j] = known
+        return known
+
+    # ---- back ---------------------------------------------------------------------------------------------
+
+    def _back(self) -> Iterator[LeveledStage]:
+        """The stages of the plan in execution order: the same numbers as on the way forward."""
+        j, k = len(self.sets) - 1, self.known.rooms[-1]
+        while j:
+            value = int(self.least[j][k])
+            i, option = next(
+                (i, option)
+                for i in range(j)
+                for option in self.chosen.get((i, j), ())
+                if option.devices <= k
+                and value <= option.reach
+                and self.least[i][k - option.devices] + option.copies == value
+            )
+            yield self._stage(self.top, 1, i, j, option, value)
+            j, k = i, k - option.devices
+
+    def _stage(self, level: int, above: int, i: int, j: int, option: _Option, suffix: int) -> LeveledStage:
+        """With so many copies of it and all that is behind it."""
+        members, d = self.sets[j] & ~self.sets[i], option.data_parallel
+        ids = tuple(self.known.costs.ids(members))
+        if level == 0:
+            ways = self.known.costs.ways(Shape(members, 0, option.tensor_parallel), d, -(-suffix // d))
+            return LeveledStage(ids, d, option.tensor_parallel, ways)
+        copies = option.copies // d
+        children = self._inside(level - 1, above * d, i, j, -(-suffix // d) - copies, copies)
+        return LeveledStage(ids, d, children=tuple(children))
+
+    def _inside(self, level: int, above: int, start: int, j: int, later: int, x: int) -> Iterator[LeveledStage]:
+        """The stages of a group with at most x copies and so many later ones, in execution order."""
+        tables, k = self._tables(level, above, start), self.known.rooms[level]
+        while j != start:
+            while x and tables[j][k, x - 1] >= later:
+                x -= 1
+            i, option = next(
+                (i, option)
+                for i in tables
+                if i < j and not self.sets[i] & ~self.sets[j]
+                for option in self._between(level, above, i, j)
+                if option.devices <= k and option.copies <= x
+                if min(tables[i][k - option.devices, x - option.copies], option.reach - x) >= later
+            )
+            yield self._stage(level, above, i, j, option, later + x)
+            j, k, x = i, k - option.devices, x - option.copies

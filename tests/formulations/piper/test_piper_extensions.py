@@ -1,0 +1,213 @@
+"""`mip-piper` beyond the paper: flushes, types of devices and levels, against all plans of tiny problems."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from leveled_brute_force import best_leveled
+from random_stagings import random_staging
+from staging_brute_force import best_stages
+
+import pipeplan
+from pipeplan.formulations.contract import BuiltModel
+from pipeplan.formulations.piper import FORMULATION, candidates
+from pipeplan.formulations.piper.flush import counts_of
+from pipeplan.instances.catalogue import load_packaged
+from pipeplan.instances.errors import InputError, UsageError
+from pipeplan.instances.result import Stop
+from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
+from pipeplan.instances.staging.referee.levels import VARIANTS
+from pipeplan.instances.staging.rules import rules_of
+
+LIMITS = pipeplan.SolveOptions(threads=1)
+SOLVERS = ("cp-sat", "highs")
+SHAPES = ((2, 2), (3, 2), (2, 1, 2), (1, 3), (4,), (2, 2, 2))
+FEW, MANY = range(4), range(4, 60)
+sweep = [*FEW, *(pytest.param(seed, marks=pytest.mark.sweeps) for seed in MANY)]
+
+Case = tuple[StagingProblem, Mapping[str, Any]]
+"""A problem, and what is asked."""
+
+
+def typed(problem: StagingProblem, seed: int) -> StagingProblem:
+    """On devices of two types (every third time three), of which one may be faster and another have more memory."""
+    rng, memory = random.Random(700 + seed), problem.memory_bytes
+    kinds = tuple(
+        DeviceType(
+            f"type {i}",
+            rng.choice((1, 2)),
+            rng.choice((0.5, 1.0, 2.0)),
+            None if memory is None else round(memory * rng.choice((0.6, 1.0, 1.5))),
+        )
+        for i in range(3 if seed % 3 == 2 else 2)
+    )
+    return problem.replace(devices=sum(kind.devices for kind in kinds), memory_bytes=None, device_types=kinds)
+
+
+def nested(problem: StagingProblem, seed: int) -> StagingProblem:
+    """On one of a few small clusters, the links of higher levels mostly slower."""
+    rng, shape, levels = random.Random(900 + seed), SHAPES[seed % len(SHAPES)], list[StagingLevel]()
+    bandwidth = problem.bandwidth
+    for devices in shape:
+        levels.append(StagingLevel(devices, bandwidth))
+        bandwidth *= rng.choice((0.1, 0.4, 1.0))
+    return problem.replace(devices=math.prod(shape), levels=tuple(levels), micro_batches=rng.choice((2, 3, 4, 9)))
+
+
+def tiny(seed: int, **changes: Any) -> StagingProblem:
+    return random_staging(seed, layers=(2, 3)).replace(**changes)
+
+
+def flat_cases(seed: int) -> Iterator[Case]:
+    """Flushes and types, each alone and together, with exactly N where the seed says so; without replicas."""
+    semantics = ("paper", "reference")[seed % 2]
+    flush = {"semantics": semantics, "objective": "flush"}
+    yield tiny(seed), flush
+    yield typed(tiny(seed), seed), {"semantics": semantics}
+    yield typed(tiny(seed), seed), flush
+    yield typed(tiny(seed, replication=False, exact_batches=False), seed), flush
+
+
+def leveled_cases(seed: int) -> Iterator[Case]:
+    """Each variant; exactly N where memory is counted precisely; without replicas."""
+    for hierarchy in VARIANTS:
+        yield nested(tiny(seed, exact_batches=False), seed), {"hierarchy": hierarchy}
+    yield nested(tiny(seed), seed).replace(exact_batches=True, micro_batches=2 + seed % 3), {"hierarchy": "precise"}
+    yield nested(tiny(seed, exact_batches=False, replication=False), seed), {"hierarchy": "precise"}
+
+
+def least(problem: StagingProblem, asked: Mapping[str, Any]) -> tuple[float, Any] | None:
+    """By looking at every plan."""
+    if problem.levels:
+        return best_leveled(problem, asked["hierarchy"])
+    return best_stages(problem, asked["semantics"], asked.get("objective") == "flush")
+
+
+def check(problem: StagingProblem, asked: Mapping[str, Any], best: tuple[float, Any] | None, **method: Any) -> None:
+    result = pipeplan.solve(problem, **method, limits=LIMITS)
+    if best is None:
+        assert (result.stop, result.plan, result.bound) == (Stop.INFEASIBLE, None, None), result.messages
+    else:
+        assert (result.stop, result.verified) == (Stop.PROVEN, True), result.messages
+        assert result.objective == pytest.approx(best[0], rel=1e-6)
+        assert result.bound == pytest.approx(best[0], rel=1e-6)
+        assert result.bound <= best[0] * (1 + 1e-9)
+
+
+def by_the_model(problem: StagingProblem, asked: Mapping[str, Any], best: Any, seed: int, variant: str) -> None:
+    """By its own means: no other planner's plan is a start."""
+    method: dict[str, Any] = {"formulation": "mip-piper", "solver": SOLVERS[seed % 2], "warm_start": "none"}
+    check(problem, asked, best, **method, options={**asked, "variant": variant})
+
+
+@pytest.mark.parametrize("seed", sweep)
+def test_no_flat_plan_is_better(seed: int) -> None:
+    """Both forms of the model, the dynamic program and a look at every plan say the same."""
+    for number, (problem, asked) in enumerate(flat_cases(seed)):
+        best = least(problem, asked)
+        for variant in ("columns", "compact"):
+            by_the_model(problem, asked, best, seed + number, variant)
+        if not problem.exact_batches:  # which the program refuses here
+            check(problem, asked, best, planner="dp-piper", options=asked)
+
+
+@pytest.mark.parametrize("seed", sweep)
+def test_no_tree_is_better(seed: int) -> None:
+    for number, (problem, asked) in enumerate(leveled_cases(seed)):
+        best = least(problem, asked)
+        by_the_model(problem, asked, best, seed + number, "columns")
+        check(problem, asked, best, planner="dp-piper", options=asked)
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 100))])
+def test_a_start_obeys_every_row(seed: int) -> None:
+    """Of the best plan the model knows the value; what it reads from the variables again is the plan."""
+    for problem, asked in (*flat_cases(seed), *leveled_cases(seed)):
+        best = least(problem, asked)
+        if best is None:
+            continue
+        built = FORMULATION.build(problem, {"semantics": "paper", **asked, "variant": "columns"}, native=False)
+        assert isinstance(built, BuiltModel)
+        values = built.encode(best[1])
+        assert values is not None
+        assert objective(built.model, values) == pytest.approx(best[0], rel=1e-6)
+        rules = rules_of(problem, asked)
+        again = built.decode(values)
+        assert not rules.violations(problem, again)
+        assert rules.value(problem, again) == pytest.approx(best[0], rel=1e-6)
+
+
+def objective(model: Any, values: Mapping[str, float]) -> float:
+    """With each variable set; every row is kept."""
+    import pyomo.environ as pyo
+
+    for variable in model.component_data_objects(pyo.Var):
+        variable.set_value(values[variable.name], skip_validation=True)
+        assert variable.lb is None or variable.value >= variable.lb - 1e-9
+        assert variable.ub is None or variable.value <= variable.ub + 1e-9
+    for row in model.component_data_objects(pyo.Constraint, active=True):
+        body, lower, upper = pyo.value(row.body), pyo.value(row.lower), pyo.value(row.upper)
+        assert lower is None or body >= lower - 1e-9, row.name
+        assert upper is None or body <= upper + 1e-9, row.name
+    return float(pyo.value(model.objective))
+
+
+def test_the_rows_of_each_extension_have_their_numbers() -> None:
+    """As the documentation names them: 10 to 12 for flushes, 13 to 18 for levels."""
+    import pyomo.environ as pyo
+
+    def numbers(problem: StagingProblem, **asked: Any) -> set[int]:
+        options = {"variant": "columns", "semantics": "paper", **asked}
+        built = FORMULATION.build(problem, options, native=False)
+        assert isinstance(built, BuiltModel)
+        names = [block.name for block in built.model.component_objects(pyo.Constraint)]
+        assert all(name.startswith(("eq_", "cut_")) for name in names)
+        return {int(name.split("_")[1]) for name in names if name.startswith("eq_")}
+
+    plain = {1, 2, 3, 4, 5, 6}
+    flat = load_packaged("tiny-stages")
+    assert numbers(flat, objective="flush") == plain | {10, 11, 12}
+    assert numbers(flat, objective="flush", variant="compact") >= {9, 10, 11, 12}
+    levels = load_packaged("tiny-levels")
+    assert numbers(levels, hierarchy="precise") == plain | {13, 14, 15, 16, 17, 18}
+    assert numbers(levels, hierarchy="crude") == (plain | {13, 14, 15, 16, 17, 18}) - {3, 4, 5}
+
+
+def test_a_cut_off_bounds_the_number_of_stages() -> None:
+    """N = 4, no load below 1: within 2 there may be 4 + S - 1 <= 8 slots; the more, the smaller the loads."""
+    counts = counts_of(9, 4, 1.0, 2.0, 1.0, 0.25)
+    assert [count.stages for count in counts] == [1, 2, 3, 4, 5]
+    assert [count.factor for count in counts] == [1.0, 1.25, 1.5, 1.75, 2.0]
+    assert [count.most for count in counts] == [2.0, 1.75, 1.5, 1.25, 1.0]
+    assert len(counts_of(9, 4, 1.0, None, 1.0, 0.25)) == 9
+
+
+def test_too_many_columns_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every number of copies above a stage makes columns."""
+    problem = load_packaged("tiny-levels").replace(replication=False)
+    monkeypatch.setattr(candidates, "MAX_COLUMNS", 0)
+    with pytest.raises(InputError, match=r"more than 0 ways; coarsen .* --planner dp-piper"):
+        pipeplan.solve(problem, formulation="mip-piper", limits=LIMITS, warm_start="none")
+
+
+def test_exactly_n_on_types_is_planned_by_the_model_alone() -> None:
+    problem = typed(tiny(0, exact_batches=True, micro_batches=2), 0)
+    with pytest.raises(InputError, match="exact_batches"):
+        pipeplan.solve(problem, planner="dp-piper")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"objective": "flush"}, "option objective is flush and the problem has levels"),
+        ({"semantics": "reference"}, "option semantics is reference and the problem has levels"),
+        ({"variant": "compact"}, "compact form is for a flat network"),
+    ],
+)
+def test_what_levels_leave_undefined_is_refused(options: dict[str, str], why: str) -> None:
+    with pytest.raises((InputError, UsageError), match=why):
+        pipeplan.solve(load_packaged("tiny-levels"), formulation="mip-piper", options=options)
