@@ -26,15 +26,11 @@ def with_more_in_flight(
         better = False
         for step in _steps(problem, plan):
             tick()
-            iteration = _iteration(problem, step)
-            if iteration is not None and iteration < known:
+            iteration = evaluate_stage_graph(problem, step).iteration
+            if iteration is not None and iteration < known and not verify_stage_graph(problem, step):
                 plan, known, better = step, iteration, True
                 break
     return plan, known
-
-
-def _iteration(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float | None:
-    return None if verify_stage_graph(problem, plan) else evaluate_stage_graph(problem, plan).iteration
 
 
 def _steps(problem: GraphPipelineProblem, plan: StageGraphPlan) -> Iterator[StageGraphPlan]:

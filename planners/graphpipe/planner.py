@@ -35,7 +35,7 @@ Family = Literal["graph", "sequential"]
 NEAR = 1.05
 """Times as long as the best iteration: plans up to there may be the best with more samples in flight."""
 
-MOST_NEAR = 20
+MOST_NEAR = 4
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
