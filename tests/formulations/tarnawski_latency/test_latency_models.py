@@ -126,7 +126,7 @@ def test_what_the_formulation_cannot_plan_is_refused_with_a_remedy() -> None:
     options = {"subgraphs_per_device": 0, "variant": "strong", "objective": "latency"}
     with pytest.raises(InputError, match="whole number >= 1"):
         formulation.check(line([1.0], 1.0), options)
-    with pytest.raises(UsageError, match="placement problems"):
+    with pytest.raises(UsageError, match="problems of kind 'placement'"):
         formulation.check("nonsense", options)
 
 
