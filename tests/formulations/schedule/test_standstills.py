@@ -32,7 +32,7 @@ def together_problem(seed: int) -> ScheduleProblem:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 60))]
+    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 30))]
 )
 def test_the_shortest_period_is_that_of_enumeration(seed: int) -> None:
     problem = together_problem(seed)
@@ -47,7 +47,7 @@ def test_the_shortest_period_is_that_of_enumeration(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 60))]
+    "seed", [*range(1, 12), *(pytest.param(n, marks=pytest.mark.sweeps) for n in range(12, 30))]
 )
 def test_plans_are_the_same_by_either_clock(seed: int) -> None:
     problem = together_problem(seed)
@@ -63,7 +63,7 @@ def test_plans_are_the_same_by_either_clock(seed: int) -> None:
 
 
 def test_most_problems_of_these_tests_have_a_standstill() -> None:
-    assert sum(bool(standstill_of(together_problem(seed)).together) for seed in range(60)) >= 40
+    assert sum(bool(standstill_of(together_problem(seed)).together) for seed in range(30)) >= 20
 
 
 def test_waiting_costs_memory_while_the_clock_goes_alone() -> None:
