@@ -210,7 +210,15 @@ class Exercise:
 ROW_7 = "p.w(t, u) <= p.z(p.lay(t), p.lay(u))"
 
 EXERCISES = (
-    Exercise(1, 1, ("lambda stage, stages: stage", "lambda stage, stages: stages")),
+    Exercise(
+        1,
+        1,
+        (
+            "lambda stage, stages, batches: stages - stage + 1",
+            "lambda stage, stages, batches: batches",
+            "lambda stage, stages, batches: min(batches, stages)",
+        ),
+    ),
     Exercise(1, 2, ("STAGES - 1", "9 * STAGES")),
     Exercise(1, 3, ("1", "8")),
     Exercise(1, 4, ("5.0", "32 * 3.85")),
