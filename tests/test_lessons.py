@@ -225,7 +225,7 @@ EXERCISES = (
     Exercise(2, 1, ("7", "9")),
     Exercise(2, 2, ("3**5", "40")),
     Exercise(2, 3, ("lambda p: 0", "lambda p: 100", "lambda p: sum(p.durations) / p.gpus")),
-    Exercise(3, 1, ("1", "5")),
+    Exercise(3, 1, ("2", "15", "39")),
     Exercise(3, 2, ("(1, 1, 1)", "(1, 1, 1, 1, 1)", "(6, 1)")),
     Exercise(3, 3, ("0.3", "0.05")),
     Exercise(
