@@ -259,7 +259,7 @@ EXERCISES = (
     Exercise(4, 1, ("2", "11")),
     Exercise(4, 2, ("Fraction(1, 2)", "1")),
     Exercise(4, 3, ("pairs=6, large=9, memory=6", "pairs=2, large=9, memory=3")),
-    Exercise(4, 4, ("(1, 1, 1)", "(4, 4, 1)")),
+    Exercise(4, 4, ("(1, 2, 1)", "(1, 1, 1, 1)", "(4, 4, 1, 1)")),
     Exercise(5, 1, ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)")),
     Exercise(5, 2, ("lambda limit: value", "lambda limit: math.inf")),
     Exercise(5, 3, ("lambda ideal: ideal", "lambda ideal: set()")),
