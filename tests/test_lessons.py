@@ -210,14 +210,22 @@ class Exercise:
 ROW_7 = "p.w(t, u) <= p.z(p.lay(t), p.lay(u))"
 
 EXERCISES = (
-    Exercise(1, 1, ("lambda stage, stages: stage", "lambda stage, stages: stages")),
+    Exercise(
+        1,
+        1,
+        (
+            "lambda stage, stages, batches: stages - stage + 1",
+            "lambda stage, stages, batches: batches",
+            "lambda stage, stages, batches: min(batches, stages)",
+        ),
+    ),
     Exercise(1, 2, ("STAGES - 1", "9 * STAGES")),
     Exercise(1, 3, ("1", "8")),
     Exercise(1, 4, ("5.0", "32 * 3.85")),
     Exercise(2, 1, ("7", "9")),
     Exercise(2, 2, ("3**5", "40")),
     Exercise(2, 3, ("lambda p: 0", "lambda p: 100", "lambda p: sum(p.durations) / p.gpus")),
-    Exercise(3, 1, ("1", "5")),
+    Exercise(3, 1, ("2", "15", "39")),
     Exercise(3, 2, ("(1, 1, 1)", "(1, 1, 1, 1, 1)", "(6, 1)")),
     Exercise(3, 3, ("0.3", "0.05")),
     Exercise(
@@ -251,7 +259,7 @@ EXERCISES = (
     Exercise(4, 1, ("2", "11")),
     Exercise(4, 2, ("Fraction(1, 2)", "1")),
     Exercise(4, 3, ("pairs=6, large=9, memory=6", "pairs=2, large=9, memory=3")),
-    Exercise(4, 4, ("(1, 1, 1)", "(4, 4, 1)")),
+    Exercise(4, 4, ("(1, 2, 1)", "(1, 1, 1, 1)", "(4, 4, 1, 1)")),
     Exercise(5, 1, ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)")),
     Exercise(5, 2, ("lambda limit: value", "lambda limit: math.inf")),
     Exercise(5, 3, ("lambda ideal: ideal", "lambda ideal: set()")),
