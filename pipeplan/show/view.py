@@ -12,7 +12,7 @@ from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
 from .names import Held
 from .palette import PHASE_NAMES, PHASES
-from .words import IN_BYTES, MemoryUnit
+from .words import IN_BYTES, MemoryUnit, plain
 
 COUNT = "count"
 """Of the layers or nodes in a row."""
@@ -83,10 +83,10 @@ class Table:
         columns[COUNT] = ["" if row.held is None else str(row.held.count) for row in rows]
         for title in dict.fromkeys(title for row in self.rows for title in row.cells):
             columns[title] = [row.cells.get(title, "") for row in rows]
-        columns["load"] = [f"{row.load:.5g}" for row in rows]
+        columns["load"] = [plain(row.load) for row in rows]
         parts = self.parts
         for part in parts if len(parts) > 1 else ():
-            columns[part] = [f"{row.parts.get(part, 0.0):.3g}" for row in rows]
+            columns[part] = [plain(row.parts.get(part, 0.0), 3) for row in rows]
         columns["memory"] = ["" if row.memory_held is None else unit.text(row.memory_held) for row in rows]
         columns["full"] = [
             f"{100 * (row.memory_held or 0.0) / row.limit:.0f}%" if row.limit else "" for row in rows

@@ -78,6 +78,11 @@ def several(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def plain(value: float, digits: int = 5) -> str:
+    """Rounded to so many digits, with all its zeros instead of a power of ten: for columns that are compared."""
+    return f"{Decimal(f'{value:.{digits}g}'):f}"
+
+
 def percent(share: float) -> str:
-    """0.1234 as `12.3 %`, and little with all its zeros."""
-    return f"{Decimal(f'{100 * share:.3g}'):f} %"
+    """0.1234 as `12.3 %`."""
+    return f"{plain(100 * share, 3)} %"

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from ...instances.kinds import Plan, Problem
 from ..view import Curve, PlanView, Row, Table
 from ..views.simulated import first_micro_batches
-from ..words import MemoryUnit
+from ..words import MemoryUnit, plain
 from .bars import Bar, bars
 from .gantt import gantt
 from .graph import graph
@@ -55,7 +55,7 @@ def _parts(part: Table) -> Element | None:
     if len(part.parts) < 2:
         return None
     rows = [
-        [row.title, f"{row.load:.5g}", *(f"{row.parts.get(name, 0.0):.3g}" for name in part.parts)]
+        [row.title, plain(row.load), *(plain(row.parts.get(name, 0.0), 3) for name in part.parts)]
         for row in part.rows
     ]
     return details("As a table", table([part.what, "load", *part.parts], rows))

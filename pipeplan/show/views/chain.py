@@ -16,7 +16,7 @@ from ..even import chain_plans
 from ..names import Held, Order
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, limit, percent, several, size
+from ..words import amount, limit, percent, plain, several, size
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 20.0
@@ -131,7 +131,7 @@ def _row(problem: ChainProblem, use: GpuUse, evaluation: PatternEvaluation) -> R
         name=name,
         load=use.busy,
         parts={"busy": use.busy},
-        cells={"idle": f"{use.idle:.3g}", "held": str(use.in_flight)},
+        cells={"idle": plain(use.idle), "held": str(use.in_flight)},
         memory=_terms(use.terms),
         limit=problem.memory_bytes,
         slowest=name == evaluation.bottleneck,

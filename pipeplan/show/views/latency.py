@@ -16,7 +16,7 @@ from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
 from ..names import Order, order_of
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, several, size
+from ..words import amount, plain, several, size
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 MOST_NAMED = 40
@@ -104,8 +104,8 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
             parts={"from start to finish": time},
             cells={
                 "piece": str(number),
-                "start": f"{piece.start:.5g}",
-                "finish": f"{piece.finish:.5g}",
+                "start": plain(piece.start),
+                "finish": plain(piece.finish),
                 "size": size(held),
             },
             label=f"{piece.device}, piece {number}",

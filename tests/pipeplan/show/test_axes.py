@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeplan.show.page.axes import FEW, MANY, from_zero, number, round_ends, ticks
+from pipeplan.show.words import plain
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,4 @@ def test_amounts_are_measured_from_0_unless_they_would_look_alike() -> None:
 def test_large_numbers_are_written_out() -> None:
     assert [number(value) for value in (31529.4, 0.16614, 12.0, 3e12)] == ["31529", "0.1661", "12", "3e+12"]
     assert number(math.pi) == "3.142"
+    assert [plain(value) for value in (4392.34, 1234567.0, 0.00002)] == ["4392.3", "1234600", "0.00002"]
