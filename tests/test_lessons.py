@@ -263,7 +263,7 @@ EXERCISES = (
     Exercise(5, 1, ("lambda a, b: a * b", "lambda a, b: 2 ** (a + b)")),
     Exercise(5, 2, ("lambda limit: value", "lambda limit: math.inf")),
     Exercise(5, 3, ("lambda ideal: ideal", "lambda ideal: set()")),
-    Exercise(6, 1, ("[6, 3, 2, 1]", "[4, 3, 2, 1]")),
+    Exercise(6, 1, ("[6, 3, 2, 1]", "[4, 3, 2, 1]", "[3, 2, 1]")),
     Exercise(6, 2, ("35", "5")),
     Exercise(
         6, 3, ("lambda options, limit: sum(min(ways)[0] for ways in options)", "lambda options, limit: math.inf")
