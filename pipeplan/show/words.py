@@ -58,9 +58,9 @@ def memory_unit(name: str | None) -> MemoryUnit:
     return IN_BYTES if name in BYTE_NAMES else MemoryUnit(name or "")
 
 
-def limit(memory_bytes: float | None) -> str:
-    """A memory limit for eyes."""
-    return "no limit" if memory_bytes is None else size(memory_bytes)
+def with_memory(memory_bytes: float | None) -> str:
+    """What devices have, behind their number."""
+    return "without a memory limit" if memory_bytes is None else f"with memory {size(memory_bytes)}"
 
 
 def amount(value: float, unit: str | None, digits: int = 7) -> str:

@@ -15,13 +15,15 @@ from ...instances.simulate import simulate
 from ...planners.graphpipe.even import stage_graphs
 from ..names import Order, order_of
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, limit, rate, several
+from ..words import amount, rate, several, with_memory
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
 
 even_plans = stage_graphs
 """(problem) -> what anyone would try first, to compare with."""
+EVEN = "as many operators on each device, one stage behind the other"
+"""What they are."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
     known = {
         "graph": f"{several(len(problem.operators), 'operator')}, {several(len(problem.edges), 'edge')}",
         "batch": f"{several(problem.mini_batch, 'sample')} between two updates",
-        "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, weights x "
+        "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, weights x "
         f"{problem.weight_copies:g}",
         "link": _link(problem, problem.link),
     }
