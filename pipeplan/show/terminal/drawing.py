@@ -12,7 +12,6 @@ from ...planners.referee import rules_of
 from ..answer import answer
 from ..console import out, styled
 from ..run import options_of, run_facts
-from ..sensitivity import devices
 from ..view import About, PlanView, module_of
 from ..words import amount, several
 from .plan import draw
@@ -48,7 +47,7 @@ def draw_result(
     """The answer and the plan; the last line is the referee's. `verbose`: instance, model and run as well; `named`:
     with what was planned, for those who have not said it themselves."""
     rules = rules_of(problem, result.options)
-    what = f"{problem.name} on {devices(problem)}: " if named else ""
+    what = f"{problem.name} on {_devices(problem)}: " if named else ""
     say_answer(what + answer(problem, result, view, rules))
     if verbose:
         draw_instance(problem, About({}))
@@ -64,6 +63,12 @@ def draw_result(
     if not verbose and "cross-check" in facts:
         out().print(styled(f"cross-check: {facts['cross-check']}"))
     say_verdict(problem, result.plan, result.violations, rules)
+
+
+def _devices(problem: Problem) -> str:
+    from ..sensitivity import devices  # with all that solves: for those who need it
+
+    return devices(problem)
 
 
 def _counted(name: str, size: int) -> str:
