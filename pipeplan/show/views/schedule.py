@@ -18,7 +18,7 @@ from ...instances.schedule.referee.memory import held_over_time
 from ...instances.schedule.referee.unrolled import Unrolled, unroll
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, memory_unit, percent, several
+from ..words import amount, memory_unit, percent, several, time_scale
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
 FIRST_HALF = "backward (for inputs)"
@@ -77,7 +77,7 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
     unrolled = unroll(problem, plan)
     value, unit = evaluation.objective(rules.objective), problem.time_unit
     assert value is not None, "the rules say what the plan has"
-    end = _end(unrolled)
+    end, most = _end(unrolled), float(max(use.span for use in evaluation.devices))
     return PlanView(
         name=problem.name,
         value=f"{rules.objective} {amount(float(value), unit)} {_of_what(problem, rules)}",
@@ -85,10 +85,11 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
         f"{_idle_in_words(evaluation, value, rules)}",
         tables=(Table("device", tuple(_rows(problem, evaluation))),),
         unit=unit,
-        full_load=float(max(use.span for use in evaluation.devices)),
+        full_load=most,
         limits=_limits(evaluation, value, rules, unit),
         sentences=tuple(_sentences(evaluation, unit)),
-        legend=f"load: {unit or 'time'} of work " + ("in a period" if unrolled.period else "for all micro-batches"),
+        legend=f"load: {time_scale(most, unit)[1] or 'time'} of work "
+        + ("in a period" if unrolled.period else "for all micro-batches"),
         time_unit=unit,
         timelines=(_timeline(unrolled, end),),
         memory=_memory(unrolled, end),

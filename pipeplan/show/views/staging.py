@@ -15,7 +15,7 @@ from ...instances.staging.rules import FLUSH
 from ..even import staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, rate, several, with_memory
+from ..words import amount, rate, several, time_scale, with_memory
 
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
@@ -108,7 +108,8 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
-        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; {_held(problem)}",
+        legend=f"load (transfers and synchronisation included): {time_scale(largest, unit)[1] or 'time'} "
+        f"per micro-batch; {_held(problem)}",
         time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
@@ -202,7 +203,8 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
             *told[:MOST_TOLD],
         ),
         each="stage of each level",
-        legend=f"load: {unit or 'time'} per micro-batch that leaves the pipeline; {_held(problem)}",
+        legend=f"load: {time_scale(largest, unit)[1] or 'time'} per micro-batch that leaves the pipeline; "
+        f"{_held(problem)}",
         time_unit=unit,
     )
 
