@@ -93,6 +93,10 @@ class Lowered:
 # ---- what several lowerings need -----------------------------------------------------------------------
 
 
+EXAMPLES = {"--devices": "4", "--memory": "40GB", "--bandwidth": "300GB/s"}
+"""As they are typed."""
+
+
 def require_cluster(cluster: Cluster, *, links: bool = True) -> None:
     """A profile names no cluster: what is missing is asked for, all at once."""
     needed: dict[str, object] = {"--devices": cluster.devices or cluster.levels, "--memory": cluster.memory_bytes}
@@ -100,7 +104,8 @@ def require_cluster(cluster: Cluster, *, links: bool = True) -> None:
         needed["--bandwidth"] = cluster.bandwidth if cluster.bandwidth is not None else cluster.levels or None
     missing = [option for option, value in needed.items() if value is None]
     if missing:
-        raise InputError("cluster", "is missing: a profile names none", f"give {' and '.join(missing)}")
+        example = " ".join(f"{option} {EXAMPLES[option]}" for option in missing)
+        raise InputError("cluster", "is missing: a model or a table of layers names none", f"add {example}")
 
 
 def copies_of(profile: Profile, options: ProfileOptions) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..instances.errors import InputError, UsageError
+from ..instances.errors import InputError, PipeplanError, UsageError
 from ..instances.json_file import STDIN
+from ..instances.kinds import kind_of
 from ..instances.lookup import Cluster as Cluster
 from ..instances.lookup import holds_profile, load_with_notes
 from ..instances.result import Asked
@@ -108,22 +111,37 @@ def load_instance(text: str, on: Cluster) -> Problem:
 
 def load_asked(text: str, on: Cluster) -> tuple[Problem, Asked]:
     """The same with what was asked for, which a result keeps."""
+    for note in _without_unit(text, on):  # the problem may be refused for what it is about
+        say_note(note)
     lowered = load_with_notes(text, on)
-    for note in (*_without_unit(text, on), *lowered.notes):
+    for note in lowered.notes:
         say_note(note)
     return lowered.problem, Asked("-" if text == STDIN else text, on.to_json(), lowered.notes)
 
 
 FEW = 1e6
-"""Bytes: no layer of a table is meant to have to do with less."""
+"""Bytes: no layer of a network is meant to have to do with less; small examples count fewer."""
 
 
 def _without_unit(text: str, on: Cluster) -> Iterator[str]:
     """A number alone counts bytes, which hardly anybody means."""
     few = {"--memory": (on.memory_bytes, "bytes", "GB"), "--bandwidth": (on.bandwidth, "bytes a second", "GB/s")}
     for flag, (amount, meant, unit) in few.items():
-        if amount is not None and amount < FEW and holds_profile(text):
-            yield f"{flag} is read as {amount:g} {meant}; write {amount:g}{unit} if that is meant"
+        if amount is not None and amount < FEW and (holds_profile(text) or _has_much(text, on)):
+            yield (
+                f"{flag} {amount:g} means {amount:g} {meant}; "
+                f"write {amount:g}{unit} or {amount:g}{unit.replace('GB', 'GiB')} if that is meant"
+            )
+
+
+def _has_much(text: str, on: Cluster) -> bool:
+    """Has the instance itself so much memory that a few bytes cannot be meant?"""
+    try:
+        problem = load_with_notes(text, replace(on, memory_bytes=None)).problem
+    except PipeplanError:  # said where it is loaded as it was asked for
+        return False
+    own = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
+    return own is not None and FEW <= own < math.inf
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:

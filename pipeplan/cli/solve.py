@@ -144,12 +144,19 @@ def command(
         )
     result = replace(result, asked=asked)
     with part("showing"):
-        _show(problem, result, json=json, verbose=verbose, output=output, picture=picture)
+        _show(problem, result, named=instance is None, json=json, verbose=verbose, output=output, picture=picture)
     raise typer.Exit(exit_code(result))
 
 
 def _show(
-    problem: Problem, result: Result, *, json: bool, verbose: bool, output: str | None, picture: str | None
+    problem: Problem,
+    result: Result,
+    *,
+    named: bool,
+    json: bool,
+    verbose: bool,
+    output: str | None,
+    picture: str | None,
 ) -> None:
     """In the terminal, as a picture and as a file, as far as they were asked for."""
     view = None if json and picture is None else _view(problem, result)
@@ -161,7 +168,7 @@ def _show(
     else:
         from ..show.terminal.drawing import draw_result
 
-        draw_result(problem, result, view, verbose)
+        draw_result(problem, result, view, verbose, named)
     if picture is not None and view is not None:
         from ..show.pictures.plans import draw_view
 

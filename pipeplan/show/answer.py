@@ -1,5 +1,5 @@
-"""What a reader came for, in one sentence: what limits the pipeline, what an even split costs, and how good the plan is
-proven to be."""
+"""What a reader came for, in one sentence: the value, what limits the pipeline, how good the plan is proven to be, and
+what an even split costs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def answer(problem: Problem, result: Result, view: PlanView | None, rules: Rules
 
 
 def about_plan(problem: Problem, plan: Plan, view: PlanView, rules: Rules, value: float, *more: str) -> str:
-    """Its value, with what else is known of it at the end."""
-    parts = [f"{view.value}: {view.limits or limits(view)}", even(problem, plan, rules, value), *more]
+    """Its value, what limits it, what else is known of it, and an even split to compare with."""
+    parts = [f"{view.value}: {view.limits or limits(view)}", *more, even(problem, plan, rules, value)]
     return "; ".join(filter(None, parts)) + "."
 
 
@@ -72,38 +72,45 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
     other = even_split(problem, rules)
     if other is None or other.value is None or value <= 0:
         return ""
+    words = getattr(module_of(problem), "EVEN", "")
+    split = f"an even split ({words})" if words else "an even split"
     if other.plan == plan:
-        return "this is an even split"
+        return f"this is {split}"
     ratio = other.value / value
     if abs(ratio - 1) <= SAME:
-        return "an even split would be as fast"
+        return f"{split} would be as fast"
     if ratio < 1:
-        return f"an even split would be {percent(1 - ratio)} faster"
+        return f"{split} would be {percent(1 - ratio)} faster"
     if ratio < TIMES_AS_LONG:
-        return f"an even split would be {percent(ratio - 1)} slower"
-    return f"an even split would take {ratio:.3g} times as long"
+        return f"{split} would be {percent(ratio - 1)} slower"
+    return f"{split} would take {ratio:.3g} times as long"
 
 
 def how_good(problem: Problem, result: Result) -> str:
     """Value and bound, and for which plans the bound holds."""
-    among = _among(problem, result)
+    among = _scope(problem, result)
     if result.gap is None:
         return "how far it is from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
-        return optimal() + among
-    return f"no plan{among} takes more than {percent(result.gap)} less time"
+        return optimal() + (f" among {among}" if among else "")
+    return f"proven: no plan saves more than {percent(result.gap)} of this time" + _within(among)
 
 
-def _among(problem: Problem, result: Result) -> str:
+def _within(scope: str) -> str:
+    """In brackets, so that nothing of its own words is read as what was proven."""
+    return f" (among {scope})" if scope else ""
+
+
+def _scope(problem: Problem, result: Result) -> str:
     """The scope as its kind says it to those who have not read the papers; the run's facts have its exact words."""
     if result.scope is None:
         return ""
     plainly = getattr(module_of(problem), "scope_in_words", None)
-    return f" among {result.scope if plainly is None else plainly(problem, result.scope)}"
+    return result.scope if plainly is None else plainly(problem, result.scope)
 
 
 def no_plan(problem: Problem, result: Result) -> str:
     """Proven, or not found."""
     if result.stop == Stop.INFEASIBLE:
-        return f"Proven: there is no plan{_among(problem, result)}."
+        return f"Proven: there is no plan{_within(_scope(problem, result))}."
     return f"No plan was found: {NO_PLAN.get(result.stop, result.stop)}."

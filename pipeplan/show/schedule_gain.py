@@ -26,7 +26,7 @@ def gain(study: ScheduleStudy) -> str | None:
     if study.rule is not None:
         told.append(against(study.rule, f"{study.rule.name}, the best named rule that fits"))
     if study.rule is None:
-        told.append("no named rule fits")
+        told.append("no named rule is made for this shape and memory")
     return f"{here}: {'; '.join(told)}"
 
 

@@ -28,10 +28,11 @@ def lines(problem: Problem, found: Sensitivity) -> list[str]:
 def cluster(problem: Problem) -> str:
     """Devices and memory, in words."""
     memory = _memory(problem)
-    return f"{_devices(problem)}, {'no limit of memory' if memory is None else _size(problem, memory)}"
+    return f"{devices(problem)}, {'no limit of memory' if memory is None else _size(problem, memory)}"
 
 
-def _devices(problem: Problem) -> str:
+def devices(problem: Problem) -> str:
+    """How many there are, by what they are called."""
     field, count = _counted(problem)
     noun = NOUNS.get(field, field)
     return f"{count} {noun[:-1] if count == 1 else noun}"
@@ -63,9 +64,9 @@ def changed(problem: Problem, worth: Worth) -> str:
     other = worth.problem
     if other is None or type(other) is not type(problem):
         return worth.change
-    if _devices(other) != _devices(problem) and worth.change.startswith("one more"):
+    if devices(other) != devices(problem) and worth.change.startswith("one more"):
         alike = not getattr(problem, "levels", ()) and not (problem.extensions & {"types"})
-        return _devices(other) if alike else f"{worth.change} ({_devices(other)})"
+        return devices(other) if alike else f"{worth.change} ({devices(other)})"
     memory = _memory(other)
     if memory is not None and memory != _memory(problem) and "more memory" in worth.change:
         return f"{worth.change} ({_size(problem, memory)})"

@@ -5,20 +5,22 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem, kind_of
 from .names import Held
 from .palette import PHASE_NAMES, PHASES
-from .words import IN_BYTES, MemoryUnit, plain
+from .words import IN_BYTES, MemoryUnit, plain, time_scale
 
 COUNT = "count"
 """Of the layers or nodes in a row."""
 COSTS = (
     "Times and sizes are what the instance says: nothing varies from run to run, and no link is shared with others."
 )
+DIGITS = 5
+"""Of times in cells."""
 MOST_TOLD = 64
 """Rows that sentences are about."""
 
@@ -34,6 +36,8 @@ class Row:
     """By name; they add up to the load."""
     cells: Mapping[str, str]
     """What else is known of it, by column; columns that are empty in all rows are left out."""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """More of its cells: times, in the unit of the load."""
     label: str | None = None
     """Its name where no heading says what it names."""
     memory: Mapping[str, float] | None = None
@@ -279,4 +283,47 @@ def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
     """Evaluates the plan; raises what the referee raises where it has no value."""
     view: PlanView = module_of(problem).view(problem, plan, rules)
-    return view
+    return _in_units_that_suit(view)
+
+
+def _in_units_that_suit(view: PlanView) -> PlanView:
+    """Loads in one unit, and what runs when in one: those that sentences would choose for the largest of them."""
+    factor, unit = time_scale(view.full_load, view.unit)
+    tables = tuple(
+        replace(table, rows=tuple(_row_times(row, factor) for row in table.rows)) for table in view.tables
+    )
+    view = replace(view, tables=tables, unit=unit, full_load=view.full_load * factor)
+    if not view.timelines:
+        return view
+    line = view.timelines[0]
+    factor, unit = time_scale(line.end - line.start, view.time_unit)
+    return replace(
+        view,
+        time_unit=unit,
+        timelines=tuple(_timeline_times(line, factor) for line in view.timelines),
+        memory=tuple(
+            replace(curve, times=tuple(time * factor for time in curve.times), end=curve.end * factor)
+            for curve in view.memory
+        ),
+    )
+
+
+def _row_times(row: Row, factor: float) -> Row:
+    parts = {name: part * factor for name, part in row.parts.items()}
+    times = {name: f"{time * factor:.{DIGITS}g}" for name, time in row.times.items()}
+    return replace(row, load=row.load * factor, parts=parts, cells={**row.cells, **times}, times={})
+
+
+def _timeline_times(line: Timeline, factor: float) -> Timeline:
+    def scaled(time: float | None) -> float | None:
+        return None if time is None else time * factor
+
+    bars = tuple(replace(bar, start=bar.start * factor, end=bar.end * factor) for bar in line.bars)
+    return replace(
+        line,
+        bars=bars,
+        start=line.start * factor,
+        end=line.end * factor,
+        period=scaled(line.period),
+        steady=scaled(line.steady),
+    )

@@ -58,13 +58,25 @@ def memory_unit(name: str | None) -> MemoryUnit:
     return IN_BYTES if name in BYTE_NAMES else MemoryUnit(name or "")
 
 
-def limit(memory_bytes: float | None) -> str:
-    """A memory limit for eyes."""
-    return "no limit" if memory_bytes is None else size(memory_bytes)
+def with_memory(memory_bytes: float | None) -> str:
+    """What devices have, behind their number."""
+    return "without a memory limit" if memory_bytes is None else f"with memory {size(memory_bytes)}"
+
+
+def time_scale(largest: float, unit: str | None) -> tuple[float, str | None]:
+    """The unit in which a time is between 1 and 1000: what to multiply times by, and what the result is in."""
+    if unit not in SECONDS or not largest:
+        return 1.0, unit
+    names = sorted(SECONDS, key=SECONDS.__getitem__, reverse=True)
+    known = (name for name in names if abs(largest) * float(SECONDS[unit] / SECONDS[name]) >= 1)
+    name = next(known, names[-1])
+    return float(SECONDS[unit] / SECONDS[name]), name
 
 
 def amount(value: float, unit: str | None, digits: int = 7) -> str:
-    """Seven digits are what an eye compares; and the unit where there is one."""
+    """Seven digits are what an eye compares; and the unit where there is one, of times one that suits them."""
+    factor, unit = time_scale(value, unit)
+    value *= factor
     return f"{value:.{digits}g} {unit or ''}".rstrip()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.problem import ChainProblem
+from ..memory.said import option
 from ..options import SolveOptions
 from .smallest_memory import ChainMemory, memory_of, smallest_memory
 
@@ -75,7 +76,7 @@ def binding(found: ChainMemory) -> str:
 
 def _remedies(problem: ChainProblem, found: ChainMemory, limits: SolveOptions) -> Iterator[str]:
     """Each with the memory that it needs."""
-    yield f"--memory {_bytes(found.memory_bytes)}"
+    yield option(found.memory_bytes)
     yield from _more_gpus(problem, limits)
     if problem.weight_copies > 1 and any(problem.weights):
         once = smallest_memory(problem.replace(weight_copies=1), limits)
@@ -126,9 +127,3 @@ def amount(count: float) -> str:
         if count >= factor:
             return f"{count / factor:.4g} {unit}"
     return f"{count:g} B"
-
-
-def _bytes(count: float) -> str:
-    """As the command line takes it, never less than needed."""
-    whole = int(count)
-    return f"{whole if whole == count else whole + 1}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from ...instances.amounts import as_written, in_digits
 from ...instances.errors import show
 from ...instances.staging.problem import Layer, StagingProblem
 from ..options import SolveOptions
+from .said import option
 from .staging import least_of_layer
 from .too_little import would_do
 
@@ -42,7 +42,7 @@ def _too_large(problem: StagingProblem) -> Iterator[str]:
     )
     if needed > as_written(memory):
         least = f"layer {show(layer.id)} alone needs {in_digits(needed)} bytes of each device that it runs on"
-        yield f"{least}; give --memory {math.ceil(needed)} or more"
+        yield f"{least}; give {option(needed)} or more"
 
 
 def _fewest(layer: Layer) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from ...instances.amounts import as_written, in_digits
+from ...instances.amounts import Amount, as_written, in_digits
 from ...instances.least_memory import BYTES, SEARCHED, SmallestMemory
 
 UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
@@ -31,16 +31,23 @@ def _said(amount: float, counted: str, rounding: Callable[[Fraction], int]) -> s
         return f"{in_digits(exact)} {counted}"
     if exact < MOST_PLAIN:
         return f"{in_digits(exact)} {'byte' if exact == 1 else 'bytes'}"
+    return " ".join(_in_a_unit(exact, rounding))
+
+
+def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[str, str]:
+    """Digits and unit; all digits of the whole part, of however many."""
     unit, factor = next(entry for entry in UNITS if exact >= entry[1])
     value = exact / factor
-    places = DIGITS - len(str(int(value)))
-    step = Fraction(1, 10 ** max(0, places))
-    return f"{float(rounding(value / step) * step):.{DIGITS}g} {unit}"
+    step = Fraction(1, 10 ** max(0, DIGITS - len(str(int(value)))))
+    return in_digits(rounding(value / step) * step), unit
 
 
-def option(amount: float) -> str:
-    """As the command line takes it, never less than needed."""
-    return f"--memory {math.ceil(as_written(amount))}"
+def option(amount: Amount, counted: str = BYTES) -> str:
+    """As the command line takes it: never less than needed, and in a unit that can be read."""
+    exact = as_written(amount)
+    if counted != BYTES or exact < MOST_PLAIN:
+        return f"--memory {math.ceil(exact)}"
+    return f"--memory {''.join(_in_a_unit(exact, math.ceil))}"
 
 
 def said(found: SmallestMemory) -> str:

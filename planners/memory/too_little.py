@@ -38,4 +38,4 @@ def _sentence(problem: Problem, found: SmallestMemory) -> str:
     if given is not None and as_written(found.memory_bytes) <= as_written(given):
         enough = sufficient(found.memory_bytes, found.counted)
         return f"plans exist with {enough} of memory per device, but none that this method makes"
-    return f"{said(found)}; give {option(found.memory_bytes)}"
+    return f"{said(found)}; give {option(found.memory_bytes, found.counted)}"

@@ -62,10 +62,23 @@ def test_a_result_for_people(plan: Plan, instance: Path) -> None:
     assert said.out.splitlines()[-1] == "verified: yes, recomputed max-load 6.25 s"
 
 
+def test_the_example_that_nobody_named_is_named_by_the_answer(plan: Plan) -> None:
+    said = plan("solve", "--planner", "one-device").out
+    assert said.startswith("bert-large-training on 6 accelerators: ")
+
+
+def test_the_words_of_an_instance_and_its_model_are_explained(plan: Plan) -> None:
+    said = " ".join(
+        plan("solve", "tiny-chain", "--formulation", "ip-tarnawski", "--memory", "none", "-v").out.split()
+    )
+    assert "2 accelerators without a memory limit, 0 CPUs" in said
+    assert "(nodes that must share a device are one)" in said
+
+
 def test_the_answer_comes_first_and_the_rest_on_demand(plan: Plan, instance: Path) -> None:
     said, more = plan("solve", instance).out, plan("solve", instance, "--verbose").out
     assert said.startswith("6.25 s per sample: acc0 (nodes op1-op3) limits the pipeline")
-    assert "an even split would" in said
+    assert "an even split (" in said
     assert "optimal, proven" in said
     assert ["acc1", "op4"] in [line.split()[:2] for line in said.splitlines()]
     for heading in ("instance", "model", "run", "  options", "  seconds", "  proof"):

@@ -52,6 +52,6 @@ def test_a_profile_needs_a_cluster(plan: Plan, workloads: Path) -> None:
     profile = workloads / "pipedream" / "vgg16.graph.txt"
     refused = plan("solve", profile)
     assert refused.code == 2
-    assert "--devices and --memory and --bandwidth" in refused.err
+    assert "--devices 4 --memory 40GB --bandwidth 300GB/s" in refused.err
     cluster = ("--devices", 4, "--memory", "16GiB", "--bandwidth", "10GB/s")
     assert plan("solve", profile, *cluster, "--planner", "linear-dp", "--json").json["verified"] is True

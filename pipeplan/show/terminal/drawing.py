@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ...planners.run.proof_check import ProofCheck
 
 MAX_LINES_SHOWN = 64
+COUNTED = {
+    "groups": "nodes that must share a device are one",
+    "nets": "outputs that may have to be moved",
+    "arcs": "pairs of groups, the first before the second",
+}
+"""Words of models that say nothing by themselves."""
 
 
 def draw_instance(problem: Problem, about: About) -> None:
@@ -35,14 +41,20 @@ def draw_instance(problem: Problem, about: About) -> None:
         console.print(styled(f"  ... and {several(left, 'more line')}; --json has all of them"))
 
 
-def draw_result(problem: Problem, result: Result, view: PlanView | None, verbose: bool = False) -> None:
-    """The answer and the plan; the last line is the referee's. `verbose`: instance, model and run as well."""
+def draw_result(
+    problem: Problem, result: Result, view: PlanView | None, verbose: bool = False, named: bool = False
+) -> None:
+    """The answer and the plan; the last line is the referee's. `verbose`: instance, model and run as well; `named`:
+    with what was planned, for those who have not said it themselves."""
     rules = rules_of(problem, result.options)
-    say_answer(answer(problem, result, view, rules))
+    what = f"{problem.name} on {_devices(problem)}: " if named else ""
+    say_answer(what + answer(problem, result, view, rules))
     if verbose:
         draw_instance(problem, About({}))
         if result.model_size:
-            _block("model", {name.replace("_", " "): size for name, size in result.model_size.items()})
+            _block(
+                "model", {name.replace("_", " "): _counted(name, size) for name, size in result.model_size.items()}
+            )
         options = ", ".join(f"{name}={value}" for name, value in options_of(result).items())
         _block("run", {**run_facts(result, problem.time_unit), "options": options})
     if view is not None:
@@ -51,6 +63,16 @@ def draw_result(problem: Problem, result: Result, view: PlanView | None, verbose
     if not verbose and "cross-check" in facts:
         out().print(styled(f"cross-check: {facts['cross-check']}"))
     say_verdict(problem, result.plan, result.violations, rules)
+
+
+def _devices(problem: Problem) -> str:
+    from ..sensitivity import devices  # with all that solves: for those who need it
+
+    return devices(problem)
+
+
+def _counted(name: str, size: int) -> str:
+    return f"{size} ({COUNTED[name]})" if name in COUNTED else str(size)
 
 
 def say_answer(sentence: str) -> None:

@@ -23,7 +23,7 @@ def draw_table(curve: ScheduleCurve) -> None:
     for point in curve.points:
         table.add_row(*_cells(point, memory))
     page.print(table)
-    page.print("*: proven; %: gap to the bound; -: no schedule, or no named rule that fits")
+    page.print("*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory")
     if curve.ends is not None:
         for sentence in _said(curve.ends, memory):
             page.print(sentence, soft_wrap=True)

@@ -16,7 +16,7 @@ from ..even import chain_plans
 from ..names import Held, Order
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, limit, percent, plain, several, size
+from ..words import amount, percent, several, size, with_memory
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENOUGH_S = 20.0
@@ -34,6 +34,8 @@ TERM_NAMES = {"kept": "kept activations"}
 
 even_plans = chain_plans
 """(problem) -> what anyone would try first, to compare with."""
+EVEN = "as many layers on each GPU"
+"""What they are."""
 
 
 def facts(problem: ChainProblem) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
         speed = f"transfers at {rate}, {problem.duplex} duplex"
     return {
         "chain": f"{several(problem.layers, 'layer')}, work {amount(sum(problem.durations), None)}",
-        "cluster": f"{problem.gpus} GPUs with memory {limit(problem.memory_bytes)}; {speed}",
+        "cluster": f"{several(problem.gpus, 'GPU')} {with_memory(problem.memory_bytes)}; {speed}",
         "memory": f"mode {problem.memory_mode}, weights x {problem.weight_copies:g}",
     }
 
@@ -131,7 +133,8 @@ def _row(problem: ChainProblem, use: GpuUse, evaluation: PatternEvaluation) -> R
         name=name,
         load=use.busy,
         parts={"busy": use.busy},
-        cells={"idle": plain(use.idle), "held": str(use.in_flight)},
+        cells={"held": str(use.in_flight)},
+        times={"idle": use.idle},
         memory=_terms(use.terms),
         limit=problem.memory_bytes,
         slowest=name == evaluation.bottleneck,

@@ -15,13 +15,15 @@ from ...instances.simulate import simulate
 from ...planners.graphpipe.even import stage_graphs
 from ..names import Order, order_of
 from ..view import About, Curve, Flow, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, limit, rate, several
+from ..words import amount, rate, several, time_scale, with_memory
 from .simulated import memory_of, timeline_of
 
 MAX_READERS_SHOWN = 6
 
 even_plans = stage_graphs
 """(problem) -> what anyone would try first, to compare with."""
+EVEN = "as many operators on each device, one stage behind the other"
+"""What they are."""
 
 
 def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def facts(problem: GraphPipelineProblem) -> dict[str, Any]:
     known = {
         "graph": f"{several(len(problem.operators), 'operator')}, {several(len(problem.edges), 'edge')}",
         "batch": f"{several(problem.mini_batch, 'sample')} between two updates",
-        "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, weights x "
+        "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, weights x "
         f"{problem.weight_copies:g}",
         "link": _link(problem, problem.link),
     }
@@ -81,24 +83,24 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     levels, unit = stage_levels(problem, plan), problem.time_unit
     places = levels or tuple(range(len(plan.stages)))
     order = sorted(range(len(plan.stages)), key=places.__getitem__)
-    scale, small = _scaled(unit, evaluation.time_per_sample)
     timeline, memory = _iteration(problem, plan)
     operators = order_of(problem, problem.operators)
-    rows = tuple(_row(problem, plan, x, evaluation, scale, operators) for x in order)
+    rows = tuple(_row(problem, plan, x, evaluation, operators) for x in order)
     position = {x: row for row, x in enumerate(order)}
     return PlanView(
         name=problem.name,
         value=_value(evaluation, rules, unit),
         headline=f"{amount(evaluation.time_per_sample, unit, 4)} per sample, depth {evaluation.depth}",
         tables=(Table("stage", rows, "operator"),),
-        unit=small,
-        full_load=scale * evaluation.time_per_sample,
+        unit=unit,
+        full_load=evaluation.time_per_sample,
         sentences=(
             *([] if levels is None else [_levels_in_a_line(levels)]),
             f"devices: {evaluation.devices} of {problem.devices}; depth: {evaluation.depth or 'none'}",
             f"bottleneck: stage {evaluation.bottleneck} with {amount(evaluation.time_per_sample, unit)} per sample",
         ),
-        legend=f"b, held: samples; load (with moved and sync): {small or 'time'} per sample",
+        legend=f"b, held: samples; load (transfers and synchronisation included): "
+        f"{time_scale(evaluation.time_per_sample, unit)[1] or 'time'} per sample",
         time_unit=unit,
         timelines=(timeline,),
         memory=memory,
@@ -135,31 +137,23 @@ def _levels_in_a_line(levels: tuple[int, ...]) -> str:
     return "stages: " + " -> ".join(",".join(group) for group in groups)
 
 
-def _scaled(unit: str | None, largest: float) -> tuple[float, str | None]:
-    """What to multiply times with, and their unit then: short numbers for seconds."""
-    if unit == "s" and 0 < largest < 1:
-        return (1e3, "ms") if largest >= 1e-3 else (1e6, "us")
-    return 1.0, unit
-
-
 def _row(
     problem: GraphPipelineProblem,
     plan: StageGraphPlan,
     x: int,
     evaluation: StageGraphEvaluation,
-    scale: float,
     operators: Order,
 ) -> Row:
     stage, cost = plan.stages[x], evaluation.stages[x]
-    per_sample = scale / stage.micro_batch
+    per_sample = 1 / stage.micro_batch
     return Row(
         name=str(x),
-        load=scale * cost.time_per_sample,
+        load=cost.time_per_sample,
         parts={
             "forward": per_sample * cost.forward,
             "backward": per_sample * cost.backward,
             "transfers": per_sample * cost.transfers,
-            "synchronisation": scale * cost.synchronisation / problem.mini_batch,
+            "synchronisation": cost.synchronisation / problem.mini_batch,
         },
         cells={
             "d": str(stage.devices),

@@ -16,7 +16,7 @@ from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
 from ..names import Order, order_of
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, plain, several, size
+from ..words import amount, several, size
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 MOST_NAMED = 40
@@ -39,7 +39,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
     return PlanView(
         name=problem.name,
         value=f"{amount(evaluation.latency, problem.time_unit)} for one sample",
-        headline=f"latency {evaluation.latency:.6g}",
+        headline=f"latency {amount(evaluation.latency, problem.time_unit, 6)}",
         tables=(Table("device", rows, "node"),),
         unit=problem.time_unit,
         full_load=max((row.load for row in rows), default=0.0),
@@ -104,10 +104,9 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
             parts={"from start to finish": time},
             cells={
                 "piece": str(number),
-                "start": plain(piece.start),
-                "finish": plain(piece.finish),
                 "size": size(held),
             },
+            times={"start": piece.start, "finish": piece.finish},
             label=f"{piece.device}, piece {number}",
             memory={"this piece": held, "others on its device": totals[piece.device] - held},
             limit=limits[piece.device],

@@ -14,28 +14,30 @@ from ...instances.placement.rules import LATENCY
 from ..even import placements
 from ..names import Order, order_of
 from ..view import MOST_TOLD, PlanView, Row, Table
-from ..words import amount, limit
+from ..words import amount, several, with_memory
 from . import latency
 
 even_plans = placements
 """(problem) -> what anyone would try first, to compare with."""
+EVEN = "as many nodes on each accelerator"
+"""What they are."""
 
 
 def facts(problem: PlacementProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     backward = sum(node.backward for node in problem.nodes)
     kinds = f" ({backward} backward)" if backward else ""
-    memory = limit(problem.memory_bytes)
     return {
-        "graph": f"{len(problem.nodes)} nodes{kinds}, {len(problem.edges)} edges",
-        "cluster": f"{problem.accelerators} accelerators with memory {memory}, {problem.cpus} CPUs",
+        "graph": f"{several(len(problem.nodes), 'node')}{kinds}, {several(len(problem.edges), 'edge')}",
+        "cluster": f"{several(problem.accelerators, 'accelerator')} {with_memory(problem.memory_bytes)}, "
+        f"{several(problem.cpus, 'CPU')}",
         **_cluster_facts(problem),
     }
 
 
 def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
     """Other types and levels, where there are any."""
-    types = [f"{other.count} {other.name} with memory {limit(other.memory_bytes)}" for other in problem.other_types]
+    types = [f"{other.count} {other.name} {with_memory(other.memory_bytes)}" for other in problem.other_types]
     levels = [
         f"{level.devices} devices, transfers x {level.transfer_factor:g}, "
         + (
@@ -63,6 +65,11 @@ def assumptions(problem: PlacementProblem, rules: Rules) -> tuple[str, ...]:
             ],
         )
     )
+
+
+def scope_in_words(problem: PlacementProblem, scope: str) -> str:
+    """As a part of a sentence."""
+    return scope.replace(": a chain of stages", ", which form a chain of stages")
 
 
 def value_name(rules: Rules) -> str:
@@ -95,7 +102,7 @@ def view(problem: PlacementProblem, plan: PlacementPlan, rules: Rules) -> PlanVi
             f"bottleneck: {evaluation.bottleneck} with load {amount(evaluation.max_load, unit)}",
             *_remarks(busy, len(plan.devices), order is not None),
         ),
-        legend="backward nodes are where the forward nodes of their colour are"
+        legend="each backward node is on the device of its forward node"
         if any(_implied(problem, device) for device in held.values())
         else "",
         time_unit=unit,

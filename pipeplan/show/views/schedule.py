@@ -18,7 +18,7 @@ from ...instances.schedule.referee.memory import held_over_time
 from ...instances.schedule.referee.unrolled import Unrolled, unroll
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, memory_unit, percent, several
+from ..words import amount, memory_unit, percent, several, time_scale
 
 COLOUR_OF: dict[BlockKind, int] = {"F": 0, "B": 1, "I": 1, "W": 2, "X": 3}
 FIRST_HALF = "backward (for inputs)"
@@ -30,6 +30,8 @@ PERIODIC_WINDOWS = ("filling", "between", "last periods")
 STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
 STEADY_PERIODS = 2
 """So many are shown after the pipeline has filled."""
+IDLE = "idle in own span"
+"""From a device's first pass to its last, where the sentence counts the whole makespan."""
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:
@@ -75,18 +77,19 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
     unrolled = unroll(problem, plan)
     value, unit = evaluation.objective(rules.objective), problem.time_unit
     assert value is not None, "the rules say what the plan has"
-    end = _end(unrolled)
+    end, most = _end(unrolled), float(max(use.span for use in evaluation.devices))
     return PlanView(
         name=problem.name,
         value=f"{rules.objective} {amount(float(value), unit)} {_of_what(problem, rules)}",
         headline=f"{value_name(rules)} {amount(float(value), unit)} {_of_what(problem, rules)}, "
-        f"devices idle {percent(max(0.0, _idle(evaluation, value)))} of it",
+        f"{_idle_in_words(evaluation, value, rules)}",
         tables=(Table("device", tuple(_rows(problem, evaluation))),),
         unit=unit,
-        full_load=float(max(use.span for use in evaluation.devices)),
-        limits=_limits(evaluation, value),
+        full_load=most,
+        limits=_limits(evaluation, value, rules, unit),
         sentences=tuple(_sentences(evaluation, unit)),
-        legend=f"load: {unit or 'time'} of work " + ("in a period" if unrolled.period else "for all micro-batches"),
+        legend=f"load: {time_scale(most, unit)[1] or 'time'} of work "
+        + ("in a period" if unrolled.period else "for all micro-batches"),
         time_unit=unit,
         timelines=(_timeline(unrolled, end),),
         memory=_memory(unrolled, end),
@@ -107,7 +110,11 @@ def _rows(problem: ScheduleProblem, evaluation: ScheduleEvaluation) -> Iterator[
             name=use.name,
             load=float(use.busy),
             parts={"busy": float(use.busy)},
-            cells={"idle": "" if use.bubble is None else percent(max(0.0, float(use.bubble)))},
+            cells={
+                "idle" if evaluation.period is not None else IDLE: ""
+                if use.bubble is None
+                else percent(max(0.0, float(use.bubble)))
+            },
             memory=_at_peak(use),
             limit=None if use.limit is None else float(use.limit),
             slowest=use.busy == most,
@@ -131,26 +138,37 @@ def _idle(evaluation: ScheduleEvaluation, value: Fraction) -> float:
     return float(1 - busy / (len(evaluation.computing) * value)) if value else 0.0
 
 
-def _limits(evaluation: ScheduleEvaluation, value: Fraction) -> str:
+def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> str:
+    """Of all of the value, and so more than the devices' own columns say, which begin and end with their passes."""
+    return f"counted over the whole {rules.objective}, devices idle {percent(max(0.0, _idle(evaluation, value)))}"
+
+
+def _limits(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules, unit: str | None) -> str:
     """Who has no time left, or that all wait for others or for memory."""
     most = max(use.busy for use in evaluation.devices)
     names = [use.name for use in evaluation.devices if use.busy == most]
     share = float(most / value) if value else 1.0
     alike = len(names) >= len(evaluation.computing) > 1
-    idle = percent(max(0.0, _idle(evaluation, value)))
+    idle = _idle_in_words(evaluation, value, rules)
     if alike and share >= ALWAYS:
         return "all devices are always busy"
     if alike:
-        return f"all devices have the same work, and idle {idle} of it"
+        work = f"all devices have the same work, {amount(float(most), unit)}"
+        if rules.objective != "span":
+            return f"{work}, and {idle}"
+        share_idle = percent(max(0.0, _idle(evaluation, value)))
+        return (
+            f"{work}; the slowest takes {amount(float(value), unit)} from its first pass to its last, "
+            f"of which it idles {share_idle}"
+        )
     who = f"{len(names)} devices" if len(names) > 2 else " and ".join(names)
     one, several_of_them = ("is", "limits") if len(names) == 1 else ("are", "limit")
-    others = f"devices idle {idle} of it"
     if share >= ALWAYS:
-        return f"{who} {several_of_them} it and {one} always busy, {others} in all"
+        return f"{who} {several_of_them} it and {one} always busy; {idle}"
     if share >= NEARLY_ALWAYS:
-        return f"{who} {several_of_them} it, busy for {percent(share)} of it, and {others} in all"
+        return f"{who} {several_of_them} it, busy for {percent(share)} of it; {idle}"
     busy = f"even {who} {one} busy for no more than {percent(share)} of it"
-    return f"waiting for data or memory limits it, {busy}, and {others} in all"
+    return f"waiting for data or memory limits it, {busy}; {idle}"
 
 
 def _sentences(evaluation: ScheduleEvaluation, unit: str | None) -> Iterator[str]:

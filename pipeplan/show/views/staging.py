@@ -15,7 +15,7 @@ from ...instances.staging.rules import FLUSH
 from ..even import staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
-from ..words import amount, limit, rate, several
+from ..words import amount, rate, several, time_scale, with_memory
 
 EQUAL = 1e-9
 """Relative: a load that is as large as the largest, but for rounding, sets the pace."""
@@ -25,6 +25,8 @@ USUAL = ("weights synchronised as published", "memory counted on all levels")
 
 even_plans = staging_plans
 """(problem) -> what anyone would try first, to compare with."""
+EVEN = "as many layers in each stage, the same degrees for all"
+"""What they are."""
 
 
 def facts(problem: StagingProblem) -> dict[str, Any]:
@@ -33,21 +35,21 @@ def facts(problem: StagingProblem) -> dict[str, Any]:
     degrees = ", ".join(map(str, problem.degrees))
     known = {
         "graph": f"{several(len(problem.layers), 'layer')}, {several(len(problem.edges), 'edge')}",
-        "cluster": f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}, "
+        "cluster": f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}, "
         f"{rate(problem.bandwidth, problem.time_unit)} between them",
         "degrees": f"tensor-parallel {degrees}; data-parallel: {exactly} {problem.micro_batches} in sum",
     }
     if not problem.replication:
         known["degrees"] = f"tensor-parallel {degrees}; no replicas"
     if problem.levels:
-        known["cluster"] = f"{several(problem.devices, 'device')} with memory {limit(problem.memory_bytes)}"
+        known["cluster"] = f"{several(problem.devices, 'device')} {with_memory(problem.memory_bytes)}"
     if problem.device_types:
         known["cluster"] = (
             f"{several(problem.devices, 'device')}, {rate(problem.bandwidth, problem.time_unit)} between them"
         )
     for kind in problem.device_types:
         known[kind.name] = (
-            f"{several(kind.devices, 'device')} of speed {kind.speed:g} with memory {limit(kind.memory_bytes)}"
+            f"{several(kind.devices, 'device')} of speed {kind.speed:g} {with_memory(kind.memory_bytes)}"
         )
     levels = [f"{level.devices} devices, {rate(level.bandwidth, problem.time_unit)}" for level in problem.levels]
     return known | {f"level {number_}": text for number_, text in enumerate(levels, start=1)}
@@ -106,7 +108,8 @@ def view(problem: StagingProblem, plan: StagedPlan | LeveledPlan, rules: Rules) 
             f"bottleneck: stage {evaluation.bottleneck} with load {amount(largest, unit)}",
             *(_told(row, cost) for row, cost in list(zip(rows, evaluation.stages, strict=True))[:MOST_TOLD]),
         ),
-        legend=f"load (with moved and sync): {unit or 'time'} per micro-batch; {_held(problem)}",
+        legend=f"load (transfers and synchronisation included): {time_scale(largest, unit)[1] or 'time'} "
+        f"per micro-batch; {_held(problem)}",
         time_unit=unit,
         graph=Graph.of("Layers by stage", labels, edges, groups),
     )
@@ -200,7 +203,8 @@ def _leveled(problem: StagingProblem, plan: LeveledPlan, rules: Rules) -> PlanVi
             *told[:MOST_TOLD],
         ),
         each="stage of each level",
-        legend=f"load: {unit or 'time'} per micro-batch that leaves the pipeline; {_held(problem)}",
+        legend=f"load: {time_scale(largest, unit)[1] or 'time'} per micro-batch that leaves the pipeline; "
+        f"{_held(problem)}",
         time_unit=unit,
     )
 

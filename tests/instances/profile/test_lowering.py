@@ -165,8 +165,11 @@ def test_a_batch_makes_a_graph_a_graph_pipeline() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"devices": None}, "cluster is missing: a profile names none; give --devices"),
-    ({"devices": None, "memory_bytes": None, "bandwidth": None}, "give --devices and --memory and --bandwidth"),
+    ({"devices": None}, "cluster is missing: a model or a table of layers names none; add --devices 4"),
+    (
+        {"devices": None, "memory_bytes": None, "bandwidth": None},
+        "add --devices 4 --memory 40GB --bandwidth 300GB/s",
+    ),
     ({"kind": "rows"}, "--kind is 'rows'; give one of placement, chain, staging, graph-pipeline"),
     ({"kind": "chain", "efficiency": 0.9}, "--efficiency is for staging problems, and this is a chain"),
     ({"kind": "chain", "in_flight": 2}, "--in-flight is for placement problems, and this is a chain"),

@@ -146,12 +146,12 @@ def test_a_graph_pipeline_leaves_the_input_out(profile_file: Path) -> None:
 def test_a_missing_option_is_named(profile_file: Path, missing: str) -> None:
     given = {"devices": 2, "memory_bytes": 1e9, "bandwidth": 1e9}
     option = "--memory" if missing == "memory_bytes" else f"--{missing}"
-    with pytest.raises(InputError, match=f"small.graph.txt: cluster is missing: .*; give {option}\\.$"):
+    with pytest.raises(InputError, match=f"small.graph.txt: cluster is missing: .*; add {option} \\S+\\.$"):
         load(profile_file, **{**given, missing: None})
 
 
 def test_all_missing_options_are_named_at_once(profile_file: Path) -> None:
-    with pytest.raises(InputError, match="give --devices and --memory and --bandwidth"):
+    with pytest.raises(InputError, match="add --devices 4 --memory 40GB --bandwidth 300GB/s"):
         load(profile_file)
 
 

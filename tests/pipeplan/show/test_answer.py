@@ -1,4 +1,4 @@
-"""The answer in one sentence: what limits the pipeline, what an even split costs, how good the plan is proven to be."""
+"""The answer in one sentence: what limits the pipeline, how good the plan is proven to be, what an even split costs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.cluster import Cluster
 from pipeplan.instances.result import Asked, Found, Stop
+from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
 from pipeplan.planners.search import shares
-from pipeplan.show.answer import answer, how_good
+from pipeplan.show.answer import answer, how_good, no_plan
 from pipeplan.show.command import command_of
 from pipeplan.show.even import even_split
 from pipeplan.show.run import optimal
@@ -40,7 +41,7 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         (
             "tiny-chain",
             "dp",
-            "; this is an even split; optimal, proven among contiguous plans: a chain of",
+            "; optimal, proven among contiguous plans, which form a chain of stages; this is",
         ),
         (
             "tiny-chain",
@@ -50,14 +51,14 @@ def sentence(name: str, planner: str, **options: Any) -> str:
         (
             "golden-4",
             "exact-beaumont",
-            "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; an",
+            "13 per batch: gpu1 (layers 2-4) limits the pipeline and is always busy; optimal, proven among",
         ),
         (
             "golden-4",
             "exact-beaumont",
-            "an even split would be 38.5 % slower; optimal, proven among patterns of one",
+            "an even split (as many layers on each GPU) would be 38.5 % slower.",
         ),
-        ("golden-4", "contiguous", "; how far it is from the best plan is not known."),
+        ("golden-4", "contiguous", "; how far it is from the best plan is not known; an"),
         (
             "tiny-levels",
             "dp-piper",
@@ -77,7 +78,7 @@ def test_an_infeasible_problem_is_said_to_be_one() -> None:
     problem = load_packaged("tiny-chain").replace(accelerators=1)
     result = solve(problem, planner="dp")
     said = answer(problem, result, None, rules_of(problem, result.options))
-    assert said == "Proven: there is no plan among contiguous plans: a chain of stages."
+    assert said == "Proven: there is no plan (among contiguous plans, which form a chain of stages)."
 
 
 def test_a_gap_is_said_as_a_share_of_the_value() -> None:
@@ -85,8 +86,9 @@ def test_a_gap_is_said_as_a_share_of_the_value() -> None:
     problem = load_packaged("tiny-chain")
     result = replace(solve(problem, planner="dp"), stop=Stop.TIME, found=Found.FEASIBLE, objective=19.0, bound=14.0)
     assert result.gap == pytest.approx(5 / 19)
-    assert how_good(problem, result).endswith(" takes more than 26.3 % less time")
-    assert "above" not in how_good(problem, result)
+    assert how_good(problem, result) == (
+        "proven: no plan saves more than 26.3 % of this time (among contiguous plans, which form a chain of stages)"
+    )
     assert (1 - 5 / 19) * result.objective == pytest.approx(result.bound), "so much less time, and it is the bound"
 
 
@@ -125,8 +127,30 @@ def test_the_even_split_of_a_graph_is_as_long_as_its_simulation() -> None:
 
 
 def test_an_even_split_is_not_compared_with_itself() -> None:
-    assert "; this is an even split; how far it is" in sentence("tiny-stages", "equi")
-    assert "even split would" not in sentence("tiny-stages", "equi")
+    said = sentence("tiny-stages", "equi")
+    assert said.endswith("; this is an even split (as many layers in each stage, the same degrees for all).")
+    assert "would" not in said
+
+
+@pytest.mark.parametrize("name", ["tiny-chain", "golden-4", "tiny-stages", "tiny-levels", "tiny-graph"])
+@pytest.mark.parametrize("proof", ["optimal", "gap", "infeasible"])
+def test_no_scope_is_read_as_the_claim_itself(name: str, proof: str) -> None:
+    """What is proven comes first, and the plans that it is proven for behind it, without a colon of their own."""
+    problem = load_packaged(name)
+    result = solve(problem, limits=SolveOptions(time_limit_s=20))
+    assert result.scope
+    assert result.bound is not None
+    if proof == "infeasible":
+        told = no_plan(problem, replace(result, stop=Stop.INFEASIBLE, found=Found.NOTHING, plan=None))
+        assert told.startswith("Proven: there is no plan (among ")
+    elif proof == "gap":
+        worse = replace(result, stop=Stop.TIME, found=Found.FEASIBLE, objective=2 * result.bound)
+        told = how_good(problem, worse)
+        assert told.startswith("proven: no plan saves more than 50 % of this time (among ")
+    else:
+        told = how_good(problem, replace(result, stop=Stop.PROVEN, found=Found.OPTIMAL, objective=result.bound))
+        assert told.startswith("optimal, proven among ")
+    assert ":" not in told.partition(" among ")[2]
 
 
 def test_the_command_repeats_what_was_asked_for() -> None:

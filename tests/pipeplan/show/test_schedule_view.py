@@ -144,7 +144,7 @@ def test_a_device_that_is_always_busy_limits_the_schedule() -> None:
         Block("F1", "F", ("d1",), 0.5, 1, block.memory) if block.id == "F1" else block for block in TWO.blocks
     ]
     said = shown(TWO.replace(blocks=tuple(faster)), STEADY).limits
-    assert said == "d0 limits it and is always busy, devices idle 8.33 % of it in all"
+    assert said == "d0 limits it and is always busy; counted over the whole period, devices idle 8.33 %"
     assert shown(TWO, STEADY).limits == "all devices are always busy"
 
 
@@ -152,7 +152,25 @@ def test_where_all_wait_the_sentence_says_so() -> None:
     problem = pipeline()
     view = shown(problem, one_after_the_other(problem), objective="span")
     assert view.value == "span 90 for 3 micro-batches"
-    assert view.limits == "all devices have the same work, and idle 50 % of it"
+    assert view.limits == (
+        "all devices have the same work, 45; the slowest takes 90 from its first pass to its last, "
+        "of which it idles 50 %"
+    )
+    whole = shown(problem, one_after_the_other(problem), objective="makespan")
+    assert whole.limits == (
+        "all devices have the same work, 45, and counted over the whole makespan, devices idle 50 %"
+    )
+
+
+def test_two_kinds_of_idle_have_two_names() -> None:
+    """Of a device: in its own span. Of all together: in what is minimised. In a period these are the same."""
+    problem = pipeline()
+    assert "idle in own span" in shown(problem, one_after_the_other(problem)).tables[0].rows[0].cells
+    assert "idle" in shown(TWO, STEADY).tables[0].rows[0].cells
+
+
+def test_uneven_devices_wait() -> None:
+    problem = pipeline()
     uneven = problem.replace(
         blocks=tuple(b if b.id != "W1" else Block("W1", "W", ("d1",), 5, 1, b.memory) for b in problem.blocks)
     )

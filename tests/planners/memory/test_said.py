@@ -1,0 +1,33 @@
+"""Amounts of memory that a command line takes, which are never less than needed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from pipeplan.instances.amounts import as_written
+from pipeplan.instances.quantities import size
+from pipeplan.planners.memory.said import option
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (18.0, "--memory 18"),
+        (0.3, "--memory 1"),
+        (4236279820, "--memory 4.237GB"),
+        (165214976.0, "--memory 165.3MB"),
+        (12382200000, "--memory 12.39GB"),
+        (80e9, "--memory 80GB"),
+        (1e16 + 2, "--memory 10001TB"),
+        (Fraction(10**9) + Fraction(1, 3), "--memory 1.001GB"),
+    ],
+)
+def test_amounts_are_rounded_up_to_what_can_be_read(needed: float | Fraction, said: str) -> None:
+    assert option(needed) == said
+    assert size(said.removeprefix("--memory ")) >= as_written(needed)
+
+
+def test_what_is_not_bytes_has_no_unit() -> None:
+    assert option(20e6, "half-activation") == "--memory 20000000"
