@@ -1,13 +1,17 @@
-"""What is known of the least memory with which a problem has a plan."""
+"""What is known of the least memory with which a problem has a plan, and how it is said.
+
+In words, what is enough is rounded up and what is too little down, so that both stay true.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from .amounts import as_written
+from .amounts import Amount, as_written, in_digits
 from .kinds import Plan
 from .result import Stop
 
@@ -65,3 +69,65 @@ def at_most(amount: Fraction) -> float:
     while as_written(value) > amount:
         value = math.nextafter(value, 0.0)
     return value
+
+
+# ---- in words -------------------------------------------------------------------------------------------
+
+UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+DIGITS = 4
+MOST_PLAIN = 10**6
+"""Amounts below are said in bytes alone."""
+
+
+def at_least(amount: float, counted: str = BYTES) -> str:
+    """Rounded down."""
+    return _said(amount, counted, math.floor)
+
+
+def sufficient(amount: float, counted: str = BYTES) -> str:
+    """Rounded up."""
+    return _said(amount, counted, math.ceil)
+
+
+def _said(amount: float, counted: str, rounding: Callable[[Fraction], int]) -> str:
+    exact = as_written(amount)
+    if counted != BYTES:
+        return f"{in_digits(exact)} {counted}"
+    if exact < MOST_PLAIN:
+        return f"{in_digits(exact)} {'byte' if exact == 1 else 'bytes'}"
+    return " ".join(_in_a_unit(exact, rounding))
+
+
+def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[str, str]:
+    """Digits and unit; all digits of the whole part, of however many."""
+    unit, factor = next(entry for entry in UNITS if exact >= entry[1])
+    value = exact / factor
+    step = Fraction(1, 10 ** max(0, DIGITS - len(str(int(value)))))
+    return in_digits(rounding(value / step) * step), unit
+
+
+def option(amount: Amount, counted: str = BYTES) -> str:
+    """As the command line takes it: never less than needed, and in a unit that can be read."""
+    exact = as_written(amount)
+    if counted != BYTES or exact < MOST_PLAIN:
+        return f"--memory {math.ceil(exact)}"
+    return f"--memory {''.join(_in_a_unit(exact, math.ceil))}"
+
+
+def said(found: SmallestMemory) -> str:
+    """In one sentence without its full stop."""
+    if found.memory_bytes is None:
+        if found.proven:
+            return "no amount of memory is enough: something else is missing"
+        return f"no amount of memory is known to be enough; {_bound(found)}"
+    if found.proven:
+        why = "" if found.reason == SEARCHED else f", by {found.reason}"
+        least = sufficient(found.memory_bytes, found.counted)
+        return f"{least} of memory per device is the least with a plan (proven{why})"
+    return f"{sufficient(found.memory_bytes, found.counted)} of memory per device is enough; {_bound(found)}"
+
+
+def _bound(found: SmallestMemory) -> str:
+    if found.lower_bytes <= 0:
+        return "how much is needed at least is open"
+    return f"at least {at_least(found.lower_bytes, found.counted)} is needed, by {found.reason}"

@@ -141,7 +141,7 @@ def _has_much(text: str, on: Cluster) -> bool:
     except PipeplanError:  # said where it is loaded as it was asked for
         return False
     own = getattr(problem, kind_of(problem).cluster.get("memory_bytes", ""), None)
-    return own is not None and FEW <= own < math.inf
+    return isinstance(own, int | float) and FEW <= own < math.inf  # schedules count in units of their own
 
 
 def load_for(plan: str, text: str, on: Cluster) -> Problem:

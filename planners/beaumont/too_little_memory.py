@@ -8,7 +8,7 @@ from typing import Any
 
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.problem import ChainProblem
-from ..memory.said import option
+from ...instances.least_memory import option
 from ..options import SolveOptions
 from .smallest_memory import ChainMemory, memory_of, smallest_memory
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...instances.amounts import as_written, in_digits
 from ...instances.errors import show
+from ...instances.least_memory import option
 from ...instances.staging.problem import Layer, StagingProblem
 from ..options import SolveOptions
-from .said import option
 from .staging import least_of_layer
 from .too_little import would_do
 

@@ -9,9 +9,8 @@ from ...formulations.contract import Problem
 from ...instances.amounts import as_written
 from ...instances.errors import PipeplanError
 from ...instances.kinds import kind_of
-from ...instances.least_memory import SmallestMemory
+from ...instances.least_memory import SmallestMemory, option, said, sufficient
 from ..options import SolveOptions
-from .said import option, said, sufficient
 
 
 def explain(problem: Problem, options: Mapping[str, Any], limits: SolveOptions, proven: bool) -> tuple[str, ...]:

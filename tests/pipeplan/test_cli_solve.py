@@ -71,7 +71,7 @@ def test_the_words_of_an_instance_and_its_model_are_explained(plan: Plan) -> Non
     said = " ".join(
         plan("solve", "tiny-chain", "--formulation", "ip-tarnawski", "--memory", "none", "-v").out.split()
     )
-    assert "2 accelerators without a memory limit, 0 CPUs" in said
+    assert "3 accelerators without a memory limit, 0 CPUs" in said
     assert "(nodes that must share a device are one)" in said
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...planners.memory.said import at_least, said, sufficient
+from ...instances.least_memory import at_least, said, sufficient
 from ...studies.memory import MemoryPoint, MemoryStudy, worse
 from ..console import clean, number, out
 from .shapes import columns, new_table

@@ -9,13 +9,13 @@ from schedule_brute_force import UnsettledError, least_makespan, least_period, t
 
 import pipeplan
 from pipeplan.instances.errors import InputError
+from pipeplan.instances.least_memory import said
 from pipeplan.instances.schedule.each_device import held, with_memory
 from pipeplan.instances.schedule.pipelines import divided_pipeline, equal_stages
 from pipeplan.instances.schedule.plan import PeriodicSchedulePlan, SchedulePlan
 from pipeplan.instances.schedule.problem import Block, BlockEdge, ScheduleDevice, ScheduleProblem
 from pipeplan.instances.schedule.referee.verify import verify_schedule
 from pipeplan.instances.schedule.shapes import shape
-from pipeplan.planners.memory.said import said
 from pipeplan.planners.memory.schedule import explain, takes_first
 from pipeplan.planners.options import SolveOptions
 

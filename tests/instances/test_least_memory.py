@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from pipeplan.instances.amounts import as_written
+from pipeplan.instances.least_memory import option
 from pipeplan.instances.quantities import size
-from pipeplan.planners.memory.said import option
 
 
 @pytest.mark.parametrize(
