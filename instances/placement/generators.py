@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -213,7 +214,7 @@ def heterogeneous(asked: Asked, unsupported: float) -> PlacementProblem:
         for node in base.nodes
     )
     problem = base.replace(nodes=changed, name=asked.called("heterogeneous"))
-    return _with_backward(problem, rng) if asked.training else problem
+    return _with_backward(problem, _any_transfer(rng)) if asked.training else problem
 
 
 @_family(
@@ -248,6 +249,83 @@ def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
     return _loosen_colours(_with_backward(problem, rng), rng) if asked.training else problem
 
 
+_BLOCK = (
+    "q.product: hidden input @; q.bias: hidden q.product; q.shape: hidden q.bias; q.turned: hidden q.shape; "
+    "k.product: hidden input @; k.bias: hidden k.product; k.shape: hidden k.bias; k.turned: hidden k.shape; "
+    "v.product: hidden input @; v.bias: hidden v.product; v.shape: hidden v.bias; v.turned: hidden v.shape; "
+    "scores: scores q.turned k.turned; scaled: scores scores; masked: scores scaled mask; softmax: scores masked; "
+    "dropped: scores softmax; context: hidden dropped v.turned; turned: hidden context; joined: hidden turned; "
+    "out.product: hidden joined @; out.bias: hidden out.product; out.dropped: hidden out.bias; "
+    "attended: hidden input out.dropped; norm: hidden attended @; wide.product: inner norm @; "
+    "wide.bias: inner wide.product; gelu: inner wide.bias; narrow.product: hidden gelu @; "
+    "narrow.bias: hidden narrow.product; narrow.dropped: hidden narrow.bias; added: hidden norm narrow.dropped; "
+    "output: hidden added @"
+)
+"""A block of a transformer as its operators: `name: what it puts out, then what it reads`; @: weights of its own."""
+
+
+@_family(
+    "transformer",
+    Parameter("nodes", "int", 500, "how many forward nodes, in whole blocks"),
+    Parameter("accelerators", "int", 6, "how many accelerators"),
+    Parameter("transfers", "float", 12.0, "transfer times of all nodes, as a multiple of all their work"),
+)
+def transformer(asked: Asked, transfers: float) -> PlacementProblem:
+    """Equal blocks of a transformer's operators, with transfers that are dear as in published operator graphs.
+
+    There all transfers together cost 7 to 13 times the work. Sizes of tensors, and what each operator of a block costs
+    for an element, are drawn once; a mask is read by every block.
+    """
+    rng = asked.start()
+    check_amount("transfers", transfers)
+    width, tokens = rng.choice((512, 768, 1024)), rng.choice((128, 256, 512))
+    elements = {"hidden": tokens * width, "inner": 4 * tokens * width, "scores": width // 64 * tokens**2}
+    rows = [(name, *about.split()) for name, about in (row.split(": ") for row in _BLOCK.split("; "))]
+    work = {row[0]: elements[row[1]] * rng.uniform(0.5, 2.0) for row in rows}
+    weighed = sum("@" in row for row in rows)
+    slowness = rng.uniform(10, 30)
+    drawn = [_Operator("mask", 0.0, tokens), _Operator("0 output", work["output"], elements["hidden"])]
+    for block in range(1, max(1, (asked.nodes - 2) // (len(rows) + weighed)) + 1):
+        names = {"input": f"{block - 1} output", "mask": "mask"}
+        for name, output, *inputs in rows:
+            names[name] = f"{block} {name}"
+            if "@" in inputs:
+                names["@"] = f"{block} {name} weights"
+                drawn.append(_Operator(names["@"], 0.0, width * width // 8))
+            drawn.append(_Operator(names[name], work[name], elements[output], tuple(names[i] for i in inputs)))
+    sent = {source for operator in drawn for source in operator.inputs}
+    total = math.fsum(operator.work for operator in drawn)
+    unit = BLOCK_MS / math.fsum(work.values())
+    price = transfers * total * unit / sum(operator.elements for operator in drawn if operator.name in sent)
+    nodes = [
+        Node(
+            operator.name,
+            accelerator_time=round(operator.work * unit, 3),
+            cpu_time=round(operator.work * unit * slowness, 3),
+            size_bytes=4.0 * operator.elements,
+            transfer_time=round(operator.elements * price, 3) if operator.name in sent else 0.0,
+        )
+        for operator in drawn
+    ]
+    edges = [(source, operator.name) for operator in drawn for source in operator.inputs]
+    problem = asked.problem(nodes, edges, asked.called("transformer"), "ms")
+    return _with_backward(problem, lambda node: node.transfer_time) if asked.training else problem
+
+
+BLOCK_MS = 10.0
+"""The work of one block of `transformer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """What it costs and puts out, before units are chosen."""
+
+    name: str
+    work: float
+    elements: int
+    inputs: tuple[str, ...] = ()
+
+
 def _assemble(
     asked: Asked, rng: random.Random, name: str, edges: Sequence[Edge], free: Collection[int] = ()
 ) -> PlacementProblem:
@@ -266,10 +344,10 @@ def _assemble(
             )
         )
     problem = asked.problem(nodes, dict.fromkeys(edges), name, "ms")
-    return _with_backward(problem, rng) if asked.training else problem
+    return _with_backward(problem, _any_transfer(rng)) if asked.training else problem
 
 
-def _with_backward(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:
+def _with_backward(problem: PlacementProblem, transfer: Callable[[Node], float]) -> PlacementProblem:
     """A backward node for each forward node, twice its work, mirrored edges, one colour per pair."""
     count = len(problem.nodes)
     forward = [replace(node, color=f"c{node.id}") for node in problem.nodes]
@@ -283,7 +361,7 @@ def _with_backward(problem: PlacementProblem, rng: random.Random) -> PlacementPr
             accelerator_time=2 * node.accelerator_time,
             cpu_time=2 * node.cpu_time,
             size_bytes=node.size_bytes,
-            transfer_time=round(rng.uniform(0.0, 1.0), 3) if f"b{node.id}" in readers else 0.0,
+            transfer_time=transfer(node) if f"b{node.id}" in readers else 0.0,
             supported=node.supported,
             backward=True,
             color=node.color,
@@ -292,6 +370,10 @@ def _with_backward(problem: PlacementProblem, rng: random.Random) -> PlacementPr
     ]
     assert len(backward) == count
     return problem.replace(nodes=(*forward, *backward), edges=tuple(edges))
+
+
+def _any_transfer(rng: random.Random) -> Callable[[Node], float]:
+    return lambda node: round(rng.uniform(0.0, 1.0), 3)
 
 
 def _loosen_colours(problem: PlacementProblem, rng: random.Random) -> PlacementProblem:
@@ -309,5 +391,5 @@ def _loosen_colours(problem: PlacementProblem, rng: random.Random) -> PlacementP
 
 GENERATORS: Mapping[str, Generator[PlacementProblem]] = {
     generator.name: generator
-    for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, random_dag)
+    for generator in (chain, series_parallel, blocks, layered, dnn, heterogeneous, transformer, random_dag)
 }
