@@ -37,7 +37,7 @@ _PLACEMENT = "pipeplan.planners.placement"
 
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
-    address = f"{_PLACEMENT}.{name.replace('-', '_')}:PLANNER"
+    address = more.pop("address", f"{_PLACEMENT}.{name.replace('-', '_')}:PLANNER")
     facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", **more}
     return Entry(name, title, "placement", address, OPTIONS[name], **facts)
 
@@ -135,6 +135,14 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "lns",
             "Large-neighbourhood search",
+            takes_start=True,
+            starts={"dp": ("dp",)},
+            compiles_on=("tiny-chain",),
+        ),
+        _heuristic(
+            "device-sets",
+            "Column generation over what one accelerator can hold: bounds and plans",
+            address=f"{_PLACEMENT}.device_sets.planner:PLANNER",
             takes_start=True,
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),

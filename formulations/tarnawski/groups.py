@@ -46,7 +46,8 @@ class GroupProblem:
     sizes: tuple[float, ...]
     """Whole numbers in the unit of `memory`, so that all sums of them are exact."""
     weightless: tuple[bool, ...]
-    """Does the group take no memory? Next to large sizes a small one may have been rounded down to 0."""
+    """Does the group take no memory that anybody could miss? None does where all fit on one accelerator; next to large
+    sizes a small one may have been rounded down to 0."""
     supported: tuple[bool, ...]
     """May the whole group be on an accelerator (operators supported, memory large enough)?"""
     nets: tuple[Net, ...]
@@ -165,12 +166,13 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
     supported = tuple(accelerator_takes(problem, members) for members in classes)
     whole = problem.whole_sizes
     memory = whole.limits[0]
+    all_fit = memory is None or sum(whole.amounts) <= memory
     return GroupProblem(
         members=classes,
         times=work("accelerator_time"),
         cpu_times=work("cpu_time"),
         sizes=tuple(float(sum(whole.amounts[i] for i in members)) for members in classes),
-        weightless=tuple(not any(problem.nodes[i].size_bytes for i in members) for members in classes),
+        weightless=tuple(all_fit or not any(problem.nodes[i].size_bytes for i in members) for members in classes),
         supported=supported,
         nets=_nets(problem, class_of, parts),
         arcs=transitive_reduction(len(classes), arcs),

@@ -42,4 +42,5 @@ OPTIONS: Mapping[str, tuple[OptionSpec, ...]] = {
     "linear-dp-limited": (LATENCY_LIMIT, ORDERS),
     "local-search": (*COMMON, RESTARTS),
     "lns": (*COMMON, CYCLES, STEPS),
+    "device-sets": COMMON,
 }

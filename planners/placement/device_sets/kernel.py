@@ -1,0 +1,148 @@
+"""The most profitable set that one accelerator can hold within a limit on its load, in whole numbers: the hot loops.
+
+A set is a path of `graph.SetGraph`. `weight` is the price of a step of load: with it the limit becomes part of the
+profit, and what can still be gained from a state on is one number for each state. That bounds every path: one that
+cannot come above `floor` any more, at any of a few weights, is dropped.
+"""
+
+import numpy as np
+
+NO_WAY = -(2**62)
+FULL = -1
+"""More paths than there was room for."""
+
+
+def potentials(first, without, within, cut_without, cut_within, work, profit, free, weight, value):
+    """value[s]: the most that a path from s on can gain, where each step of load costs `weight`."""
+    last = len(work)
+    value[first[last]] = 0
+    for place in range(last - 1, -1, -1):
+        gain = profit[place] - weight * work[place]
+        for s in range(first[place], first[place + 1]):
+            best = value[without[s]] - weight * cut_without[s]
+            if free[place]:
+                best = max(best, value[within[s]] + gain - weight * cut_within[s])
+            value[s] = best
+
+
+def follow(without, within, cut_without, cut_within, work, profit, free, weight, value, chosen):
+    """The path that attains value[0]: sets `chosen`, returns load and profit."""
+    s, load, total = 0, 0, 0
+    for place in range(len(work)):
+        out = value[without[s]] - weight * cut_without[s]
+        gain = profit[place] - weight * work[place] - weight * cut_within[s]
+        chosen[place] = free[place] and value[within[s]] + gain > out
+        if chosen[place]:
+            load += work[place] + cut_within[s]
+            total += profit[place]
+            s = within[s]
+        else:
+            load += cut_without[s]
+            s = without[s]
+    return load, total
+
+
+def multipliers(first, without, within, cut_without, cut_within, work, profit, free, limit, most, weights, values, chosen):
+    """Weights by bisection, until a heavier one makes the best path too light: fills `weights`, `values`, `chosen`.
+
+    Each path is the best of all with its load. Returns how many there are.
+    """
+    low, high, weight = 0, -1, 0
+    for k in range(len(weights)):
+        weights[k] = weight
+        potentials(first, without, within, cut_without, cut_within, work, profit, free, weight, values[k])
+        load, total = follow(
+            without, within, cut_without, cut_within, work, profit, free, weight, values[k], chosen[k]
+        )
+        if load <= limit:
+            high = weight
+            if weight == 0:
+                return 1
+        else:
+            low = weight
+        if high >= 0:
+            weight = (low + high) // 2
+        elif weight == 0:
+            weight = max(1, total // load)
+        else:
+            weight = 2 * weight
+        if weight == low or weight > most:
+            return k + 1
+    return len(weights)
+
+
+def best_sets(
+    first, without, within, cut_without, cut_within, work, profit, free, limit, floor, weights, values, grain, room
+):
+    """Paths with a load of at most `limit` and a profit above `floor`: places, parents and choices to walk back.
+
+    Of the paths to one state that differ by less than `grain` in load only one is kept, with the least load and the
+    highest profit of them all: what comes out is at least the best profit, and exactly that where the grain is 1.
+    Returns the first label of each place, and for each label its parent, its choice, and its profit.
+    """
+    last = len(work)
+    parents, choices = np.empty(room, np.int32), np.empty(room, np.bool_)
+    begins = np.zeros(last + 2, np.int64)
+    begins[1] = 1
+    states, loads, gains = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    parents[0], choices[0] = -1, False
+    for place in range(last):
+        base, count = first[place + 1], first[place + 2] - first[place + 1]
+        size = len(states)
+        ahead = np.empty(2 * size, np.int64)
+        new_loads, new_gains = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64)
+        sources = np.empty(2 * size, np.int32)
+        held = np.zeros(count + 1, np.int64)
+        found = 0
+        for i in range(size):
+            s = states[i]
+            for choice in range(2):
+                if choice == 0:
+                    t, load, gain = without[s], loads[i] + cut_without[s], gains[i]
+                elif free[place]:
+                    t, load, gain = within[s], loads[i] + cut_within[s] + work[place], gains[i] + profit[place]
+                else:
+                    continue
+                if load > limit:
+                    continue
+                hopeful = True
+                for k in range(len(weights)):
+                    if gain + values[k, t] + weights[k] * (limit - load) <= floor:
+                        hopeful = False
+                        break
+                if hopeful:
+                    ahead[found], new_loads[found], new_gains[found] = t - base, load, gain
+                    sources[found] = 2 * i + choice
+                    held[t - base + 1] += 1
+                    found += 1
+        for t in range(count):
+            held[t + 1] += held[t]
+        at, spot = np.empty(found, np.int64), held.copy()
+        for i in range(found):
+            at[spot[ahead[i]]] = i
+            spot[ahead[i]] += 1
+        states, loads, gains = np.empty(found, np.int64), np.empty(found, np.int64), np.empty(found, np.int64)
+        begin, kept = begins[place + 1], 0
+        for t in range(count):
+            here = at[held[t] : held[t + 1]]
+            best, since = NO_WAY, kept
+            for j in np.argsort(new_loads[here]):
+                i = here[j]
+                if new_gains[i] <= best:
+                    continue
+                best = new_gains[i]
+                near = kept > since and new_loads[i] // grain == loads[kept - 1] // grain
+                if near or (kept > since and new_loads[i] == loads[kept - 1]):
+                    kept -= 1
+                else:
+                    if begin + kept >= room:
+                        begins[last + 1] = FULL
+                        return begins, parents, choices, gains
+                    loads[kept] = new_loads[i]
+                states[kept], gains[kept] = base + t, best
+                parents[begin + kept] = begins[place] + sources[i] // 2
+                choices[begin + kept] = sources[i] % 2 == 1
+                kept += 1
+        states, loads, gains = states[:kept], loads[:kept], gains[:kept]
+        begins[place + 2] = begin + kept
+    return begins, parents, choices, gains
