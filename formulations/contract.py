@@ -134,7 +134,7 @@ class Stage:
 
     decide: is there a plan that is better by the whole gap? The solvers work side by side, the first answer counts.
     improve: is there any better plan? Starts from the best one; worth while only close to the bound.
-    search: `planner` goes on from the best plan with these options, without a solver.
+    search: `planner` goes on from the best plan with these options, without a solver; its bound counts as well.
     restrict: the same formulation with these options, where that is much easier and its plans are plans here, too.
     """
 
@@ -144,6 +144,8 @@ class Stage:
     seconds: float | None = None
     planner: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    share: float = 0.25
+    """Of the time that is left, so much at the most for a search or a restriction."""
 
 
 def side_by_side(*solvers: str) -> tuple[Stage, ...]:

@@ -71,6 +71,7 @@ def test_the_tutorial_leads_to_a_comparison_of_ones_own_model(plan: Plan, own_mo
     assert re.findall(r"\| ([\d.]+) \*proven\*", tables)[::2] == [told[0][1], told[0][3]]
 
 
+@pytest.mark.sweeps
 def test_the_commands_of_the_page_on_tables_work(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,7 @@ def test_the_commands_of_the_page_on_exports_lead_to_a_text_and_back(
     assert known["text"] == "VLLM_PP_LAYER_PARTITION=8,8,8,8\n"
 
 
+@pytest.mark.sweeps
 def test_the_commands_of_the_page_on_schedules_work_and_give_the_values_that_it_names(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 What a study of open solvers on these models found, and our own runs confirm: with stage order CP-SAT alone is
 best by far; without it, CP-SAT decides packing-like problems within seconds or not at all, while HiGHS
-needs some start-up and then grinds down the communication-bound ones.
+needs some start-up and then grinds down the communication-bound ones. Most of these fall to column generation.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ SEARCHES = tuple(
 )
 """Annealing, the first and the second time."""
 
+DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
+"""Column generation over what one device can hold: where transfers are dear, bounds come from here."""
+
 RESTRICT = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
 """The contiguous problem is much easier, and its plans are plans here, too."""
 
@@ -37,5 +40,5 @@ def portfolio(options: Mapping[str, Any], near: bool, found: bool) -> tuple[Stag
     if not found:
         return (SPRINT, *both)
     if near:
-        return (RESTRICT, SEARCHES[0], IMPROVE, SPRINT, SEARCHES[1], IMPROVE, *both)
-    return (SPRINT, RESTRICT, *SEARCHES, *both)
+        return (RESTRICT, SEARCHES[0], IMPROVE, SPRINT, SEARCHES[1], IMPROVE, DEVICES, *both)
+    return (SPRINT, RESTRICT, DEVICES, *SEARCHES, *both)

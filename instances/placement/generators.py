@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..generator import Generator, Parameter
 from .problem import Node, NodeId, PlacementProblem
 
-Edge = tuple[int, int]
+Edge = tuple[NodeId, NodeId]
 COMMON = (
     Parameter("nodes", "int", 40, "how many forward nodes"),
     Parameter("accelerators", "int", 4, "how many accelerators"),
@@ -246,7 +246,7 @@ def random_dag(asked: Asked, density: float, ties: bool) -> PlacementProblem:
         for v in range(nodes)
     ]
     problem = asked.problem(drawn, edges, asked.called("random-dag"), None)
-    return _loosen_colours(_with_backward(problem, rng), rng) if asked.training else problem
+    return _loosen_colours(_with_backward(problem, _any_transfer(rng)), rng) if asked.training else problem
 
 
 _BLOCK = (

@@ -21,6 +21,7 @@ from ...instances.result import PROVEN_TOLERANCE, StartOutcome, Stop, WarmStart,
 from ..backends.registry import STANDARD
 from ..backends.trust import evidence, is_exact, second_opinion_seconds, second_opinions
 from ..contract import Board, Outcome, Request
+from ..options import Progress
 from ..referee import Ruling, rule, rules_of
 from ..registry import EXACT, PLANNERS
 from .attempt import COMPLETE, Attempt
@@ -212,8 +213,9 @@ class _Run:
     def _help(self, stage: Stage, gap: float) -> None:
         """A plan from another planner or an easier question; ends early where the gap is reached."""
         seconds, left = stage.seconds or 0.0, self.request.seconds_left()
-        seconds = seconds if left is None else min(seconds, left / 4)
-        board = Board(bound=self.bound, started=self.board.started)
+        seconds = seconds if left is None else min(seconds, left * stage.share)
+        watcher = self._pass_on if stage.kind == "search" else None
+        board = Board(watcher, stage.planner, bound=self.bound, started=self.board.started)
         limits = replace(self.request.limits, time_limit_s=board.seconds + seconds, rel_gap=gap)
         if stage.kind == "search":
             helper, start = PLANNERS[stage.planner], self.board.plan
@@ -223,10 +225,16 @@ class _Run:
             known = {**self.options, "formulation": self.entry.name}
         request = Request(self.request.problem, {**known, **stage.options}, limits, start, board)
         try:
-            helper.load().plan(request)
+            outcome = helper.load().plan(request)
+            if stage.kind == "search":  # an easier question has fewer plans
+                self._take_bound(outcome.bound, *outcome.checks)
         finally:  # an interrupt must not cost what was found so far
             if board.plan is not None:
                 self.board.accept(self.judge(board.plan), source=stage.kind)
+
+    def _pass_on(self, progress: Progress) -> None:
+        """What a search has proven so far is known at once."""
+        self.board.post(bound=progress.bound, source=progress.source)
 
     def _exclude(self, attempt: Attempt) -> bool:
         """Are there plans that the next attempt can cut off?"""

@@ -178,6 +178,7 @@ def test_a_result_with_a_cluster_that_means_nothing(plan: Plan, table: Path, tmp
     assert f"{path}: asked.cluster.memory cannot be read" in said.err
 
 
+@pytest.mark.sweeps
 def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -> None:
     said = plan("compare", table, "-m", "dp-piper", *FOUR, "-o", tmp_path / "comparison")
     assert said.code == 0, said
@@ -187,6 +188,7 @@ def test_a_comparison_takes_the_table(plan: Plan, table: Path, tmp_path: Path) -
     assert ",placement," in rows
 
 
+@pytest.mark.sweeps
 def test_time_against_memory_takes_the_table_as_other_commands_do(plan: Plan, table: Path) -> None:
     said = plan("pareto", table, *EIGHT[:4], "--optimizer", "adam", "--points", 2, "--json")
     assert said.code == 0, said

@@ -1,1 +1,1 @@
-"""Bounds and plans from whole devices: which sets of groups can one accelerator hold, and do a few of them make a plan?"""
+"""Bounds and plans from whole devices: what can one accelerator hold, and do a few such sets make up the problem?"""

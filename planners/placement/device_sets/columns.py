@@ -102,10 +102,8 @@ class Columns:
             smooth = (STEADY * proof.prices + (1 - STEADY) * raw).astype(raw.dtype)
             smooth[taken] = 0
             tries.insert(0, (smooth, 0))
-        for prices, floor in tries:
-            if self._price(prices, floor, limit, taken, devices, proof) or proof.refutes:
-                return True
-        return False
+        asked = (self._price(prices, floor, limit, taken, devices, proof) for prices, floor in tries)
+        return any(grown or proof.refutes for grown in asked)
 
     def _price(self, prices: Any, floor: int, limit: int, taken: Any, devices: int, proof: _Proof) -> bool:
         """Are there new sets that earn more than `floor` at these prices?"""

@@ -42,11 +42,11 @@ class SetGraph:
         return len(self.without)
 
 
-def set_graph(groups: GroupProblem, net_costs: Sequence[int], most_states: int = MOST_STATES) -> SetGraph | None:
+def set_graph(groups: GroupProblem, net_costs: Sequence[int]) -> SetGraph | None:
     """By the best of a few orders; None where all of them need too many states."""
     found: SetGraph | None = None
     for order in (narrow_order(groups), listed_order(groups)):
-        graph = _expanded(groups, net_costs, order, most_states if found is None else found.states)
+        graph = _expanded(groups, net_costs, order, MOST_STATES if found is None else found.states)
         found = graph or found
     return found
 

@@ -5,6 +5,10 @@ profit, and what can still be gained from a state on is one number for each stat
 cannot come above `floor` any more, at any of a few weights, is dropped.
 """
 
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
 import numpy as np
 
 NO_WAY = -(2**62)
@@ -12,37 +16,51 @@ FULL = -1
 """More paths than there was room for."""
 
 
-def potentials(first, without, within, cut_without, cut_within, work, profit, free, weight, value):
+class Paths(NamedTuple):
+    """The graph, and what is asked of it; arrays by state, and by place of the order."""
+
+    first: Any
+    without: Any
+    within: Any
+    cut_without: Any
+    cut_within: Any
+    work: Any
+    profit: Any
+    free: Any
+    """May the group at this place be in?"""
+
+
+def potentials(paths: Paths, weight: int, value: Any) -> None:
     """value[s]: the most that a path from s on can gain, where each step of load costs `weight`."""
-    last = len(work)
-    value[first[last]] = 0
+    last = len(paths.work)
+    value[paths.first[last]] = 0
     for place in range(last - 1, -1, -1):
-        gain = profit[place] - weight * work[place]
-        for s in range(first[place], first[place + 1]):
-            best = value[without[s]] - weight * cut_without[s]
-            if free[place]:
-                best = max(best, value[within[s]] + gain - weight * cut_within[s])
+        gain = paths.profit[place] - weight * paths.work[place]
+        for s in range(paths.first[place], paths.first[place + 1]):
+            best = value[paths.without[s]] - weight * paths.cut_without[s]
+            if paths.free[place]:
+                best = max(best, value[paths.within[s]] + gain - weight * paths.cut_within[s])
             value[s] = best
 
 
-def follow(without, within, cut_without, cut_within, work, profit, free, weight, value, chosen):
+def follow(paths: Paths, weight: int, value: Any, chosen: Any) -> tuple[int, int]:
     """The path that attains value[0]: sets `chosen`, returns load and profit."""
     s, load, total = 0, 0, 0
-    for place in range(len(work)):
-        out = value[without[s]] - weight * cut_without[s]
-        gain = profit[place] - weight * work[place] - weight * cut_within[s]
-        chosen[place] = free[place] and value[within[s]] + gain > out
+    for place in range(len(paths.work)):
+        out = value[paths.without[s]] - weight * paths.cut_without[s]
+        gain = paths.profit[place] - weight * paths.work[place] - weight * paths.cut_within[s]
+        chosen[place] = paths.free[place] and value[paths.within[s]] + gain > out
         if chosen[place]:
-            load += work[place] + cut_within[s]
-            total += profit[place]
-            s = within[s]
+            load += paths.work[place] + paths.cut_within[s]
+            total += paths.profit[place]
+            s = paths.within[s]
         else:
-            load += cut_without[s]
-            s = without[s]
+            load += paths.cut_without[s]
+            s = paths.without[s]
     return load, total
 
 
-def multipliers(first, without, within, cut_without, cut_within, work, profit, free, limit, most, weights, values, chosen):
+def multipliers(paths: Paths, limit: int, most: int, weights: Any, values: Any, chosen: Any) -> int:
     """Weights by bisection, until a heavier one makes the best path too light: fills `weights`, `values`, `chosen`.
 
     Each path is the best of all with its load. Returns how many there are.
@@ -50,10 +68,8 @@ def multipliers(first, without, within, cut_without, cut_within, work, profit, f
     low, high, weight = 0, -1, 0
     for k in range(len(weights)):
         weights[k] = weight
-        potentials(first, without, within, cut_without, cut_within, work, profit, free, weight, values[k])
-        load, total = follow(
-            without, within, cut_without, cut_within, work, profit, free, weight, values[k], chosen[k]
-        )
+        potentials(paths, weight, values[k])
+        load, total = follow(paths, weight, values[k], chosen[k])
         if load <= limit:
             high = weight
             if weight == 0:
@@ -72,22 +88,22 @@ def multipliers(first, without, within, cut_without, cut_within, work, profit, f
 
 
 def best_sets(
-    first, without, within, cut_without, cut_within, work, profit, free, limit, floor, weights, values, grain, room
-):
+    paths: Paths, limit: int, floor: int, weights: Any, values: Any, grain: int, room: int
+) -> tuple[Any, Any, Any, Any]:
     """Paths with a load of at most `limit` and a profit above `floor`: places, parents and choices to walk back.
 
     Of the paths to one state that differ by less than `grain` in load only one is kept, with the least load and the
     highest profit of them all: what comes out is at least the best profit, and exactly that where the grain is 1.
     Returns the first label of each place, and for each label its parent, its choice, and its profit.
     """
-    last = len(work)
+    last = len(paths.work)
     parents, choices = np.empty(room, np.int32), np.empty(room, np.bool_)
     begins = np.zeros(last + 2, np.int64)
     begins[1] = 1
     states, loads, gains = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
     parents[0], choices[0] = -1, False
     for place in range(last):
-        base, count = first[place + 1], first[place + 2] - first[place + 1]
+        base, count = paths.first[place + 1], paths.first[place + 2] - paths.first[place + 1]
         size = len(states)
         ahead = np.empty(2 * size, np.int64)
         new_loads, new_gains = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64)
@@ -98,9 +114,13 @@ def best_sets(
             s = states[i]
             for choice in range(2):
                 if choice == 0:
-                    t, load, gain = without[s], loads[i] + cut_without[s], gains[i]
-                elif free[place]:
-                    t, load, gain = within[s], loads[i] + cut_within[s] + work[place], gains[i] + profit[place]
+                    t, load, gain = paths.without[s], loads[i] + paths.cut_without[s], gains[i]
+                elif paths.free[place]:
+                    t, load, gain = (
+                        paths.within[s],
+                        loads[i] + paths.cut_within[s] + paths.work[place],
+                        gains[i] + paths.profit[place],
+                    )
                 else:
                     continue
                 if load > limit:

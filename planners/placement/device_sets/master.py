@@ -1,8 +1,8 @@
 """Do some of the sets found so far, with the CPUs, make up the whole problem? A linear program, and prices of groups.
 
 Sets may be taken in part, at most as many as there are accelerators; the CPUs share their time. What no set covers, or
-several do, costs 1 for each group. Prices, the duals of the groups, say what a new set should hold; they are floats, and
-whoever proves something by them does so again in whole numbers, for which any prices will do.
+several do, costs 1 for each group. Prices, the duals of the groups, say what a new set should hold; they are floats,
+and whoever proves something by them does so again in whole numbers, for which any prices will do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Mixture:
         return self.missing <= COVERED
 
 
-def best_mixture(sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any) -> Mixture:
+def best_mixture(
+    sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: int, limit: int, taken: Any
+) -> Mixture:
     """`taken`: groups that are placed already, and in none of the sets."""
     import numpy as np
     from scipy.optimize import linprog
@@ -61,12 +63,12 @@ def best_mixture(sets: Sequence[DeviceSet], devices: int, cpu: Any, cpu_room: in
     entries = np.concatenate([np.ones(sum(map(len, columns))), cpu_times, ones, -ones])
     lengths = [*map(len, columns), *([2] * len(slow)), *([1] * (2 * len(rest)))]
     starts = np.concatenate([[0], np.cumsum(lengths)])
-    matrix = csc_array((entries, rows, starts), shape=(len(rest) + 2, len(lengths))).tocsr()
+    matrix: Any = csc_array((entries, rows, starts), shape=(len(rest) + 2, len(lengths))).tocsr()
     costs = np.concatenate([np.zeros(len(sets) + len(slow)), ones, ones])
-    solved = linprog(
+    solved: Any = linprog(
         costs,
         A_ub=matrix[devices_row:],
-        b_ub=[devices, cpu_room / unit],
+        b_ub=np.array([devices, cpu_room / unit]),
         A_eq=matrix[:devices_row],
         b_eq=np.ones(len(rest)),
         method="highs",

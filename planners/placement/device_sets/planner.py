@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....formulations.tarnawski.bounds import average_load_bound, worst_value
-from ....formulations.tarnawski.groups import GroupProblem, capped, contract
+from ....formulations.tarnawski.groups import capped, contract
 from ....formulations.tarnawski.reductions import absorb_free_groups
 from ....instances.placement.plan import PlacementPlan
 from ....instances.result import Stop, relative_gap
@@ -25,7 +25,7 @@ from ..linear_dp import PLANNER as LINEAR_DP
 from .columns import Columns
 from .dive import Dive
 from .master import Mixture
-from .pricing import DeviceSet, Pricer, pricer
+from .pricing import DeviceSet, pricer
 
 LEAST_GAP = 1e-4
 """A smaller one is left to other methods: each halving of what is open costs as much as the one before."""
@@ -50,7 +50,9 @@ class _Search:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.rules = rules_of(request.problem, request.options)
-        self.groups = absorb_free_groups(contract(request.problem, contiguous=False, objective=objective_of(request)))
+        self.groups = absorb_free_groups(
+            contract(request.problem, contiguous=False, objective=objective_of(request))
+        )
         self.bound = average_load_bound(self.groups)
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
         self.messages: list[str] = []
@@ -85,7 +87,9 @@ class _Search:
         """The plan that was given, or cuts of an order."""
         plan = self.request.warm_start
         if plan is None:
-            plan = LINEAR_DP.plan(Request(self.request.problem, dict(self.request.options), self.request.limits)).plan
+            plan = LINEAR_DP.plan(
+                Request(self.request.problem, dict(self.request.options), self.request.limits)
+            ).plan
         if plan is not None:
             self._take(plan)
 
@@ -106,11 +110,15 @@ class _Search:
     # ---- the search -----------------------------------------------------------------------------------------
 
     def _search(self) -> None:
+        if not self.groups.accelerators:
+            return
         value = worst_value(self.request.problem) if self.value is None else self.value
         self.groups = capped(self.groups, value)
         found = pricer(self.groups, value)
         if found is None:
-            self.messages.append("the graph is too wide to list what one device may hold: the bound is that of work alone")
+            self.messages.append(
+                "the graph is too wide to list what one device may hold: the bound is that of work alone"
+            )
             return
         self.columns = Columns(self.groups, found, tick_of(self.request))
         self.open_at = value
@@ -121,7 +129,8 @@ class _Search:
             self.open_at = min(self.open_at, value)
             highest = max(min(self.open_at, value - wanted), self.bound)
             if self.open_at - self.bound <= NARROW * wanted:
-                if not any([self._dive(self.open_at + share * (value - self.open_at)) for share in DIVES]):
+                better = [self._dive(self.open_at + share * (value - self.open_at)) for share in DIVES]
+                if not any(better):
                     self.messages.append("sets in part leave a gap")
                     return
                 continue

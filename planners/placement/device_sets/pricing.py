@@ -86,17 +86,17 @@ class Pricer:
         profit, free = prices[graph.order], (self.supported & ~taken)[graph.order] & (self._work <= limit)
         weights = np.zeros(WEIGHTS, dtype=np.int64)
         chosen = np.zeros((WEIGHTS, len(profit)), dtype=np.bool_)
-        count = self._multipliers(
-            *self._arrays, self._work, profit, free, limit, self._heaviest, weights, self._values, chosen
+        paths = kernel.Paths(
+            graph.first, graph.without, graph.within, graph.cut_without, graph.cut_within, self._work, profit, free
         )
+        count = self._multipliers(paths, limit, self._heaviest, weights, self._values, chosen)
         sets = [self._set(row) for row in chosen[:count]]
         bounds = self._values[:count, 0] + weights[:count] * limit
         best = np.argsort(bounds)[:PRUNING_WEIGHTS]
         return Quick(
             tuple(each for each in dict.fromkeys(sets) if each.groups and each.load <= limit),
             int(bounds.min()),
-            profit,
-            free,
+            paths,
             weights[best],
             self._values[best],  # a copy: the next question overwrites them
         )
@@ -106,9 +106,8 @@ class Pricer:
         most = quick.most
         for grain in (max(1, limit // steps) for steps in GRAINS):
             begins, parents, choices, gains = self._best_sets(
-                *self._arrays, self._work, quick.profit, quick.free, limit, floor,
-                quick.weights, quick.values, grain, LABELS,
-            )  # fmt: skip
+                quick.paths, limit, floor, quick.weights, quick.values, grain, LABELS
+            )
             if begins[-1] == kernel.FULL:
                 return Offer((), most)
             most = min(most, max([floor, *gains.tolist()]))
@@ -132,11 +131,6 @@ class Pricer:
             found.append(self._set(places))
         return found
 
-    @property
-    def _arrays(self) -> tuple[Any, ...]:
-        graph = self.graph
-        return graph.first, graph.without, graph.within, graph.cut_without, graph.cut_within
-
     def cpus_earn(self, prices: Any, limit: int, taken: Any) -> int:
         """At least what all CPUs can earn together: a knapsack that may take parts."""
         import numpy as np
@@ -158,8 +152,7 @@ class Quick:
 
     sets: tuple[DeviceSet, ...]
     most: int
-    profit: Any
-    free: Any
+    paths: kernel.Paths
     weights: Any
     values: Any
     """What can still be gained from each state on, by weight."""

@@ -66,6 +66,7 @@ def test_below_the_smallest_memory_there_is_nothing(chain: ChainProblem, swept: 
     assert all(point.plan is None for point in less.points)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("seed", [1, 2])
 def test_with_more_memory_no_method_is_worse_and_exact_never_worse_than_any(seed: int) -> None:
     problem = recipe.resnet_like(5, 2, seed=seed)

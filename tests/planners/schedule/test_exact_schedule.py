@@ -27,6 +27,7 @@ TABLE = [
 """Stages, micro-batches, times of F, I and W, lag, memory, and the least span."""
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize(("stages", "batches", "times", "lag", "memory", "span"), TABLE)
 def test_the_table_of_zero_bubble_pipelines(
     stages: int, batches: int, times: tuple[int, int, int], lag: int, memory: int, span: int

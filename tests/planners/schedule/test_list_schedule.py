@@ -75,6 +75,7 @@ def two_ways(memory: float) -> ScheduleProblem:
     return ScheduleProblem(devices, tuple(blocks), tuple(edges), 6)
 
 
+@pytest.mark.sweeps
 def test_devices_do_not_wait_for_each_others_memory() -> None:
     """With room for one, two micro-batches that each hold what the other needs would wait for ever."""
     for memory in (1, 2, 3):
@@ -166,6 +167,7 @@ def test_published_pipelines_within_two_percent_of_their_optimum(p: int, m: int,
     assert least <= span <= 1.02 * least
 
 
+@pytest.mark.sweeps
 def test_measured_pipelines() -> None:
     """The uneven one meets its bound of work, and so is optimal; the even one is 1 % above it."""
     uneven, even = (list_schedule(problem, "span") for problem in (measured_uneven(), measured_even()))

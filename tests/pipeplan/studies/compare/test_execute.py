@@ -31,6 +31,7 @@ def record(method: Competitor | str, **limits: Any) -> Record:
     return found
 
 
+@pytest.mark.sweeps
 def test_a_finished_run_holds_the_whole_result() -> None:
     found = record("ip-tarnawski@highs")
     assert found.status == Status.DONE
