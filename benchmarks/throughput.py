@@ -5,7 +5,7 @@
 
 The inputs are the user's own copy of the published ones (folders `layer/` and `operator/`). The paper's runs
 used a commercial solver on 4 cores of another machine and stopped at 20 minutes. The family are ten graphs of
-`plan generate transformer`, 494 to 1972 nodes on 6 to 8 accelerators and a CPU, where devices may hold any nodes; each
+`plan generate transformer`, 500 to 2000 nodes on 6 to 8 accelerators and a CPU, where devices may hold any nodes; each
 is planned once for each seed of the searches, and all bounds are held against the best value of all runs.
 """
 

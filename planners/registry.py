@@ -142,7 +142,7 @@ PLANNERS: Mapping[str, Entry] = {
         _heuristic(
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
-            address=f"{_PLACEMENT}.device_sets.planner:PLANNER",
+            address="pipeplan.planners.device_sets.planner:PLANNER",
             takes_start=True,
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),

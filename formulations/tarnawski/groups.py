@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ...instances.amounts import fits
 from ...instances.graph import strong_components
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import NodeId, PlacementProblem
@@ -166,7 +167,7 @@ def contract(problem: PlacementProblem, *, contiguous: bool, objective: str = "m
     supported = tuple(accelerator_takes(problem, members) for members in classes)
     whole = problem.whole_sizes
     memory = whole.limits[0]
-    all_fit = memory is None or sum(whole.amounts) <= memory
+    all_fit = fits((node.size_bytes for node in problem.nodes), problem.memory_bytes)
     return GroupProblem(
         members=classes,
         times=work("accelerator_time"),

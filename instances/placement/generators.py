@@ -266,7 +266,7 @@ _BLOCK = (
 
 @_family(
     "transformer",
-    Parameter("nodes", "int", 500, "how many forward nodes, in whole blocks"),
+    Parameter("nodes", "int", 500, "how many forward nodes; the last block may break off"),
     Parameter("accelerators", "int", 6, "how many accelerators"),
     Parameter("transfers", "float", 12.0, "transfer times of all nodes, as a multiple of all their work"),
 )
@@ -282,10 +282,9 @@ def transformer(asked: Asked, transfers: float) -> PlacementProblem:
     elements = {"hidden": tokens * width, "inner": 4 * tokens * width, "scores": width // 64 * tokens**2}
     rows = [(name, *about.split()) for name, about in (row.split(": ") for row in _BLOCK.split("; "))]
     work = {row[0]: elements[row[1]] * rng.uniform(0.5, 2.0) for row in rows}
-    weighed = sum("@" in row for row in rows)
     slowness = rng.uniform(10, 30)
-    drawn = [_Operator("mask", 0.0, tokens), _Operator("0 output", work["output"], elements["hidden"])]
-    for block in range(1, max(1, (asked.nodes - 2) // (len(rows) + weighed)) + 1):
+    drawn = [_Operator("0 output", work["output"], elements["hidden"]), _Operator("mask", 0.0, tokens)]
+    for block in range(1, asked.nodes // len(rows) + 2):
         names = {"input": f"{block - 1} output", "mask": "mask"}
         for name, output, *inputs in rows:
             names[name] = f"{block} {name}"
@@ -293,10 +292,12 @@ def transformer(asked: Asked, transfers: float) -> PlacementProblem:
                 names["@"] = f"{block} {name} weights"
                 drawn.append(_Operator(names["@"], 0.0, width * width // 8))
             drawn.append(_Operator(names[name], work[name], elements[output], tuple(names[i] for i in inputs)))
+    drawn = drawn[: asked.nodes]
     sent = {source for operator in drawn for source in operator.inputs}
     total = math.fsum(operator.work for operator in drawn)
     unit = BLOCK_MS / math.fsum(work.values())
-    price = transfers * total * unit / sum(operator.elements for operator in drawn if operator.name in sent)
+    moved = sum(operator.elements for operator in drawn if operator.name in sent)
+    price = transfers * total * unit / max(1, moved)
     nodes = [
         Node(
             operator.name,

@@ -42,6 +42,7 @@ _PLACEMENT = {
     "local-search": "memory-tight --planner local-search --restarts 2",
     "lns": "memory-tight --planner lns --non-contiguous --cycles 2",
     "linear-dp-limited": "bert-base-operators --planner linear-dp-limited --latency-limit 100",
+    "device-sets": "bert-base-operators --planner device-sets --non-contiguous --gap 0.05",
     "limited": "tiny-chain --latency-limit 17ms",
     "limited-free": "tiny-chain --latency-limit 17ms --non-contiguous --subgraphs-per-device 2",
     "infeasible": "tiny-chain --devices 1 --formulation ip-tarnawski",

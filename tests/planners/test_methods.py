@@ -126,6 +126,7 @@ FREE = {"variant": "strong", "non_contiguous": True}
 CP, BOTH = Stage("decide", ("cp-sat",), 5.0), Stage("decide", ("highs", "cp-sat"))
 LNS = [Stage("search", seconds=seconds, planner="lns", options={"cycles": 10_000}) for seconds in (4.0, 8.0)]
 CHAINS = Stage("restrict", seconds=6.0, options={"non_contiguous": False})
+DEVICES = Stage("search", seconds=900.0, planner="device-sets", share=0.8)
 IMPROVE = Stage("improve", ("cp-sat",), 10.0)
 
 
@@ -135,8 +136,8 @@ IMPROVE = Stage("improve", ("cp-sat",), 10.0)
         ({"variant": "plain", "non_contiguous": True}, True, True, side_by_side("highs")),
         ({"variant": "strong", "non_contiguous": False}, True, True, side_by_side("cp-sat")),
         (FREE, False, False, (CP, BOTH)),
-        (FREE, False, True, (CP, CHAINS, *LNS, BOTH)),
-        (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, BOTH)),
+        (FREE, False, True, (CP, CHAINS, DEVICES, *LNS, BOTH)),
+        (FREE, True, True, (CHAINS, LNS[0], IMPROVE, CP, LNS[1], IMPROVE, DEVICES, BOTH)),
     ],
 )
 def test_the_portfolio_of_placements(options: Any, near: bool, found: bool, stages: tuple[Stage, ...]) -> None:

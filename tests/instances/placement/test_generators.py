@@ -27,6 +27,7 @@ HASHES = {
     "layered": "91cbdfe55c72d34a",
     "dnn": "9aab9727d873c6e5",
     "heterogeneous": "847989ed6a462136",
+    "transformer": "12b53412906e04e5",
     "random-dag": "52db9fe648306680",
 }
 

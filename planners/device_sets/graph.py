@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....formulations.tarnawski.groups import GroupProblem
+from ...formulations.tarnawski.groups import GroupProblem
 
 MOST_STATES = 400_000
 """Graphs that are wider are left to other methods."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....formulations.native import Steps
-from ....formulations.tarnawski.groups import GroupProblem
-from ....instances.compiled import compiled
+from ...formulations.native import Steps
+from ...formulations.tarnawski.groups import GroupProblem
+from ...instances.compiled import compiled
 from . import kernel
 from .graph import SetGraph, set_graph
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ....formulations.tarnawski.groups import GroupProblem
+from ...formulations.tarnawski.groups import GroupProblem
 from .master import Mixture, best_mixture
 from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, whole_prices
 

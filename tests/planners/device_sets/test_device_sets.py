@@ -17,10 +17,10 @@ from pipeplan.instances.errors import UsageError
 from pipeplan.instances.placement.generators import GENERATORS
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.result import Stop
+from pipeplan.planners.device_sets.columns import Columns
+from pipeplan.planners.device_sets.graph import listed_order, narrow_order, set_graph
+from pipeplan.planners.device_sets.pricing import Pricer, pricer
 from pipeplan.planners.options import SolveOptions
-from pipeplan.planners.placement.device_sets.columns import Columns
-from pipeplan.planners.placement.device_sets.graph import listed_order, narrow_order, set_graph
-from pipeplan.planners.placement.device_sets.pricing import Pricer, pricer
 from pipeplan.planners.run.solve import solve
 
 SEEDS = st.integers(0, 10_000)
@@ -165,7 +165,7 @@ def test_orders_hold_every_group_once() -> None:
 
 
 def test_wide_graphs_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeplan.planners.placement.device_sets import graph
+    from pipeplan.planners.device_sets import graph
 
     monkeypatch.setattr(graph, "MOST_STATES", 20)
     found = solve(operators(120, 3), planner="device-sets", options=ANYWHERE)

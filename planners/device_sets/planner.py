@@ -12,16 +12,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ....formulations.tarnawski.bounds import average_load_bound, worst_value
-from ....formulations.tarnawski.groups import capped, contract
-from ....formulations.tarnawski.reductions import absorb_free_groups
-from ....instances.placement.plan import PlacementPlan
-from ....instances.result import Stop, relative_gap
-from ...contract import Outcome, Request
-from ...referee import rule, rules_of
-from ...search import OutOfTimeError, tick_of
-from ..incumbent import objective_of
-from ..linear_dp import PLANNER as LINEAR_DP
+from ...formulations.tarnawski.bounds import average_load_bound, worst_value
+from ...formulations.tarnawski.groups import capped, contract
+from ...formulations.tarnawski.reductions import absorb_free_groups
+from ...instances.placement.plan import PlacementPlan
+from ...instances.result import Stop, relative_gap
+from ..contract import Outcome, Request
+from ..placement.incumbent import objective_of
+from ..placement.linear_dp import PLANNER as LINEAR_DP
+from ..referee import rule, rules_of
+from ..search import OutOfTimeError, tick_of
 from .columns import Columns
 from .dive import Dive
 from .master import Mixture
@@ -57,6 +57,9 @@ class _Search:
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
         self.messages: list[str] = []
         self.columns: Columns | None = None
+        self.patience = PATIENCE
+        self.open_at = math.inf
+        """The least cut-off that sets in part are known to reach."""
 
     def outcome(self) -> Outcome:
         board = self.request.board
@@ -112,43 +115,52 @@ class _Search:
     def _search(self) -> None:
         if not self.groups.accelerators:
             return
-        value = worst_value(self.request.problem) if self.value is None else self.value
-        self.groups = capped(self.groups, value)
-        found = pricer(self.groups, value)
+        worst = worst_value(self.request.problem) if self.value is None else self.value
+        self.groups = capped(self.groups, worst)
+        found = pricer(self.groups, worst)
         if found is None:
-            self.messages.append(
-                "the graph is too wide to list what one device may hold: the bound is that of work alone"
-            )
+            self.messages.append("the graph is too wide to list what a device may hold: the bound is of work alone")
             return
         self.columns = Columns(self.groups, found, tick_of(self.request))
-        self.open_at = value
-        patience, aim = PATIENCE, math.inf
+        self.open_at = worst
+        cutoff: float | None = None
         while not self._is_closed(self.gap):
-            value = value if self.value is None else self.value
-            wanted = self.gap * value
-            self.open_at = min(self.open_at, value)
-            highest = max(min(self.open_at, value - wanted), self.bound)
-            if self.open_at - self.bound <= NARROW * wanted:
-                better = [self._dive(self.open_at + share * (value - self.open_at)) for share in DIVES]
-                if not any(better):
-                    self.messages.append("sets in part leave a gap")
-                    return
-                continue
-            aim = min(aim, highest)
-            if aim - self.bound < NARROW * wanted and self.open_at <= highest:
-                aim = (self.bound + self.open_at) / 2
-            mixed = self._mixture(aim, patience)
-            if mixed is None:
-                self._raise(aim)
-                aim = math.inf if self.open_at > highest else (aim + self.open_at) / 2
-            elif mixed.is_whole or mixed.is_final:
-                self.open_at = aim
-                self._dive(aim)
-                aim = (self.bound + self.open_at) / 2
-            elif aim - self.bound > 2 * NARROW * wanted:
-                aim = (self.bound + aim) / 2
-            else:
-                patience, aim = 2 * patience, math.inf
+            if self.open_at - self.bound > NARROW * self.wanted:
+                cutoff = self._decide(self._next_cutoff() if cutoff is None else cutoff)
+            elif not self._dives():
+                self.messages.append("sets in part leave a gap")
+                return
+
+    @property
+    def wanted(self) -> float:
+        """How far a bound may stay below the value."""
+        return self.gap * (self.open_at if self.value is None else self.value)
+
+    def _next_cutoff(self) -> float:
+        """What would close the gap; where sets in part allow that, between what they allow and what is refuted."""
+        if self.value is not None and self.bound < self.value - self.wanted < self.open_at:
+            return self.value - self.wanted
+        return (self.bound + self.open_at) / 2
+
+    def _decide(self, cutoff: float) -> float | None:
+        """Refute it, or find what sets in part can do; None, or a lower cut-off where that took too many rounds."""
+        mixed = self._mixture(cutoff, self.patience)
+        if mixed is None:
+            self._raise(cutoff)
+        elif mixed.is_whole or mixed.is_final:
+            self.open_at = cutoff
+            self._dive(cutoff)
+        elif cutoff - self.bound > 2 * NARROW * self.wanted:
+            return (self.bound + cutoff) / 2
+        else:
+            self.patience *= 2
+        return None
+
+    def _dives(self) -> bool:
+        """Does one of them lead to a better plan?"""
+        room = (self.open_at if self.value is None else self.value) - self.open_at
+        better = [self._dive(self.open_at + share * room) for share in DIVES]
+        return any(better)
 
     def _raise(self, bound: float) -> None:
         self.bound = bound
