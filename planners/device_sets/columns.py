@@ -8,11 +8,12 @@ devices would earn them. That holds for any prices, so it is checked in whole nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...formulations.tarnawski.groups import GroupProblem
+from .graph import Tick
 from .master import Mixture, best_mixture
 from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, whole_prices
 
@@ -46,8 +47,7 @@ class Columns:
 
     groups: GroupProblem
     pricer: Pricer
-    tick: Callable[[], None]
-    """Called between two steps; it may raise."""
+    tick: Tick
     sets: list[DeviceSet] = field(default_factory=list)
     rounds: int = 0
     _known: set[frozenset[int]] = field(default_factory=set)

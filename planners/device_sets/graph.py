@@ -8,7 +8,7 @@ leaves some dozens or hundreds of states at each place, however many sets there 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ MOST_STATES = 400_000
 """Graphs that are wider are left to other methods."""
 
 _OUT, _IN, _CUT = range(3)
+
+Tick = Callable[[], None]
+"""It may raise, where the time is over."""
 
 _State = tuple[int, ...]
 """Of each open net."""
@@ -42,11 +45,15 @@ class SetGraph:
         return len(self.without)
 
 
-def set_graph(groups: GroupProblem, net_costs: Sequence[int]) -> SetGraph | None:
-    """By the best of a few orders; None where all of them need too many states."""
+def idle() -> None:
+    """A tick of those who have all the time."""
+
+
+def set_graph(groups: GroupProblem, net_costs: Sequence[int], tick: Tick = idle) -> SetGraph | None:
+    """By the best of a few orders; None where all of them need too many states. `tick` is called between two steps."""
     found: SetGraph | None = None
-    for order in (narrow_order(groups), listed_order(groups)):
-        graph = _expanded(groups, net_costs, order, MOST_STATES if found is None else found.states)
+    for order in (narrow_order(groups, tick), listed_order(groups)):
+        graph = _expanded(groups, net_costs, order, tick, MOST_STATES if found is None else found.states)
         found = graph or found
     return found
 
@@ -56,7 +63,7 @@ def listed_order(groups: GroupProblem) -> list[int]:
     return sorted(range(groups.count), key=lambda g: min(groups.members[g]))
 
 
-def narrow_order(groups: GroupProblem) -> list[int]:
+def narrow_order(groups: GroupProblem, tick: Tick = idle) -> list[int]:
     """Next is always the group that leaves the fewest groups with open nets, and the fewest open nets."""
     nets = [net.pins for net in groups.nets]
     left = [len(pins) for pins in nets]
@@ -80,6 +87,7 @@ def narrow_order(groups: GroupProblem) -> list[int]:
 
     rest = iter(range(groups.count))
     while len(order) < groups.count:
+        tick()
         g = min(near, key=growth) if near else next(g for g in rest if not done[g])
         near.discard(g)
         done[g] = True
@@ -96,7 +104,7 @@ def narrow_order(groups: GroupProblem) -> list[int]:
 
 
 def _expanded(
-    groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], most_states: int
+    groups: GroupProblem, net_costs: Sequence[int], order: Sequence[int], tick: Tick, most_states: int
 ) -> SetGraph | None:
     import numpy as np
 
@@ -107,6 +115,7 @@ def _expanded(
     successors: tuple[list[int], list[int]] = ([], [])
     cuts: tuple[list[int], list[int]] = ([], [])
     for g in order:
+        tick()
         place = {e: i for i, e in enumerate(open_nets)}
         met = groups.nets_of[g]
         after = [e for e in (*open_nets, *(e for e in met if e not in place)) if e not in met or left[e] > 1]

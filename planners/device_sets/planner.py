@@ -117,11 +117,12 @@ class _Search:
             return
         worst = worst_value(self.request.problem) if self.value is None else self.value
         self.groups = capped(self.groups, worst)
-        found = pricer(self.groups, worst)
+        tick = tick_of(self.request)
+        found = pricer(self.groups, worst, tick)
         if found is None:
             self.messages.append("the graph is too wide to list what a device may hold: the bound is of work alone")
             return
-        self.columns = Columns(self.groups, found, tick_of(self.request))
+        self.columns = Columns(self.groups, found, tick)
         self.open_at = worst
         cutoff: float | None = None
         while not self._is_closed(self.gap):

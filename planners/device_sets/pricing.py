@@ -15,7 +15,7 @@ from ...formulations.native import Steps
 from ...formulations.tarnawski.groups import GroupProblem
 from ...instances.compiled import compiled
 from . import kernel
-from .graph import SetGraph, set_graph
+from .graph import SetGraph, Tick, idle, set_graph
 
 PRECISION = 1e-9
 """Size of a step of load, as a share of the largest limit."""
@@ -158,14 +158,14 @@ class Quick:
     """What can still be gained from each state on, by weight."""
 
 
-def pricer(groups: GroupProblem, worst: float) -> Pricer | None:
+def pricer(groups: GroupProblem, worst: float, tick: Tick = idle) -> Pricer | None:
     """None where the graph is too wide."""
     import numpy as np
 
     steps = Steps.below(worst, PRECISION)
     work = np.array(steps.floor(groups.total_times), dtype=np.int64)
     net_costs = steps.floor(net.cost for net in groups.nets)
-    graph = set_graph(groups, net_costs)
+    graph = set_graph(groups, net_costs, tick)
     return None if graph is None else Pricer(groups, graph, steps, work, net_costs)
 
 
