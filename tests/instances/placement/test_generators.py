@@ -157,3 +157,15 @@ def test_blocks_have_as_many_ideals_as_they_say() -> None:
         before = sum(1 << u for u in problem.predecessors[v])
         ideals |= {ideal | 1 << v for ideal in ideals if ideal & before == before}
     assert len(ideals) == 1 + 2 * 4**2 + 1 + 2
+
+
+def test_blocks_of_a_transformer_are_equal_and_its_transfers_as_dear_as_asked_for() -> None:
+    problem = GENERATORS["transformer"](nodes=200, seed=5, transfers=9.0)
+    times = {node.id: (node.accelerator_time, node.transfer_time) for node in problem.nodes}
+    first = [name for name in times if str(name).startswith("1 ")]
+    assert len(first) > 30
+    assert all(times[name] == times[f"2 {str(name)[2:]}"] for name in first)
+    work = sum(node.accelerator_time for node in problem.nodes)
+    assert sum(node.transfer_time for node in problem.nodes) == pytest.approx(9 * work, rel=0.01)
+    assert ("0 output", "1 q.product") in problem.edges
+    assert ("1 output", "2 attended") in problem.edges
