@@ -17,7 +17,7 @@ from .graph import Tick
 from .master import Mixture, best_mixture
 from .pricing import PRICE_STEPS, DeviceSet, Pricer, Quick, whole_prices
 
-STEADY = 0.7
+STEADY = 0.85
 """How far prices stay with those that have proven the most so far: raw ones jump."""
 MOST_SETS, KEPT_SETS = 1_500, 700
 """Where a linear program has more sets than the first of these, so many are kept."""

@@ -13,8 +13,6 @@ PATIENCE = 40
 """Rounds for each accelerator of a dive."""
 ALTERNATIVES = 3
 """Sets that are tried for one accelerator, before the dive goes back to the one before."""
-TRIES = 30
-"""Sets that are tried in one dive."""
 
 
 @dataclass
@@ -23,7 +21,8 @@ class Dive:
 
     columns: Columns
     limit: int
-    tries: int = TRIES
+    tries: int
+    """Sets that may still be tried."""
 
     def down(self, mixed: Mixture, taken: Any, devices: int) -> list[DeviceSet] | None:
         """Sets for so many accelerators, so that the CPUs can do the rest; None where the tries are used up."""

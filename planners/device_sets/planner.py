@@ -29,10 +29,14 @@ from .pricing import DeviceSet, pricer
 
 LEAST_GAP = 1e-4
 """A smaller one is left to other methods: each halving of what is open costs as much as the one before."""
-DIVES = (0.9, 0.6, 0.3, 0.1)
-"""Where plans are sought: so far above the largest limit that sets in part cannot refute, up to the best plan."""
+DIVES = (0.5, 0.85)
+"""Where plans are sought as well: so far from what sets in part reach to the best plan."""
 PATIENCE = 20
 """Rounds for a cut-off, before a lower one is tried; more of them later."""
+HASTY, PATIENT = 2, 6
+"""Sets that a dive tries for each accelerator."""
+STEP = 0.25
+"""So much of a wide gap is asked for at once."""
 NARROW = 0.1
 """That limit is known well enough at this share of the wanted gap."""
 CHECK = "whole devices cannot make up the problem below this value: prices of groups, in exact whole numbers"
@@ -124,11 +128,12 @@ class _Search:
             return
         self.columns = Columns(self.groups, found, tick)
         self.open_at = worst
-        cutoff: float | None = None
         while not self._is_closed(self.gap):
             if self.open_at - self.bound > NARROW * self.wanted:
-                cutoff = self._decide(self._next_cutoff() if cutoff is None else cutoff)
-            elif not self._dives():
+                cutoff = self._next_cutoff()
+                if not self._decides(cutoff) and not self._decides((self.bound + cutoff) / 2):
+                    self.patience *= 2
+            elif not self._dives(*DIVES, patient=True):
                 self.messages.append("sets in part leave a gap")
                 return
 
@@ -138,30 +143,27 @@ class _Search:
         return self.gap * (self.open_at if self.value is None else self.value)
 
     def _next_cutoff(self) -> float:
-        """What would close the gap; where sets in part allow that, between what they allow and what is refuted."""
-        if self.value is not None and self.bound < self.value - self.wanted < self.open_at:
-            return self.value - self.wanted
-        return (self.bound + self.open_at) / 2
+        """What would close the gap, or lower where the gap is wide; where sets in part allow that, in the middle."""
+        if self.value is None or self.open_at <= self.value - self.wanted:
+            return (self.bound + self.open_at) / 2
+        return self.value - max(self.wanted, STEP * (self.value - self.bound))
 
-    def _decide(self, cutoff: float) -> float | None:
-        """Refute it, or find what sets in part can do; None, or a lower cut-off where that took too many rounds."""
+    def _decides(self, cutoff: float) -> bool:
+        """Is it refuted, or reached by sets in part, before the rounds are over?"""
         mixed = self._mixture(cutoff, self.patience)
         if mixed is None:
             self._raise(cutoff)
         elif mixed.is_whole or mixed.is_final:
             self.open_at = cutoff
-            self._dive(cutoff)
-        elif cutoff - self.bound > 2 * NARROW * self.wanted:
-            return (self.bound + cutoff) / 2
+            self._dives(0.0, *DIVES)
         else:
-            self.patience *= 2
-        return None
+            return False
+        return True
 
-    def _dives(self) -> bool:
-        """Does one of them lead to a better plan?"""
-        room = (self.open_at if self.value is None else self.value) - self.open_at
-        better = [self._dive(self.open_at + share * room) for share in DIVES]
-        return any(better)
+    def _dives(self, *shares: float, patient: bool = False) -> bool:
+        """Do they lead to a better plan, so far above what sets in part reach? The first that does ends them."""
+        start, end = self.open_at, self.open_at if self.value is None else self.value
+        return any(self._dive(start + share * (end - start), patient) for share in shares)
 
     def _raise(self, bound: float) -> None:
         self.bound = bound
@@ -172,14 +174,15 @@ class _Search:
         pricer = self.columns.pricer
         return self.columns.mixture(pricer.limit(cutoff), pricer.nothing, self.groups.accelerators, patience)
 
-    def _dive(self, cutoff: float) -> bool:
+    def _dive(self, cutoff: float, patient: bool) -> bool:
         """Does it lead to a better plan?"""
         assert self.columns is not None
         mixed = self._mixture(cutoff, PATIENCE)
         if mixed is None or not mixed.is_whole:
             return False
         pricer = self.columns.pricer
-        sets = Dive(self.columns, pricer.limit(cutoff)).down(mixed, pricer.nothing, self.groups.accelerators)
+        tries = (PATIENT if patient else HASTY) * self.groups.accelerators
+        sets = Dive(self.columns, pricer.limit(cutoff), tries).down(mixed, pricer.nothing, self.groups.accelerators)
         return sets is not None and self._take(self._plan(sets))
 
     def _plan(self, sets: Sequence[DeviceSet]) -> PlacementPlan:
