@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.clock import now
-from .layer_sets import MOST_LAYERS, Facts, Partitions, load_sets
+from .layer_sets import MOST_LAYERS, Facts, Partitions
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
@@ -15,8 +15,6 @@ CLOSE_SHARE = 0.01
 """A gap this small, relative to the longest period of interest, is taken at once."""
 PATIENCE_S = 15.0
 """At a level before a lower one is exhausted first; doubled when it comes back to it."""
-MOST_SETS = 20_000
-"""A table of which may be together takes a byte for each pair of those that a GPU can hold."""
 
 
 @dataclass
@@ -29,6 +27,8 @@ class Levels:
     """Begun at higher levels and left."""
     since: float = 0.0
     patience_s: float = PATIENCE_S
+    most: int | None = None
+    """From this period on there are too many sets."""
 
     def __post_init__(self) -> None:
         self.suited = self.chain.memory is not None and self.chain.layers <= MOST_LAYERS
@@ -39,8 +39,12 @@ class Levels:
 
     def walk(self, floor: int, ceiling: int) -> Partitions | None:
         """A walk with a period above `floor` and up to `ceiling`; None where there are too many sets."""
-        self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
         current = self.current
+        if current is not None and current.too_many:
+            self.most, self.current, current = current.period, None, None
+        if self.most is not None:
+            ceiling = min(ceiling, self.most - 1)
+        self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
         if current is not None and floor < current.period <= ceiling:
             if now() - self.since < self.patience_s:
                 return current
@@ -55,7 +59,7 @@ class Levels:
             self.since, self.current = now(), self.waiting.pop()
             return self.current
         self.patience_s = PATIENCE_S
-        return self._begin(self._between(floor, ceiling))
+        return self._begin(self._between(floor, ceiling)) if floor < ceiling else None
 
     def _between(self, floor: int, ceiling: int) -> int:
         if ceiling - floor <= CLOSE_SHARE * ceiling:
@@ -63,8 +67,9 @@ class Levels:
         return floor + max(1, int(SHARE * (ceiling - floor)))
 
     def _begin(self, period: int) -> Partitions | None:
-        sets = load_sets(self.chain, period, MOST_SETS)
+        sets = self.facts.load_sets(period)
         if sets is None:
+            self.most = period
             return None
         self.since = now()
         self.current = Partitions(self.chain, self.facts, period, sets)

@@ -24,7 +24,7 @@ from pipeplan.instances.result import Stop
 from pipeplan.planners.beaumont import layer_sets, search
 from pipeplan.planners.beaumont.annealing import canonical
 from pipeplan.planners.beaumont.exact import PLANNER
-from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of, load_sets
+from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of
 from pipeplan.planners.beaumont.levels import Levels
 from pipeplan.planners.beaumont.schedule import fit
 from pipeplan.planners.beaumont.solver import Solver
@@ -109,19 +109,24 @@ def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
     assert facts.refuted((0b1111,), chain.load(0) - 1, 0)
 
 
-def test_load_sets_leave_out_what_overloads_this_gpu_or_the_others() -> None:
-    chain = whole(small_chain(3))
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_sets_are_left_out_where_loads_or_areas_forbid_them(seed: int) -> None:
+    """Those that are left out overload this GPU or the others, or are refuted by a schedule of this GPU alone."""
+    chain = whole(small_chain(seed))
+    facts = Facts(chain)
     loads = [chain.load(layer) for layer in range(chain.layers)]
     period = max(loads) + 2
-    wanted = {
+    by_load = {
         members
         for members in range(1, 1 << chain.layers)
         if sum(loads) - 2 * period <= sum(loads[i] for i in layers_of(members)) <= period
     }
-    found = load_sets(chain, period, 1000)
+    found = facts.load_sets(period)
     assert found is not None
-    assert sorted(found) == sorted(wanted)
-    assert load_sets(chain, period, len(wanted) - 1) is None
+    assert len(set(found)) == len(found)
+    assert set(found) <= by_load
+    assert all(facts.refuted((members,), period, 1) for members in by_load - set(found))
+    assert facts.load_sets(period, len(found) - 1) is None
 
 
 def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
@@ -136,7 +141,7 @@ def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
 def test_a_walk_passes_over_no_allocation_that_fits(seed: int) -> None:
     chain = whole(small_chain(seed))
     period = max(sum(chain.durations) // 2, max(map(chain.load, range(chain.layers))))
-    sets = load_sets(chain, period, 1000)
+    sets = Facts(chain).load_sets(period)
     assert sets is not None
     found = list(candidates(Partitions(chain, Facts(chain), period, sets)))
     assert len(found) == len(set(found))
@@ -148,7 +153,7 @@ def test_a_walk_passes_over_no_allocation_that_fits(seed: int) -> None:
 def test_threads_that_walk_together_see_what_one_sees() -> None:
     chain = whole(small_chain(2).replace(memory_bytes=100))
     period = sum(chain.durations)
-    sets = load_sets(chain, period, 1000)
+    sets = Facts(chain).load_sets(period)
     assert sets is not None
     alone = sorted(candidates(Partitions(chain, Facts(chain), period, sets)))
     shared, found = Partitions(chain, Facts(chain), period, sets), []
@@ -192,7 +197,8 @@ def test_a_level_that_takes_long_waits_for_a_lower_one() -> None:
     assert better_plan.period == 155
 
 
-def test_long_chains_have_too_many_sets_to_walk() -> None:
+def test_long_chains_have_too_many_sets_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_sets, "MOST_SETS", 100)
     problem = ChainProblem((1,) * 40, (1,) * 40, (1,) * 41, (0,) * 40, gpus=4, memory_bytes=100)
     assert Levels(whole(problem)).walk(20, 60) is None
 
