@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
@@ -155,6 +155,8 @@ class Partitions:
     sets: list[int]
     """By load and area alone; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
+    spent_s: float = 0.0
+    """By all threads together."""
     too_many: bool = False
     """Can GPUs hold more sets than the walk has room for?"""
 
@@ -173,14 +175,15 @@ class Partitions:
         walk = self._take()
         if walk is None:
             return None
-        end, sets, ended = now() + SLICE_S, None, True
+        begun, sets, ended = now(), None, True
         for sets in walk:
-            if sets is not None or now() > end:
+            if sets is not None or now() > begun + SLICE_S:
                 ended = False
                 break
         allocation = None if ended or sets is None else allocation_of(self.chain, sets)
         with self._lock:
             self._running -= 1
+            self.spent_s += now() - begun
             if not ended:
                 self._walks.appendleft(walk)
             if allocation is not None:
@@ -265,6 +268,14 @@ def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
     """GPUs numbered by their first layers."""
     gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
     return tuple(gpu[layer] for layer in range(chain.layers))
+
+
+def sets_of(allocation: Sequence[int]) -> tuple[int, ...]:
+    """The layers of each GPU."""
+    sets: dict[int, int] = {}
+    for layer, gpu in enumerate(allocation):
+        sets[gpu] = sets.get(gpu, 0) | 1 << layer
+    return tuple(sets.values())
 
 
 def _empty(kind: str, *shape: int) -> Any:

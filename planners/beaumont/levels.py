@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...instances.clock import now
 from .layer_sets import MOST_LAYERS, Facts, Partitions
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
 CLOSE_SHARE = 0.01
 """A gap this small, relative to the longest period of interest, is taken at once."""
-PATIENCE_S = 15.0
-"""At a level before a lower one is exhausted first; doubled when it comes back to it."""
+PATIENCE_S = 3.0
+"""At a level before lower ones are exhausted first; longer each time that there is none left below it."""
 
 
 @dataclass
@@ -25,8 +24,9 @@ class Levels:
     current: Partitions | None = None
     waiting: list[Partitions] = field(default_factory=list)
     """Begun at higher levels and left."""
-    since: float = 0.0
     patience_s: float = PATIENCE_S
+    until_s: float = 0.0
+    """May be spent on the current walk before lower ones."""
     most: int | None = None
     """From this period on there are too many sets."""
 
@@ -46,20 +46,20 @@ class Levels:
             ceiling = min(ceiling, self.most - 1)
         self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
         if current is not None and floor < current.period <= ceiling:
-            if now() - self.since < self.patience_s:
-                return current
-            self.since, self.patience_s = now(), 2 * self.patience_s
-            lower = self._between(floor, current.period)
-            if lower == current.period:
+            if current.spent_s < self.until_s:
                 return current
             self.waiting.append(current)
-            return self._begin(lower) or current
-        if self.waiting:
-            self.waiting.sort(key=lambda walk: -walk.period)
-            self.since, self.current = now(), self.waiting.pop()
-            return self.current
-        self.patience_s = PATIENCE_S
-        return self._begin(self._between(floor, ceiling)) if floor < ceiling else None
+        if not self.waiting:
+            self.patience_s = PATIENCE_S
+            return self._begin(self._between(floor, ceiling)) if floor < ceiling else None
+        lowest = min(self.waiting, key=lambda walk: walk.period)
+        lower = self._between(floor, lowest.period)
+        if lower < lowest.period:
+            return self._begin(lower)
+        self.waiting.remove(lowest)
+        self.patience_s *= 2
+        self.current, self.until_s = lowest, lowest.spent_s + self.patience_s
+        return lowest
 
     def _between(self, floor: int, ceiling: int) -> int:
         if ceiling - floor <= CLOSE_SHARE * ceiling:
@@ -71,6 +71,6 @@ class Levels:
         if sets is None:
             self.most = period
             return None
-        self.since = now()
+        self.until_s = self.patience_s
         self.current = Partitions(self.chain, self.facts, period, sets)
         return self.current

@@ -105,13 +105,15 @@ def best_schedule(
     solver: Solver,
     limit_s: float | None = None,
     refuted: int = 0,
+    most: int | None = None,
 ) -> Schedule:
     """The best pattern of an allocation with a period below the cut-off (None: any period).
 
-    `refuted`: a period in steps that is known to be too short.
+    `refuted`: a period in steps that is known to be too short; `most`: the longest one that is of interest.
     """
     known = Known.whole(allocation)
     ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
+    ceiling = ceiling if most is None else min(ceiling, most)
     plan: PatternPlan | None = None
     length = 0
     """Of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""

@@ -178,23 +178,35 @@ def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
     assert walk.done
 
 
-def test_a_level_that_takes_long_waits_for_a_lower_one() -> None:
-    course = Levels(whole(small_chain(2)), patience_s=60)
+def test_a_level_that_takes_long_waits_for_lower_ones() -> None:
+    course = Levels(whole(small_chain(2)))
+    periods = []
+
+    def level(floor: int, ceiling: int, spent_s: float) -> Partitions | None:
+        walk = course.walk(floor, ceiling)
+        assert walk is not None
+        assert course.walk(floor, ceiling) is walk
+        periods.append(walk.period)
+        walk.spent_s = spent_s
+        return walk
+
+    first = level(100, 200, spent_s=1000)
+    level(100, 200, spent_s=0)
+    level(125, 200, spent_s=0)
+    assert level(149, 200, spent_s=0) is first, "nothing is left below it"
+    level(150, 200, spent_s=0)
+    level(150, 160, spent_s=0)
+    assert periods == [150, 125, 137, 150, 175, 155]
+
+
+def test_levels_with_too_many_sets_are_left_for_lower_ones() -> None:
+    course = Levels(whole(small_chain(2)))
     first = course.walk(100, 200)
     assert first is not None
-    assert first.period == 150
-    assert course.walk(100, 200) is first
-    course.patience_s = 0.0
+    first.too_many = True
     lower = course.walk(100, 200)
     assert lower is not None
-    assert lower.period == 125
-    assert course.walk(125, 200) is first, "the lower one is exhausted"
-    beyond = course.walk(150, 200)
-    assert beyond is not None
-    assert beyond.period == 175
-    better_plan = course.walk(150, 160)
-    assert better_plan is not None
-    assert better_plan.period == 155
+    assert lower.period == 124, "between 100 and 149"
 
 
 def test_long_chains_have_too_many_sets_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
