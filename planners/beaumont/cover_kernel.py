@@ -26,7 +26,12 @@ class Covers(NamedTuple):
     """Of each set."""
     apart: Any
     """Bit j of row i: sets i and j cannot be on GPUs together."""
+    areas: Any
+    """Of each set, rounded down to a unit."""
+    room: int
+    """For the areas of a partition, beside layers that are in no set."""
     layer_loads: Any
+    """Of the layers that are in sets: all, or those up to some."""
     gpus: int
     period: int
 
@@ -62,14 +67,14 @@ def areas_of(tables: Tables) -> Any:
     return areas
 
 
-def list_sets(tables: Tables, period: int, least: int, found: Any) -> int:
-    """Sets of layers with a load from `least` to the period, for which Little's law leaves room; how many there are.
+def list_sets(tables: Tables, layers: int, period: int, least: int, found: Any) -> int:
+    """Sets of the first layers with a load from `least` to the period, for which Little's law leaves room.
 
-    TOO_MANY where they are more than `found` has room for.
+    Row by row the set and its area; how many there are, TOO_MANY where they are more than `found` has room for.
     """
-    layers = len(tables.durations) // 2
+    tasks = len(tables.durations)
     areas = areas_of(tables)
-    loads = tables.durations[:layers] + tables.durations[layers:][::-1]
+    loads = tables.durations[:layers] + tables.durations[tasks - layers :][::-1]
     stack = np.zeros((layers + 2, 4), dtype=np.int64)  # next layer, members, load, area
     top, count, nodes = 1, 0, 0
     while top:
@@ -82,13 +87,13 @@ def list_sets(tables: Tables, period: int, least: int, found: Any) -> int:
             if members and load >= least:
                 if count == len(found):
                     return TOO_MANY
-                found[count] = members
+                found[count, 0], found[count, 1] = members, area
                 count += 1
             continue
         before = layer > 0 and members >> (layer - 1) & 1 == 1
         slot = 0
         if layer and not tables.inputs_only:
-            slot = period * (tables.activations[layer] + tables.activations[2 * layers - layer])
+            slot = period * (tables.activations[layer] + tables.activations[tasks - layer])
         if load + loads[layer:].sum() < least:
             continue
         for inside in range(2):
@@ -193,11 +198,12 @@ def go_on(covers: Covers, walk: Walk, steps: int) -> int:
             return PAUSED
         i = walk.ways[depth, walk.at[depth]]
         walk.at[depth] += 1
-        covered, fits = covers.sets[i], True
+        covered, area, fits = covers.sets[i], covers.areas[i], True
         for d in range(depth):
             fits = fits and not are_apart(covers, walk.chosen[d], i)
             covered |= covers.sets[walk.chosen[d]]
-        if not fits:
+            area += covers.areas[walk.chosen[d]]
+        if not fits or area > covers.room:
             continue
         walk.chosen[depth] = i
         if covered == (1 << len(covers.layer_loads)) - 1:

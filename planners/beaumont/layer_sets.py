@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from time import sleep
@@ -21,10 +21,12 @@ from ...instances.clock import now
 from ...instances.compiled import compiled
 from .annealing import array, tables
 
-UNKNOWN = -1
+UNKNOWN, OPEN = -1, -2
 
 MOST_LAYERS = 60
-"""Sets are the bits of a machine word."""
+"""Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU."""
+MOST_SETS_OF_FIRST = 20_000
+"""As many layers of a long chain are in sets as have no more sets than these."""
 MOST_SETS = 200_000
 """By load and area. More are not looked at."""
 MOST_GOOD = 20_000
@@ -45,6 +47,8 @@ class Facts:
     """Which sets cannot be on GPUs together, for all periods; shared by threads, whose double work does no harm."""
 
     chain: IntegerChain
+    layers: int
+    """So many layers are in sets, from the first one on."""
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -54,17 +58,31 @@ class Facts:
     def load(self) -> None:
         """Load the loops, or compile them."""
         self.refuted((1,), 1, 1)
-        walk = Covering(self, [(1 << self.chain.layers) - 1], 1)
+        walk = Covering(self, {(1 << self.layers) - 1: 0}, 1)
         walk.go_on(walk.begin(-1), 1)
         self.load_sets(1, 1)
 
-    def load_sets(self, period: int, most: int | None = None) -> list[int] | None:
-        """Sets of layers, as bits, that neither this GPU nor the others forbid by load or area; None where many."""
-        loads = sum(map(self.chain.load, range(self.chain.layers)))
-        found = _empty("int64", MOST_SETS if most is None else most)
+    @property
+    def whole(self) -> bool:
+        """Are all layers in sets?"""
+        return self.layers == self.chain.layers
+
+    def load_sets(self, period: int, most: int | None = None) -> dict[int, int] | None:
+        """Sets of layers, as bits, that neither this GPU nor the others forbid by load or area; None where many.
+
+        With the areas that they occupy in a period, slots and weights included.
+        """
+        loads = sum(map(self.chain.load, range(self.layers)))
+        found = _empty("int64", MOST_SETS if most is None else most, 2)
         least = max(1, loads - (self.chain.gpus - 1) * period)
-        count = compiled(_covers(), "list_sets")(self.tables, period, least, found)
-        return None if count < 0 else [int(members) for members in found[:count]]
+        count = compiled(_covers(), "list_sets")(self.tables, self.layers, period, least, found)
+        return None if count < 0 else dict(found[:count].tolist())
+
+    def room(self, period: int) -> int:
+        """For all sets of a partition: size times time, beside what the other layers need at least."""
+        areas: list[int] = _covers().areas_of(self.tables).tolist()
+        rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
+        return self.chain.gpus * period * int(self.tables.memory) - rest
 
     def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
         """Is it proven, with so many nodes at most, that they fit no period up to this one?"""
@@ -81,11 +99,25 @@ class Facts:
     def _examine(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
         from . import window_kernel
 
-        gpu = [UNKNOWN] * self.chain.layers
+        gpu = [UNKNOWN] * self.layers + [OPEN] * (self.chain.layers - self.layers)
         for number, members in enumerate(sets):
             for layer in layers_of(members):
                 gpu[layer] = number
         return bool(compiled(window_kernel, "refuted")(self.tables, array(gpu), period, nodes))
+
+
+def facts_of(chain: IntegerChain, period: int) -> Facts:
+    """With all layers in sets, or with as many of a long chain as have few sets at a period."""
+    if chain.layers <= MOST_LAYERS:
+        return Facts(chain, chain.layers)
+    few, many = 1, MOST_LAYERS + 1
+    while many - few > 1:
+        middle = (few + many) // 2
+        if Facts(chain, middle).load_sets(period, MOST_SETS_OF_FIRST) is None:
+            many = middle
+        else:
+            few = middle
+    return Facts(chain, few)
 
 
 def _covers() -> ModuleType:
@@ -101,14 +133,18 @@ def layers_of(members: int) -> list[int]:
 class Covering:
     """The compiled walk over the partitions into some sets, and what is known of pairs of them."""
 
-    def __init__(self, facts: Facts, sets: list[int], period: int) -> None:
+    def __init__(self, facts: Facts, sets: Mapping[int, int], period: int) -> None:
+        """`sets`: with their areas."""
         chain = facts.chain
         self.kernel = _covers()
-        loads = [chain.load(layer) for layer in range(chain.layers)]
+        loads = [chain.load(layer) for layer in range(facts.layers)]
+        unit = 2 * chain.gpus  # all areas together fit a machine word
         self.covers = self.kernel.Covers(
-            sets=array(sets),
+            sets=array(list(sets)),
             loads=array([sum(loads[layer] for layer in layers_of(members)) for members in sets]),
             apart=_empty("uint8", len(sets), len(sets) // 8 + 1),
+            areas=array([area // unit for area in sets.values()]),
+            room=-(-facts.room(period) // unit),
             layer_loads=array(loads),
             gpus=chain.gpus,
             period=period,
@@ -152,13 +188,13 @@ class Partitions:
     chain: IntegerChain
     facts: Facts
     period: int
-    sets: list[int]
-    """By load and area alone; the walk begins with leaving those that a GPU can hold."""
+    sets: Mapping[int, int]
+    """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
     spent_s: float = 0.0
     """By all threads together."""
-    too_many: bool = False
-    """Can GPUs hold more sets than the walk has room for?"""
+    hopeless: bool = False
+    """Can GPUs hold more sets than the walk has room for, or is a partition left of the first layers of a chain?"""
 
     def __post_init__(self) -> None:
         self.found: list[tuple[int, ...]] = []
@@ -167,7 +203,8 @@ class Partitions:
         self._running = self._unsettled = 0
         self._good: list[int] = []
         self._covering: Covering | None = None
-        chunks = [self.sets[first : first + CHUNK] for first in range(0, len(self.sets), CHUNK)]
+        sets = list(self.sets)
+        chunks = [sets[first : first + CHUNK] for first in range(0, len(sets), CHUNK)]
         self._walks: deque[Steps] = deque(map(self._alone, chunks))
 
     def next(self) -> Step:
@@ -180,7 +217,8 @@ class Partitions:
             if sets is not None or now() > begun + SLICE_S:
                 ended = False
                 break
-        allocation = None if ended or sets is None else allocation_of(self.chain, sets)
+        self.hopeless = self.hopeless or (sets is not None and not self.facts.whole)
+        allocation = None if ended or sets is None or self.hopeless else allocation_of(self.chain, sets)
         with self._lock:
             self._running -= 1
             self.spent_s += now() - begun
@@ -209,11 +247,12 @@ class Partitions:
                 if self._covering is not None:
                     self.done = not self._unsettled
                     return None
-                self.too_many = len(self._good) > MOST_GOOD
-                if self.too_many:
+                self.hopeless = len(self._good) > MOST_GOOD
+                if self.hopeless:
                     return None
                 self._good.sort()
-                self._covering = Covering(self.facts, self._good, self.period)
+                good = {members: self.sets[members] for members in self._good}
+                self._covering = Covering(self.facts, good, self.period)
                 self._walks.extend(map(self._partitions, self._covering.roots()))
             if self._walks:
                 self._running += 1

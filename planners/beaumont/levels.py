@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ...formulations.beaumont.integer_chain import IntegerChain
-from .layer_sets import MOST_LAYERS, Facts, Partitions
+from .layer_sets import Facts, Partitions, facts_of
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
@@ -31,16 +30,19 @@ class Levels:
     """From this period on there are too many sets."""
 
     def __post_init__(self) -> None:
-        self.suited = self.chain.memory is not None and self.chain.layers <= MOST_LAYERS
+        self.suited = self.chain.memory is not None
+        self.facts: Facts | None = None
 
-    @cached_property
-    def facts(self) -> Facts:
-        return Facts(self.chain)
+    def load(self, period: int) -> None:
+        """Load the compiled loops, for periods up to this one."""
+        facts = facts_of(self.chain, period)
+        facts.load()
+        self.facts = facts
 
     def walk(self, floor: int, ceiling: int) -> Partitions | None:
         """A walk with a period above `floor` and up to `ceiling`; None where there are too many sets."""
         current = self.current
-        if current is not None and current.too_many:
+        if current is not None and current.hopeless:
             self.most, self.current, current = current.period, None, None
         if self.most is not None:
             ceiling = min(ceiling, self.most - 1)
@@ -67,6 +69,7 @@ class Levels:
         return floor + max(1, int(SHARE * (ceiling - floor)))
 
     def _begin(self, period: int) -> Partitions | None:
+        assert self.facts is not None
         sets = self.facts.load_sets(period)
         if sets is None:
             self.most = period

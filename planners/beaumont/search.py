@@ -49,6 +49,8 @@ CLOSE_SHARE = 0.01
 """In a gap this small, relative to the upper bound, the last level is taken at once."""
 BOUND_LIMIT_S = 2.0
 """For one question of the first bisection."""
+RELAXATION_LIMIT_S = 10.0
+"""For one allocation from the relaxation; twice as much each time that this is not enough."""
 SCHEDULE_LIMIT_S = 20.0
 """For one schedule; those that take longer are kept for later, with twice as much each time."""
 
@@ -77,6 +79,7 @@ class Search:
     undecided: dict[tuple[int, ...], int] = field(default_factory=dict)
     """Allocations that only a finer grid can decide, with the period that is refuted for them."""
     schedule_limit_s: float = SCHEDULE_LIMIT_S
+    relaxation_limit_s: float = RELAXATION_LIMIT_S
     failure: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +92,7 @@ class Search:
         self.rng = random.Random(self.solver.seed)
         self.started = now()
         self.annealer: Annealer | None = None
-        self.annealing = self.walks_loaded = False
+        self.annealing = False
         self.walked_s = self.annealed_s = 0.0
         self.failed_rounds = self.rest = self.rested = 0
         self.scheduled: set[tuple[int, ...]] = set()
@@ -126,9 +129,8 @@ class Search:
     def _load_loops(self) -> None:
         """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
         elapsed = now() - self.started
-        if not self.walks_loaded and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
-            self.levels.facts.load()
-            self.walks_loaded = True
+        if self.levels.facts is None and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
+            self.levels.load(self.ceiling)
         if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
             annealer = Annealer(self.problem, self.chain, self.solver.seed)
             annealer.load()
@@ -169,7 +171,7 @@ class Search:
 
     def _walk(self) -> bool:
         """Go on with the walk over partitions, where there is one."""
-        if self.plan is None or now() - self.started < BRIEF_S or not self.walks_loaded:
+        if self.plan is None or now() - self.started < BRIEF_S or self.levels.facts is None:
             return False
         with self.changed:
             walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
@@ -210,10 +212,15 @@ class Search:
         self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]
     ) -> None:
         """Ask the relaxation for an allocation, and examine it."""
-        found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
-        if found.exhausted:
+        found = candidate(
+            self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver, self.relaxation_limit_s
+        )
+        if found.allocation is None and not found.exhausted:
+            self.relaxation_limit_s *= 2
+        elif found.exhausted:
             self._exhausted(level, waiting)
-        elif found.allocation is not None:
+        else:
+            assert found.allocation is not None
             with self.changed:
                 if found.allocation in self.busy:
                     return
@@ -342,7 +349,8 @@ class Search:
     def _windows_refute(self, allocation: tuple[int, ...]) -> Schedule | None:
         """Where branch and bound says at once that there is no better schedule, no solver need be asked."""
         ceiling = self.ceiling
-        if self.plan is None or not self.walks_loaded:
+        facts = self.levels.facts
+        if self.plan is None or facts is None or not facts.whole:
             return None
-        refuted = self.levels.facts.refuted(sets_of(allocation), ceiling, NODES_WHOLE)
+        refuted = facts.refuted(sets_of(allocation), ceiling, NODES_WHOLE)
         return Schedule(None, ceiling, proven=True) if refuted else None
