@@ -27,7 +27,7 @@ class Levels:
     until_s: float = 0.0
     """May be spent on the current walk before lower ones."""
     most: int | None = None
-    """From this period on there are too many sets."""
+    """From this period on there are too many sets, or partitions of a part of the chain that nothing refutes."""
 
     def __post_init__(self) -> None:
         self.suited = self.chain.memory is not None
@@ -40,7 +40,7 @@ class Levels:
         self.facts = facts
 
     def walk(self, floor: int, ceiling: int) -> Partitions | None:
-        """A walk with a period above `floor` and up to `ceiling`; None where there are too many sets."""
+        """A walk with a period above `floor` and up to `ceiling`; None where walks lead nowhere."""
         current = self.current
         if current is not None and current.hopeless:
             self.most, self.current, current = current.period, None, None

@@ -167,6 +167,17 @@ def test_bounds_rise_plans_improve_and_never_cross() -> None:
     assert bounds[-1] <= values[-1]
 
 
+@pytest.mark.slow
+def test_eighteen_layers_with_tight_memory_are_proven() -> None:
+    """Half a minute; the best contiguous stages have 411."""
+    problem = recipe.resnet_like(18, 4, seed=3, memory_bytes=1804)
+    outcome = answer(problem, time_limit_s=300.0)
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.plan is not None
+    assert verify_pattern(problem, outcome.plan) == ()
+    assert outcome.plan.period == 402
+
+
 def test_the_gap_that_was_asked_for_ends_the_search() -> None:
     problem = recipe.resnet_like(8, 4, seed=1, memory_bytes=960)
     outcome = answer(problem, rel_gap=0.2)
