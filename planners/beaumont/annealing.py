@@ -16,6 +16,8 @@ from .schedule import longest_period, pattern_at
 
 STEPS = 100_000
 """Steps of one round; they double when a few rounds found nothing."""
+USUAL_TASKS = 48
+"""Of longer chains a round has fewer steps, as each takes longer: no round can be interrupted."""
 ROUNDS = 4
 MOST_AREA = 2**61
 """Of products of sizes and times in the compiled loops, which count in 64 bits."""
@@ -30,7 +32,8 @@ class Annealer:
         self.problem, self.chain = problem, chain
         self.tables = tables(chain)
         self.random = array([2 * seed + 1], "uint64")
-        self.steps, self.failed = STEPS, 0
+        self.first_steps = STEPS * USUAL_TASKS**2 // max(USUAL_TASKS, chain.tasks) ** 2
+        self.steps, self.failed = self.first_steps, 0
 
     def improve(self, plan: PatternPlan, ceiling: int) -> PatternPlan | None:
         """One round from the plan's allocation: a better plan, or None."""
@@ -41,7 +44,7 @@ class Annealer:
             if self.failed % ROUNDS == 0:
                 self.steps *= 2
             return None
-        self.failed, self.steps = 0, STEPS
+        self.failed, self.steps = 0, self.first_steps
         return self._plan(state, ceiling)
 
     def load(self) -> None:

@@ -36,6 +36,8 @@ def fine_steps(problem: ChainProblem, plan: PatternPlan | None) -> Fraction:
     wanted: Fraction = 1 / (Fraction(FINE_SHARE) * as_written(plan.period))
     if not coarse.exact:
         wanted *= 2 * problem.tasks
-    elif not problem.exclusive_buffers:
+    elif problem.exclusive_buffers:
+        wanted *= 2  # one more step is left undecided
+    else:
         wanted = min(wanted, coarse.steps * coarse.most_shifts)
     return coarse.steps * max(1, math.ceil(wanted / coarse.steps))

@@ -2,17 +2,18 @@
 
 A set counts where its load leaves no more than the other GPUs can do, and where a schedule of that GPU alone, with
 the others as they like, is not refuted. There are a few thousand of them on chains of twenty layers when the memory
-binds, and few partitions, once pairs of sets are refuted in the same way.
+binds, but few partitions: these are listed first, and only the pairs of sets that occur in them are examined.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import combinations
 from time import sleep
+from types import ModuleType
 from typing import Any
 
 from ...formulations.beaumont.integer_chain import IntegerChain
@@ -20,40 +21,25 @@ from ...instances.clock import now
 from ...instances.compiled import compiled
 from .annealing import array, tables
 
-UNKNOWN = -1
+UNKNOWN, OPEN = -1, -2
 
 MOST_LAYERS = 60
-"""Sets are the bits of a machine word."""
-NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 1_000
+"""Sets are the bits of a machine word. Of longer chains only the first layers are in sets, the others on any GPU."""
+MOST_SETS_OF_FIRST = 20_000
+"""As many layers of a long chain are in sets as have no more sets than these."""
+MOST_SETS = 200_000
+"""By load and area. More are not looked at."""
+MOST_GOOD = 20_000
+"""A table of which may be together takes a bit for each pair of those that a GPU can hold."""
+NODES_ALONE, NODES_TOGETHER, NODES_WHOLE = 2_000, 300, 10_000
 """Patience with one GPU, with several, and with all of them."""
 REMEMBERED = 2
 """What is found out about more sets than these is not worth the room."""
-CHUNK, SLICE_S, PAUSE_S = 200, 0.3, 0.02
+CHUNK, STEPS, SLICE_S, PAUSE_S = 200, 2_000, 0.3, 0.02
 
-Walk = Iterator[tuple[int, ...] | None]
+Step = tuple[int, ...] | None
+Steps = Iterator[Step]
 """Candidates, and pauses between them."""
-
-
-def load_sets(chain: IntegerChain, period: int, most: int) -> list[int] | None:
-    """Sets of layers, as bits, with a load that neither this GPU nor the others forbid; None where they are many."""
-    loads = [chain.load(layer) for layer in range(chain.layers)]
-    least = max(1, sum(loads) - (chain.gpus - 1) * period)
-    found: list[int] = []
-    open_sets = [(0, 0, 0)]
-    while open_sets:
-        first, members, load = open_sets.pop()
-        if members and load >= least:
-            found.append(members)
-        for layer in range(first, chain.layers):
-            if load + loads[layer] <= period:
-                open_sets += [(layer + 1, members | 1 << layer, load + loads[layer])]
-        if len(found) + len(open_sets) > most:
-            return None
-    return found
-
-
-def layers_of(members: int) -> list[int]:
-    return [layer for layer in range(members.bit_length()) if members >> layer & 1]
 
 
 @dataclass
@@ -61,21 +47,42 @@ class Facts:
     """Which sets cannot be on GPUs together, for all periods; shared by threads, whose double work does no harm."""
 
     chain: IntegerChain
+    layers: int
+    """So many layers are in sets, from the first one on."""
     longest_refuted: dict[tuple[int, ...], int] = field(default_factory=dict)
     shortest_open: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._tables = tables(self.chain)
-
-    @cached_property
-    def _refuted(self) -> Callable[..., bool]:
-        from . import window_kernel
-
-        return compiled(window_kernel, "refuted")
+        self.tables = tables(self.chain)
 
     def load(self) -> None:
-        """Load the loop, or compile it."""
+        """Load the loops, or compile them."""
         self.refuted((1,), 1, 1)
+        walk = Covering(self, {(1 << self.layers) - 1: 0}, 1)
+        walk.go_on(walk.begin(-1), 1)
+        self.load_sets(1, 1)
+
+    @property
+    def whole(self) -> bool:
+        """Are all layers in sets?"""
+        return self.layers == self.chain.layers
+
+    def load_sets(self, period: int, most: int | None = None) -> dict[int, int] | None:
+        """Sets of layers, as bits, that neither this GPU nor the others forbid by load or area; None where many.
+
+        With the areas that they occupy in a period, slots and weights included.
+        """
+        loads = sum(map(self.chain.load, range(self.layers)))
+        found = _empty("int64", MOST_SETS if most is None else most, 2)
+        least = max(1, loads - (self.chain.gpus - 1) * period)
+        count = compiled(_covers(), "list_sets")(self.tables, self.layers, period, least, found)
+        return None if count < 0 else dict(found[:count].tolist())
+
+    def room(self, period: int) -> int:
+        """For all sets of a partition: size times time, beside what the other layers need at least."""
+        areas: list[int] = _covers().areas_of(self.tables).tolist()
+        rest = sum(int(areas[i] + period * self.tables.weights[i]) for i in range(self.layers, self.chain.layers))
+        return self.chain.gpus * period * int(self.tables.memory) - rest
 
     def refuted(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
         """Is it proven, with so many nodes at most, that they fit no period up to this one?"""
@@ -90,11 +97,88 @@ class Facts:
         return answer
 
     def _examine(self, sets: tuple[int, ...], period: int, nodes: int) -> bool:
-        gpu = [UNKNOWN] * self.chain.layers
+        from . import window_kernel
+
+        gpu = [UNKNOWN] * self.layers + [OPEN] * (self.chain.layers - self.layers)
         for number, members in enumerate(sets):
             for layer in layers_of(members):
                 gpu[layer] = number
-        return bool(self._refuted(self._tables, array(gpu), period, nodes))
+        return bool(compiled(window_kernel, "refuted")(self.tables, array(gpu), period, nodes))
+
+
+def facts_of(chain: IntegerChain, period: int) -> Facts:
+    """With all layers in sets, or with as many of a long chain as have few sets at a period."""
+    if chain.layers <= MOST_LAYERS:
+        return Facts(chain, chain.layers)
+    few, many = 1, MOST_LAYERS + 1
+    while many - few > 1:
+        middle = (few + many) // 2
+        if Facts(chain, middle).load_sets(period, MOST_SETS_OF_FIRST) is None:
+            many = middle
+        else:
+            few = middle
+    return Facts(chain, few)
+
+
+def _covers() -> ModuleType:
+    from . import cover_kernel
+
+    return cover_kernel
+
+
+def layers_of(members: int) -> list[int]:
+    return [layer for layer in range(members.bit_length()) if members >> layer & 1]
+
+
+class Covering:
+    """The compiled walk over the partitions into some sets, and what is known of pairs of them."""
+
+    def __init__(self, facts: Facts, sets: Mapping[int, int], period: int) -> None:
+        """`sets`: with their areas."""
+        chain = facts.chain
+        self.kernel = _covers()
+        loads = [chain.load(layer) for layer in range(facts.layers)]
+        unit = 2 * chain.gpus  # all areas together fit a machine word
+        self.covers = self.kernel.Covers(
+            sets=array(list(sets)),
+            loads=array([sum(loads[layer] for layer in layers_of(members)) for members in sets]),
+            apart=_empty("uint8", len(sets), len(sets) // 8 + 1),
+            areas=array([area // unit for area in sets.values()]),
+            room=-(-facts.room(period) // unit),
+            layer_loads=array(loads),
+            gpus=chain.gpus,
+            period=period,
+        )
+
+    def begin(self, root: int) -> Any:
+        """A walk over the partitions with this set; a negative number: over all of them."""
+        n, gpus = len(self.covers.sets), self.covers.gpus
+        walk = self.kernel.Walk(
+            depth=array([0]),
+            chosen=_empty("int64", gpus),
+            open=_empty("int32", gpus + 1, n),
+            counts=_empty("int64", gpus + 1),
+            ways=_empty("int32", gpus + 1, n),
+            ways_counts=_empty("int64", gpus + 1),
+            at=_empty("int64", gpus + 1),
+        )
+        compiled(self.kernel, "begin")(self.covers, walk, root)
+        return walk
+
+    def roots(self) -> list[int]:
+        """Numbers of sets of which each partition has one."""
+        walk = self.begin(-1)
+        return [int(root) for root in walk.ways[0, : walk.ways_counts[0]]]
+
+    def go_on(self, walk: Any, steps: int) -> int:
+        return int(compiled(self.kernel, "go_on")(self.covers, walk, steps))
+
+    def chosen(self, walk: Any) -> list[int]:
+        return [int(i) for i in walk.chosen[: walk.depth[0] + 1]]
+
+    def put_apart(self, i: int, j: int) -> None:
+        """These two are in no partition together."""
+        self.kernel.put_apart(self.covers, i, j)
 
 
 @dataclass
@@ -104,9 +188,13 @@ class Partitions:
     chain: IntegerChain
     facts: Facts
     period: int
-    sets: list[int]
-    """By load alone; the walk begins with leaving those that a GPU can hold."""
+    sets: Mapping[int, int]
+    """By load and area alone, with their areas; the walk begins with leaving those that a GPU can hold."""
     done: bool = False
+    spent_s: float = 0.0
+    """By all threads together."""
+    hopeless: bool = False
+    """Can GPUs hold more sets than the walk has room for, or is a partition left of the first layers of a chain?"""
 
     def __post_init__(self) -> None:
         self.found: list[tuple[int, ...]] = []
@@ -114,24 +202,26 @@ class Partitions:
         self._lock = threading.Lock()
         self._running = self._unsettled = 0
         self._good: list[int] = []
-        self._bits: Any = None
-        self._together: dict[int, Any] = {}
-        chunks = [self.sets[first : first + CHUNK] for first in range(0, len(self.sets), CHUNK)]
-        self._walks: deque[Walk] = deque(map(self._alone, chunks))
+        self._covering: Covering | None = None
+        sets = list(self.sets)
+        chunks = [sets[first : first + CHUNK] for first in range(0, len(sets), CHUNK)]
+        self._walks: deque[Steps] = deque(map(self._alone, chunks))
 
-    def next(self) -> tuple[int, ...] | None:
+    def next(self) -> Step:
         """A candidate, as an allocation, to be settled; None: call again, unless `done` or `idle`."""
         walk = self._take()
         if walk is None:
             return None
-        end, sets, ended = now() + SLICE_S, None, True
+        begun, sets, ended = now(), None, True
         for sets in walk:
-            if sets is not None or now() > end:
+            if sets is not None or now() > begun + SLICE_S:
                 ended = False
                 break
-        allocation = None if ended or sets is None else allocation_of(self.chain, sets)
+        self.hopeless = self.hopeless or (sets is not None and not self.facts.whole)
+        allocation = None if ended or sets is None or self.hopeless else allocation_of(self.chain, sets)
         with self._lock:
             self._running -= 1
+            self.spent_s += now() - begun
             if not ended:
                 self._walks.appendleft(walk)
             if allocation is not None:
@@ -150,83 +240,84 @@ class Partitions:
         with self._lock:
             return bool(self._unsettled) and not self._walks and not self._running
 
-    def _take(self) -> Walk | None:
+    def _take(self) -> Steps | None:
         """A piece of the walk that nobody is on."""
         with self._lock:
             if not self._walks and not self._running:
-                if self._bits is not None:
+                if self._covering is not None:
                     self.done = not self._unsettled
                     return None
-                self._walks.extend(self._branches())
+                self.hopeless = len(self._good) > MOST_GOOD
+                if self.hopeless:
+                    return None
+                self._good.sort()
+                good = {members: self.sets[members] for members in self._good}
+                self._covering = Covering(self.facts, good, self.period)
+                self._walks.extend(map(self._partitions, self._covering.roots()))
             if self._walks:
                 self._running += 1
                 return self._walks.popleft()
         sleep(PAUSE_S)
         return None
 
-    def _alone(self, sets: list[int]) -> Walk:
+    def _alone(self, sets: list[int]) -> Steps:
         for members in sets:
             if not self.facts.refuted((members,), self.period, NODES_ALONE):
                 self._good.append(members)
             yield None
 
-    def _branches(self) -> list[Walk]:
-        """One for each set that the first layer may be in."""
-        import numpy as np
-
-        self._good.sort()
-        self._bits = np.array(self._good, dtype=np.int64)
-        return [self._extend((s,), s, self._row(s)) for s in self._good if s & 1]
-
-    def _extend(self, chosen: tuple[int, ...], covered: int, allowed: Any) -> Walk:
-        """Put the first layer that is left on the next GPU, with any set that may be with those before."""
-        import numpy as np
-
-        missing = ((1 << self.chain.layers) - 1) & ~covered
-        if not missing:
-            if not (len(chosen) > 1 and self.facts.refuted(chosen, self.period, NODES_WHOLE)):
-                yield chosen
-            return
-        left = self.chain.gpus - len(chosen)
-        if left == 0 or self._load(missing) > left * self.period:
-            return
-        if np.bitwise_or.reduce(self._bits[allowed], initial=0) != missing:
-            return
-        first = missing & -missing
-        starting = allowed & ((self._bits & first) != 0)
-        if left == 1:
-            starting &= self._bits == missing
-        for index in np.flatnonzero(starting).tolist():
-            members = int(self._bits[index])
-            if not self._pairs_fit(chosen, members, index):
-                continue
-            more = (*chosen, members)
-            if 2 < len(more) < self.chain.gpus and self.facts.refuted(more, self.period, NODES_TOGETHER):
-                yield None
-                continue
+    def _partitions(self, root: int) -> Steps:
+        """Those with one set, as far as nothing that is asked about some of their sets refutes them."""
+        covering = self._covering
+        assert covering is not None
+        walk = covering.begin(root)
+        together: list[int] = []
+        while (state := covering.go_on(walk, STEPS)) != covering.kernel.DONE:
+            if state == covering.kernel.FOUND:
+                chosen = covering.chosen(walk)
+                fitting = self._fitting(covering, chosen, together)
+                together = chosen[:fitting]
+                if fitting == len(chosen):
+                    yield tuple(self._good[i] for i in chosen)
+                else:
+                    walk.depth[0] = fitting
             yield None
-            yield from self._extend(more, covered | members, allowed & self._row(members))
 
-    def _row(self, members: int) -> Any:
-        row = self._together.get(members)
-        if row is None:
-            row = self._together[members] = (self._bits & members) == 0
-        return row
-
-    def _pairs_fit(self, chosen: tuple[int, ...], members: int, index: int) -> bool:
-        for other in chosen:
-            if not self._row(other)[index]:
-                return False
-            if self.facts.refuted((other, members), self.period, NODES_TOGETHER):
-                self._row(other)[index] = False
-                return False
-        return True
-
-    def _load(self, members: int) -> int:
-        return sum(self.chain.load(layer) for layer in layers_of(members))
+    def _fitting(self, covering: Covering, chosen: list[int], before: list[int]) -> int:
+        """How many of the sets, from the first one on, are not refuted; `before` are some that are not."""
+        sets = [self._good[i] for i in chosen]
+        for i, j in sorted(combinations(range(len(sets)), 2), key=lambda pair: pair[1]):
+            if self.facts.refuted(_in_order((sets[i], sets[j])), self.period, NODES_TOGETHER):
+                covering.put_apart(chosen[i], chosen[j])
+                return j
+        for count in range(3, len(sets) + 1):
+            if chosen[:count] != before[:count]:
+                nodes = NODES_WHOLE if count == len(sets) else NODES_TOGETHER
+                if self.facts.refuted(_in_order(sets[:count]), self.period, nodes):
+                    return count - 1
+        return len(sets)
 
 
-def allocation_of(chain: IntegerChain, sets: tuple[int, ...]) -> tuple[int, ...]:
-    """GPUs numbered by their first layers, which is the order of a walk."""
-    gpu = {layer: g for g, members in enumerate(sets) for layer in layers_of(members)}
+def _in_order(sets: Iterable[int]) -> tuple[int, ...]:
+    """By their first layers."""
+    return tuple(sorted(sets, key=lambda members: members & -members))
+
+
+def allocation_of(chain: IntegerChain, sets: Iterable[int]) -> tuple[int, ...]:
+    """GPUs numbered by their first layers."""
+    gpu = {layer: g for g, members in enumerate(_in_order(sets)) for layer in layers_of(members)}
     return tuple(gpu[layer] for layer in range(chain.layers))
+
+
+def sets_of(allocation: Sequence[int]) -> tuple[int, ...]:
+    """The layers of each GPU."""
+    sets: dict[int, int] = {}
+    for layer, gpu in enumerate(allocation):
+        sets[gpu] = sets.get(gpu, 0) | 1 << layer
+    return tuple(sets.values())
+
+
+def _empty(kind: str, *shape: int) -> Any:
+    import numpy as np
+
+    return np.zeros(shape, dtype=kind)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from ...formulations.beaumont.integer_chain import IntegerChain
-from ...instances.clock import now
-from .layer_sets import MOST_LAYERS, Facts, Partitions, load_sets
+from .layer_sets import Facts, Partitions, facts_of
 
 SHARE = 0.5
 """Where in the gap the next level lies."""
 CLOSE_SHARE = 0.01
 """A gap this small, relative to the longest period of interest, is taken at once."""
-PATIENCE_S = 15.0
-"""At a level before a lower one is exhausted first; doubled when it comes back to it."""
-MOST_SETS = 20_000
-"""A table of which may be together takes a byte for each pair of those that a GPU can hold."""
+PATIENCE_S = 3.0
+"""At a level before lower ones are exhausted first; longer each time that there is none left below it."""
 
 
 @dataclass
@@ -27,35 +23,45 @@ class Levels:
     current: Partitions | None = None
     waiting: list[Partitions] = field(default_factory=list)
     """Begun at higher levels and left."""
-    since: float = 0.0
     patience_s: float = PATIENCE_S
+    until_s: float = 0.0
+    """May be spent on the current walk before lower ones."""
+    most: int | None = None
+    """From this period on there are too many sets, or partitions of a part of the chain that nothing refutes."""
 
     def __post_init__(self) -> None:
-        self.suited = self.chain.memory is not None and self.chain.layers <= MOST_LAYERS
+        self.suited = self.chain.memory is not None
+        self.facts: Facts | None = None
 
-    @cached_property
-    def facts(self) -> Facts:
-        return Facts(self.chain)
+    def load(self, period: int) -> None:
+        """Load the compiled loops, for periods up to this one."""
+        facts = facts_of(self.chain, period)
+        facts.load()
+        self.facts = facts
 
     def walk(self, floor: int, ceiling: int) -> Partitions | None:
-        """A walk with a period above `floor` and up to `ceiling`; None where there are too many sets."""
-        self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
+        """A walk with a period above `floor` and up to `ceiling`; None where walks lead nowhere."""
         current = self.current
+        if current is not None and current.hopeless:
+            self.most, self.current, current = current.period, None, None
+        if self.most is not None:
+            ceiling = min(ceiling, self.most - 1)
+        self.waiting = [walk for walk in self.waiting if floor < walk.period <= ceiling]
         if current is not None and floor < current.period <= ceiling:
-            if now() - self.since < self.patience_s:
-                return current
-            self.since, self.patience_s = now(), 2 * self.patience_s
-            lower = self._between(floor, current.period)
-            if lower == current.period:
+            if current.spent_s < self.until_s:
                 return current
             self.waiting.append(current)
-            return self._begin(lower) or current
-        if self.waiting:
-            self.waiting.sort(key=lambda walk: -walk.period)
-            self.since, self.current = now(), self.waiting.pop()
-            return self.current
-        self.patience_s = PATIENCE_S
-        return self._begin(self._between(floor, ceiling))
+        if not self.waiting:
+            self.patience_s = PATIENCE_S
+            return self._begin(self._between(floor, ceiling)) if floor < ceiling else None
+        lowest = min(self.waiting, key=lambda walk: walk.period)
+        lower = self._between(floor, lowest.period)
+        if lower < lowest.period:
+            return self._begin(lower)
+        self.waiting.remove(lowest)
+        self.patience_s *= 2
+        self.current, self.until_s = lowest, lowest.spent_s + self.patience_s
+        return lowest
 
     def _between(self, floor: int, ceiling: int) -> int:
         if ceiling - floor <= CLOSE_SHARE * ceiling:
@@ -63,9 +69,11 @@ class Levels:
         return floor + max(1, int(SHARE * (ceiling - floor)))
 
     def _begin(self, period: int) -> Partitions | None:
-        sets = load_sets(self.chain, period, MOST_SETS)
+        assert self.facts is not None
+        sets = self.facts.load_sets(period)
         if sets is None:
+            self.most = period
             return None
-        self.since = now()
+        self.until_s = self.patience_s
         self.current = Partitions(self.chain, self.facts, period, sets)
         return self.current

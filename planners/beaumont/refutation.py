@@ -13,7 +13,8 @@ from itertools import combinations
 
 from ...formulations.beaumont.fixed_allocation import Known
 from ...formulations.beaumont.integer_chain import IntegerChain
-from .schedule import BUFFER_SLACK, fit
+from .allocation import least_period
+from .schedule import fit, slack_between
 from .solver import Solver
 
 CHECK_LIMIT_S = 10.0
@@ -38,7 +39,7 @@ class Refuter:
             shortest = self.shortest_fit.get(known)
             if shortest is not None and period >= shortest:
                 return False
-        slack = BUFFER_SLACK if self.chain.exclusive_buffers else 0
+        slack = slack_between(self.chain, min(period, least_period(self.chain)) - 1, period)
         answer = fit(self.chain, known, period, self.solver, CHECK_LIMIT_S, slack)
         with self._lock:
             if answer.fits is False:

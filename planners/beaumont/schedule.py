@@ -2,7 +2,7 @@
 
 CP-SAT answers for one period on a grid; each pattern that it finds is tightened to the shortest period of its
 orders and shifts, and the next question is for one step less. Patterns that fit a period fit every longer one,
-so the last refusal is a proof.
+so the last refusal is a proof. With exclusive buffers they need not: then whole intervals of periods are refuted.
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
 from .contiguous import one_batch
 from .solver import Solver
-
-BUFFER_SLACK = 1
-"""Steps beyond the period that an exclusive buffer may be held on a grid, so that no true pattern is lost: when a
-period is rounded up to the grid, a waiting interval may grow by one step more than the period does."""
 
 THOROUGH: Mapping[str, Any] = {"linearization_level": 2}
 """Waiting costs memory: the solver's linear relaxation sees that, its propagation does not."""
@@ -73,6 +69,15 @@ def fit(
     return Fit(None) if outcome.values is None else Fit(True, outcome.values)
 
 
+def slack_between(chain: IntegerChain, refuted: int, period: int) -> int:
+    """Steps beyond the period that exclusive buffers may be held, so that no pattern is lost whose period lies between.
+
+    A pattern of a period T keeps its positions where T grows; then what is held for up to a period is held longer by
+    up to as much as T has grown, as it lags at most two periods behind. Times that are rounded down add a step.
+    """
+    return period - refuted + (0 if chain.exact else 1) if chain.exclusive_buffers else 0
+
+
 def overloaded(chain: IntegerChain, known: Known, period: int) -> bool:
     """Does some GPU or link have more to do than the period allows, or some GPU no room for what it always holds?"""
     traffic: dict[tuple[int, ...], int] = {}
@@ -100,37 +105,47 @@ def best_schedule(
     solver: Solver,
     limit_s: float | None = None,
     refuted: int = 0,
+    most: int | None = None,
 ) -> Schedule:
     """The best pattern of an allocation with a period below the cut-off (None: any period).
 
-    `refuted`: a period in steps that is known to be too short.
+    `refuted`: a period in steps that is known to be too short; `most`: the longest one that is of interest.
     """
     known = Known.whole(allocation)
     ceiling = longest_period(chain) if cutoff is None else chain.last_below(cutoff)
-    slack = BUFFER_SLACK if chain.exclusive_buffers else 0
+    ceiling = ceiling if most is None else min(ceiling, most)
     plan: PatternPlan | None = None
+    length = 0
+    """Of the interval to be refuted next, with exclusive buffers; 0: ask for the ceiling itself."""
     while ceiling > refuted:
-        answer = fit(chain, known, ceiling, solver, limit_s)
-        if answer.fits is False and slack:
-            answer = fit(chain, known, ceiling, solver, limit_s, slack)
-            if answer.fits:
-                return Schedule(plan, refuted, proven=False, finer=True)
+        period = min(ceiling, refuted + length) if length else ceiling
+        slack = slack_between(chain, refuted, period) if length else 0
+        answer = fit(chain, known, period, solver, limit_s, slack)
         if answer.fits is None:
             return Schedule(plan, refuted, proven=False)
+        if answer.fits is False and chain.exclusive_buffers and not length:
+            length = ceiling - refuted
+            continue
         if answer.fits is False:
-            return Schedule(plan, ceiling, proven=True)
+            refuted, length = period, 2 * length
+            continue
         assert answer.values is not None
         found = pattern(problem, chain, allocation, answer.values)
-        if found is None or (cutoff is not None and found.period >= cutoff) or not _fits(problem, chain, found):
+        better = found is not None and (cutoff is None or found.period < cutoff)
+        if found is not None and better and _fits(problem, chain, found):
+            plan, cutoff = found, found.period
+            ceiling, length = min(ceiling, chain.last_below(found.period)), 0
+        elif length and period - refuted > 1:
+            length = (period - refuted) // 2
+        else:
             # With exclusive buffers rounded times may fit where the true ones do not; and so may rounded sizes.
             return Schedule(plan, refuted, proven=False, finer=True)
-        plan, cutoff = found, found.period
-        ceiling = min(ceiling, chain.last_below(found.period))
     return Schedule(plan, refuted, proven=True)
 
 
 def _fits(problem: ChainProblem, chain: IntegerChain, plan: PatternPlan) -> bool:
-    return chain.exact_sizes or not verify_pattern(problem, plan)
+    exact = chain.exact_sizes and not chain.exclusive_buffers
+    return exact or not verify_pattern(problem, plan)
 
 
 def longest_period(chain: IntegerChain) -> int:

@@ -24,9 +24,10 @@ from ...instances.clock import now
 from ...instances.compiled import repays_loading
 from .allocation import candidate, period_bound
 from .annealing import Annealer
+from .layer_sets import NODES_WHOLE, sets_of
 from .levels import Levels
 from .refutation import Refuter
-from .schedule import best_schedule, longest_period
+from .schedule import Schedule, best_schedule, longest_period
 from .solver import Solver
 
 FIRST_SHARE = 0.3
@@ -42,10 +43,14 @@ ROUNDS_IN_TURN = 4
 """After so many rounds that found nothing, annealing rests for one more step between two rounds,"""
 MOST_REST = 10
 """... and for no more than this."""
+ANNEALED_FIRST_S = 5.0
+"""Beyond this, annealing has no more time than walks, where there are any."""
 CLOSE_SHARE = 0.01
 """In a gap this small, relative to the upper bound, the last level is taken at once."""
-BOUND_LIMIT_S = 5.0
+BOUND_LIMIT_S = 2.0
 """For one question of the first bisection."""
+RELAXATION_LIMIT_S = 10.0
+"""For one allocation from the relaxation; twice as much each time that this is not enough."""
 SCHEDULE_LIMIT_S = 20.0
 """For one schedule; those that take longer are kept for later, with twice as much each time."""
 
@@ -74,6 +79,7 @@ class Search:
     undecided: dict[tuple[int, ...], int] = field(default_factory=dict)
     """Allocations that only a finer grid can decide, with the period that is refuted for them."""
     schedule_limit_s: float = SCHEDULE_LIMIT_S
+    relaxation_limit_s: float = RELAXATION_LIMIT_S
     failure: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +92,8 @@ class Search:
         self.rng = random.Random(self.solver.seed)
         self.started = now()
         self.annealer: Annealer | None = None
-        self.annealing = self.walks_loaded = False
+        self.annealing = False
+        self.walked_s = self.annealed_s = 0.0
         self.failed_rounds = self.rest = self.rested = 0
         self.scheduled: set[tuple[int, ...]] = set()
         self.bounded = False
@@ -122,9 +129,8 @@ class Search:
     def _load_loops(self) -> None:
         """What is not over soon is worth machine code; the workers go on while this thread loads or compiles it."""
         elapsed = now() - self.started
-        if not self.walks_loaded and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
-            self.levels.facts.load()
-            self.walks_loaded = True
+        if self.levels.facts is None and repays_loading(elapsed, BRIEF_S) and self.levels.suited:
+            self.levels.load(self.ceiling)
         if self.annealer is None and repays_loading(elapsed, QUICK_S) and self.chain.memory is not None:
             annealer = Annealer(self.problem, self.chain, self.solver.seed)
             annealer.load()
@@ -165,13 +171,16 @@ class Search:
 
     def _walk(self) -> bool:
         """Go on with the walk over partitions, where there is one."""
-        if self.plan is None or now() - self.started < BRIEF_S or not self.walks_loaded:
+        if self.plan is None or now() - self.started < BRIEF_S or self.levels.facts is None:
             return False
         with self.changed:
             walk = self.levels.walk(max(self.floor, self.lower), self.ceiling)
         if walk is None:
             return False
+        begun = now()
         allocation = walk.next()
+        with self.changed:
+            self.walked_s += now() - begun
         if allocation is not None:
             self._try(allocation, walk.period)
             walk.settle()
@@ -187,7 +196,7 @@ class Search:
                 return
             self.busy.add(allocation)
         with self._busy_with(allocation):
-            self._schedule(allocation, self.lower)
+            self._schedule(allocation, self.lower, level)
 
     @contextmanager
     def _busy_with(self, allocation: tuple[int, ...]) -> Iterator[None]:
@@ -203,10 +212,15 @@ class Search:
         self, level: int, improving: bool, refuted: Sequence[Known], waiting: Sequence[tuple[int, ...]]
     ) -> None:
         """Ask the relaxation for an allocation, and examine it."""
-        found = candidate(self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver)
-        if found.exhausted:
+        found = candidate(
+            self.chain, level, [*refuted, *map(Known.whole, waiting)], self.solver, self.relaxation_limit_s
+        )
+        if found.allocation is None and not found.exhausted:
+            self.relaxation_limit_s *= 2
+        elif found.exhausted:
             self._exhausted(level, waiting)
-        elif found.allocation is not None:
+        else:
+            assert found.allocation is not None
             with self.changed:
                 if found.allocation in self.busy:
                     return
@@ -269,7 +283,7 @@ class Search:
         """One worker at a time, on problems that are not over soon, and the more rarely the less it finds."""
         if self.plan is None or self.chain.exclusive_buffers or self.annealing:
             return False
-        if self.annealer is None:
+        if self.annealer is None or (self.walked_s and self.annealed_s > self.walked_s + ANNEALED_FIRST_S):
             return False
         self.rested += 1
         return self.rested > self.rest
@@ -278,10 +292,12 @@ class Search:
         """A round from the best plan; once that finds nothing more, its allocation is scheduled as well as can be."""
         plan = self.plan
         assert plan is not None
+        begun = now()
         try:
             assert self.annealer is not None
             found = self.annealer.improve(plan, self.ceiling)
             with self.changed:
+                self.annealed_s += now() - begun
                 self.failed_rounds = 0 if found is not None else self.failed_rounds + 1
                 self.rest, self.rested = min(MOST_REST, self.failed_rounds // ROUNDS_IN_TURN), 0
                 if found is not None and (self.plan is None or found.period < self.plan.period):
@@ -303,11 +319,18 @@ class Search:
                     return
         self._schedule(allocation, self.lower)
 
-    def _schedule(self, allocation: tuple[int, ...], refuted: int) -> None:
-        cutoff = None if self.plan is None else self.plan.period
+    def _schedule(self, allocation: tuple[int, ...], refuted: int, most: int | None = None) -> None:
+        """Up to a period `most`, or to any that would be an improvement."""
         self.scheduled.add(allocation)
-        answer = best_schedule(
-            self.problem, self.chain, allocation, cutoff, self.solver, self.schedule_limit_s, refuted
+        answer = self._windows_refute(allocation) or best_schedule(
+            self.problem,
+            self.chain,
+            allocation,
+            None if self.plan is None else self.plan.period,
+            self.solver,
+            self.schedule_limit_s,
+            refuted,
+            most,
         )
         with self.changed:
             self.schedules += 1
@@ -315,10 +338,19 @@ class Search:
                 self.plan = answer.plan
                 self.tell(answer.plan, self.chain.true_time(self.lower))
             if answer.proven:
-                period = max(answer.refuted, self.ceiling)
+                period = answer.refuted
                 self.refuter.longest_refuted[Known.whole(allocation)] = period
                 self.refuted.append(Refuted(Known.whole(allocation), period))
             elif answer.finer:
                 self.undecided[allocation] = answer.refuted
             else:
                 self.postponed[allocation] = answer.refuted
+
+    def _windows_refute(self, allocation: tuple[int, ...]) -> Schedule | None:
+        """Where branch and bound says at once that there is no better schedule, no solver need be asked."""
+        ceiling = self.ceiling
+        facts = self.levels.facts
+        if self.plan is None or facts is None or not facts.whole:
+            return None
+        refuted = facts.refuted(sets_of(allocation), ceiling, NODES_WHOLE)
+        return Schedule(None, ceiling, proven=True) if refuted else None

@@ -18,7 +18,8 @@ from .anneal_kernel import Tables
 FITS, REFUTED, OPEN = 1, 0, -1
 DEPTH = 100
 """Branchings below each other before the search gives up."""
-UNKNOWN = -1
+UNKNOWN, OPEN = -1, -2
+"""Of a layer: on some other GPU than those that are known; on any."""
 
 
 class Part(NamedTuple):
@@ -306,7 +307,7 @@ def lay_chain(tables: Tables, gpu: Any, durations: Any, delays: Any, resources: 
         if count:
             delays[count - 1] += delay
         edge = task + 1
-        if edge == tasks or gpu[layer] == gpu[min(edge, tasks - 1 - edge)]:
+        if edge == tasks or gpu[layer] == gpu[min(edge, tasks - 1 - edge)] or beside_open(gpu, layer, edge):
             continue
         delay, link = tables.transfers[edge], user(tables, gpu, edge)
         if link >= 0 and delay > 0 and users[link] > 1:
@@ -317,6 +318,11 @@ def lay_chain(tables: Tables, gpu: Any, durations: Any, delays: Any, resources: 
     return count
 
 
+def beside_open(gpu: Any, layer: int, edge: int) -> bool:
+    """Is one of the two layers of an edge on any GPU, perhaps on that of the other one?"""
+    return bool(gpu[layer] == OPEN or gpu[min(edge, len(gpu) * 2 - 1 - edge)] == OPEN)
+
+
 def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
     """Memory beside weights and slots, and beside what tasks hold while they run; False: there is none."""
     tasks = len(tables.durations)
@@ -325,7 +331,7 @@ def rooms(tables: Tables, gpu: Any, period: int, room: Any, area: Any) -> bool:
     area[:] = 0
     for layer in range(layers):
         g = gpu[layer]
-        if layer and not tables.inputs_only and g != gpu[layer - 1]:
+        if layer and not tables.inputs_only and g != gpu[layer - 1] and g != OPEN:
             size = tables.activations[layer] + tables.activations[tasks - layer]
             if g >= 0:
                 room[g] -= size
@@ -381,7 +387,7 @@ def list_tensors(tables: Tables, gpu: Any, place: Any, kept: Any, direct: Any, c
 def refuted(tables: Tables, gpu: Any, period: int, nodes: int) -> bool:
     """Is it proven, with so many nodes at most, that no pattern with the period has these layers on these GPUs?
 
-    gpu[layer]: a number from 0 on, or UNKNOWN; layers beside known ones are on other GPUs.
+    gpu[layer]: a number from 0 on, or UNKNOWN, or OPEN from some layer on; unknown layers are on other GPUs.
     """
     tasks = len(tables.durations)
     layers = tasks // 2

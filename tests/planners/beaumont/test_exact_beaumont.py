@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from pipeplan.formulations.beaumont.integer_chain import integer_chain
-from pipeplan.instances.chain import golden, recipe, theory
+from pipeplan.instances.chain import golden, guards, recipe, theory
 from pipeplan.instances.chain.known import KnownChain
 from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
@@ -140,6 +140,21 @@ def test_exclusive_buffers_cost_nothing_or_time_but_never_overrun() -> None:
     assert outcome.plan.period >= 7
 
 
+def test_periods_that_only_overrun_slots_reach_are_refuted() -> None:
+    """E5: 7 with overruns; without them intervals of periods are refuted, as not every longer period need fit."""
+    known = guards.e5_overrun()
+    assert_optimal(known.problem.replace(exclusive_buffers=True), known.answers["exclusive"])
+
+
+@pytest.mark.parametrize("seed", range(1, 25))
+def test_exclusive_buffers_cost_what_the_whole_model_says(seed: int) -> None:
+    """cp-beaumont decides allocation, orders and period in one model."""
+    problem = random_chain(seed).replace(exclusive_buffers=True, memory_mode="reserved")
+    whole = solve(problem, formulation="cp-beaumont", solver="cp-sat")
+    assert whole.stop in (Stop.PROVEN, Stop.INFEASIBLE)
+    assert_optimal(problem, whole.objective)
+
+
 def test_bounds_rise_plans_improve_and_never_cross() -> None:
     seen: list[Progress] = []
     problem = recipe.resnet_like(6, 2, seed=1, memory_bytes=900)
@@ -150,6 +165,17 @@ def test_bounds_rise_plans_improve_and_never_cross() -> None:
     assert values == sorted(values, reverse=True)
     assert bounds == sorted(bounds)
     assert bounds[-1] <= values[-1]
+
+
+@pytest.mark.sweeps
+def test_eighteen_layers_with_tight_memory_are_proven() -> None:
+    """Half a minute on two idle cores; the best contiguous stages have 411."""
+    problem = recipe.resnet_like(18, 4, seed=3, memory_bytes=1804)
+    outcome = answer(problem)
+    assert outcome.stop == Stop.PROVEN
+    assert outcome.plan is not None
+    assert verify_pattern(problem, outcome.plan) == ()
+    assert outcome.plan.period == 402
 
 
 def test_the_gap_that_was_asked_for_ends_the_search() -> None:

@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 
@@ -21,10 +21,10 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.chain.referee.evaluate import verify_pattern
 from pipeplan.instances.compiled import compiled
 from pipeplan.instances.result import Stop
-from pipeplan.planners.beaumont import layer_sets, search
+from pipeplan.planners.beaumont import cover_kernel, layer_sets, search
 from pipeplan.planners.beaumont.annealing import canonical
 from pipeplan.planners.beaumont.exact import PLANNER
-from pipeplan.planners.beaumont.layer_sets import Facts, Partitions, layers_of, load_sets
+from pipeplan.planners.beaumont.layer_sets import Covering, Facts, Partitions, layers_of
 from pipeplan.planners.beaumont.levels import Levels
 from pipeplan.planners.beaumont.schedule import fit
 from pipeplan.planners.beaumont.solver import Solver
@@ -59,6 +59,17 @@ def whole(problem: ChainProblem) -> IntegerChain:
     return integer_chain(problem, Fraction(1))
 
 
+def every(chain: IntegerChain) -> Facts:
+    """All layers are in sets."""
+    return Facts(chain, chain.layers)
+
+
+def course_of(problem: ChainProblem) -> Levels:
+    levels = Levels(whole(problem))
+    levels.facts = every(levels.chain)
+    return levels
+
+
 def known_of(chain: IntegerChain, sets: tuple[int, ...]) -> Known:
     """The same in the words of the constraint model."""
     groups = tuple(frozenset(layers_of(members)) for members in sets)
@@ -83,7 +94,7 @@ def test_refuted_is_what_the_constraint_model_refutes(seed: int) -> None:
         most = max(sum(chain.load(layer) for layer in layers_of(members)) for members in sets)
         period = draw.randint(most, most + most // 2 + 1)
         fits = fit(chain, known_of(chain, sets), period, Solver()).fits
-        refuted = Facts(chain).refuted(sets, period, 10_000)
+        refuted = every(chain).refuted(sets, period, 10_000)
         if all(chain.durations):
             assert refuted is not fits
         else:
@@ -95,33 +106,38 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(24):
         chain, sets = whole(small_chain(seed)), some_sets(random.Random(seed), 4)
         period = max(sum(chain.load(layer) for layer in layers_of(members)) for members in sets) + 2
-        plain = Facts(chain).refuted(sets, period, 100)
+        plain = every(chain).refuted(sets, period, 100)
         with monkeypatch.context() as patch:
             patch.setattr(layer_sets, "compiled", compiled)
-            assert Facts(chain).refuted(sets, period, 100) is plain
+            assert every(chain).refuted(sets, period, 100) is plain
 
 
 def test_what_is_refuted_at_a_period_is_not_asked_again_below_it() -> None:
     chain = whole(golden.golden_chains()[0].problem)
-    facts = Facts(chain)
+    facts = every(chain)
     assert facts.refuted((0b1111,), chain.load(0), 1000)
     assert facts.longest_refuted == {(0b1111,): chain.load(0)}
     assert facts.refuted((0b1111,), chain.load(0) - 1, 0)
 
 
-def test_load_sets_leave_out_what_overloads_this_gpu_or_the_others() -> None:
-    chain = whole(small_chain(3))
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_sets_are_left_out_where_loads_or_areas_forbid_them(seed: int) -> None:
+    """Those that are left out overload this GPU or the others, or are refuted by a schedule of this GPU alone."""
+    chain = whole(small_chain(seed))
+    facts = every(chain)
     loads = [chain.load(layer) for layer in range(chain.layers)]
     period = max(loads) + 2
-    wanted = {
+    by_load = {
         members
         for members in range(1, 1 << chain.layers)
         if sum(loads) - 2 * period <= sum(loads[i] for i in layers_of(members)) <= period
     }
-    found = load_sets(chain, period, 1000)
+    found = facts.load_sets(period)
     assert found is not None
-    assert sorted(found) == sorted(wanted)
-    assert load_sets(chain, period, len(wanted) - 1) is None
+    assert len(set(found)) == len(found)
+    assert set(found) <= by_load
+    assert all(facts.refuted((members,), period, 1) for members in by_load - set(found))
+    assert facts.load_sets(period, len(found) - 1) is None
 
 
 def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
@@ -132,13 +148,55 @@ def candidates(partitions: Partitions) -> Iterator[tuple[int, ...]]:
             yield allocation
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_all_partitions_are_listed_once_unless_two_of_their_sets_are_apart(seed: int) -> None:
+    chain, draw = whole(small_chain(seed)), random.Random(seed)
+    period = sum(chain.durations)
+    sets = draw.sample(range(1, 1 << chain.layers), 12)
+    apart = set(combinations(sorted(draw.sample(sets, 6)), 2))
+    covering = Covering(every(chain), dict.fromkeys(sets, 0), period)
+    for i, j in combinations(range(len(sets)), 2):
+        if tuple(sorted((sets[i], sets[j]))) in apart:
+            covering.put_apart(i, j)
+    listed = []
+    for root in covering.roots():
+        walk = covering.begin(root)
+        while covering.go_on(walk, 10**6) == cover_kernel.FOUND:
+            listed.append(tuple(sorted(sets[i] for i in covering.chosen(walk))))
+    wanted = {
+        chosen
+        for count in range(1, chain.gpus + 1)
+        for chosen in combinations(sorted(sets), count)
+        if sum(chosen) == (1 << chain.layers) - 1
+        and all(not a & b and (a, b) not in apart for a, b in combinations(chosen, 2))
+    }
+    assert len(listed) == len(set(listed))
+    assert set(listed) == wanted
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_what_the_first_layers_alone_refute_fits_with_no_layers_behind_them(seed: int) -> None:
+    """Of long chains only the first layers are in sets: a period without partitions of these has no pattern."""
+    chain = whole(small_chain(seed))
+    facts = Facts(chain, chain.layers - 1 - seed % 2)
+    allocations = {canonical((0, *rest)) for rest in product(range(3), repeat=chain.layers - 1)}
+    for period in (max(map(chain.load, range(chain.layers))), sum(chain.durations) // 2, sum(chain.durations)):
+        sets = facts.load_sets(period)
+        assert sets is not None
+        walk = Partitions(chain, facts, period, sets)
+        while not walk.done and not walk.hopeless:
+            assert walk.next() is None
+        if not walk.hopeless:
+            assert not any(fit(chain, Known.whole(a), period, Solver()).fits for a in allocations)
+
+
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_a_walk_passes_over_no_allocation_that_fits(seed: int) -> None:
     chain = whole(small_chain(seed))
     period = max(sum(chain.durations) // 2, max(map(chain.load, range(chain.layers))))
-    sets = load_sets(chain, period, 1000)
+    sets = every(chain).load_sets(period)
     assert sets is not None
-    found = list(candidates(Partitions(chain, Facts(chain), period, sets)))
+    found = list(candidates(Partitions(chain, every(chain), period, sets)))
     assert len(found) == len(set(found))
     allocations = {canonical((0, *rest)) for rest in product(range(3), repeat=chain.layers - 1)}
     fitting = {a for a in allocations if fit(chain, Known.whole(a), period, Solver()).fits}
@@ -148,10 +206,10 @@ def test_a_walk_passes_over_no_allocation_that_fits(seed: int) -> None:
 def test_threads_that_walk_together_see_what_one_sees() -> None:
     chain = whole(small_chain(2).replace(memory_bytes=100))
     period = sum(chain.durations)
-    sets = load_sets(chain, period, 1000)
+    sets = every(chain).load_sets(period)
     assert sets is not None
-    alone = sorted(candidates(Partitions(chain, Facts(chain), period, sets)))
-    shared, found = Partitions(chain, Facts(chain), period, sets), []
+    alone = sorted(candidates(Partitions(chain, every(chain), period, sets)))
+    shared, found = Partitions(chain, every(chain), period, sets), []
     threads = [threading.Thread(target=lambda: found.extend(candidates(shared))) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -163,7 +221,7 @@ def test_threads_that_walk_together_see_what_one_sees() -> None:
 
 def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
     chain = whole(small_chain(2).replace(memory_bytes=100, gpus=1))
-    walk = Partitions(chain, Facts(chain), sum(chain.durations), [(1 << chain.layers) - 1])
+    walk = Partitions(chain, every(chain), sum(chain.durations), {(1 << chain.layers) - 1: 0})
     found = [walk.next() for _ in range(5)]
     assert (0,) * chain.layers in found
     assert walk.idle
@@ -173,28 +231,41 @@ def test_a_walk_is_not_done_before_its_candidates_are_settled() -> None:
     assert walk.done
 
 
-def test_a_level_that_takes_long_waits_for_a_lower_one() -> None:
-    course = Levels(whole(small_chain(2)), patience_s=60)
+def test_a_level_that_takes_long_waits_for_lower_ones() -> None:
+    course = course_of(small_chain(2))
+    periods = []
+
+    def level(floor: int, ceiling: int, spent_s: float) -> Partitions | None:
+        walk = course.walk(floor, ceiling)
+        assert walk is not None
+        assert course.walk(floor, ceiling) is walk
+        periods.append(walk.period)
+        walk.spent_s = spent_s
+        return walk
+
+    first = level(100, 200, spent_s=1000)
+    level(100, 200, spent_s=0)
+    level(125, 200, spent_s=0)
+    assert level(149, 200, spent_s=0) is first, "nothing is left below it"
+    level(150, 200, spent_s=0)
+    level(150, 160, spent_s=0)
+    assert periods == [150, 125, 137, 150, 175, 155]
+
+
+def test_levels_with_hopeless_sets_are_left_for_lower_ones() -> None:
+    course = course_of(small_chain(2))
     first = course.walk(100, 200)
     assert first is not None
-    assert first.period == 150
-    assert course.walk(100, 200) is first
-    course.patience_s = 0.0
+    first.hopeless = True
     lower = course.walk(100, 200)
     assert lower is not None
-    assert lower.period == 125
-    assert course.walk(125, 200) is first, "the lower one is exhausted"
-    beyond = course.walk(150, 200)
-    assert beyond is not None
-    assert beyond.period == 175
-    better_plan = course.walk(150, 160)
-    assert better_plan is not None
-    assert better_plan.period == 155
+    assert lower.period == 124, "between 100 and 149"
 
 
-def test_long_chains_have_too_many_sets_to_walk() -> None:
+def test_long_chains_have_hopeless_sets_to_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_sets, "MOST_SETS", 100)
     problem = ChainProblem((1,) * 40, (1,) * 40, (1,) * 41, (0,) * 40, gpus=4, memory_bytes=100)
-    assert Levels(whole(problem)).walk(20, 60) is None
+    assert course_of(problem).walk(20, 60) is None
 
 
 @pytest.mark.parametrize("known", golden.golden_chains()[:7], ids=lambda known: known.name)
