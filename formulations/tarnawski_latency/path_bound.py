@@ -193,7 +193,21 @@ class _Piece:
             else:
                 for w in bits(targets):  # paid once, as soon as one of them is outside
                     choice(w).outside += atoms.transfer_times[v] / targets.bit_count()
+        self._join(choices, barred)
         return certain + _relaxed(list(choices.values()), room)
+
+    def _join(self, choices: dict[int, _Choice], barred: int) -> None:
+        """What joins the piece sends to those that are barred, and reads of them."""
+        reach, moved = self.reach, self.reach.atoms.transfer_times
+        readers: dict[int, list[_Choice]] = {}
+        for w, choice in choices.items():
+            if reach.after[w] & barred:
+                choice.inside += moved[w]
+            for u in bits(reach.before[w] & barred & ~self.reads):
+                readers.setdefault(u, []).append(choice)
+        for u, those in readers.items():  # paid once, as soon as one of them is inside
+            for choice in those:
+                choice.inside += moved[u] / len(those)
 
 
 def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
