@@ -9,12 +9,14 @@ NEVER = math.inf
 
 
 def divisions(
-    place: Any, fast: Any, slow: Any, least: Any, before: Any, behind: Any, steps: Any, ratio: float, moved: float,
-    gaps: Any, table: Any,
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
+    ratio: float, gaps: Any, table: Any,
 ) -> None:  # fmt: skip
     """Fills table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
 
     `place[i, c]`: how many nodes of chain c ideal i holds; `fast[c]`, `slow[c]`, `least[c]`: times of its first nodes.
+    `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1;
+    `each`: and any piece.
     `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
     `steps`: where their memory is in the table. The empty ideal is the first, the whole cell the last. `gaps` is paper.
     """
@@ -31,7 +33,7 @@ def divisions(
             edge = i == 0 or j == ideals - 1
             if not edge and not _promising(place, slow, least, i, j, table[1, 1, :, m, n], loads):
                 continue
-            remainders(place, fast, slow, least, i, j, ratio, moved, gaps)
+            remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
             for own in range(table.shape[2]):
                 gap = gaps[own]
                 _lower(table, 1, 1, own, m, n, loads + gap)
@@ -44,8 +46,8 @@ def divisions(
 
 
 def pair_of(
-    place: Any, fast: Any, slow: Any, least: Any, before: Any, behind: Any, steps: Any, ratio: float, moved: float,
-    gaps: Any, held_before: int, held_behind: int, own: int, m: int, n: int,
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
+    ratio: float, gaps: Any, held_before: int, held_behind: int, own: int, m: int, n: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The pair of ideals with the least costs of one entry of the table of `divisions`."""
     ideals, chains = place.shape
@@ -59,7 +61,7 @@ def pair_of(
                 inside = inside and place[i, c] <= place[j, c]
             if not inside:
                 continue
-            remainders(place, fast, slow, least, i, j, ratio, moved, gaps)
+            remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
             cost = gaps[own] + (before[i] if held_before else 0.0) + (behind[j] if held_behind else 0.0)
             if cost < best:
                 best, found = cost, (i, j)
@@ -75,7 +77,7 @@ def _promising(place: Any, slow: Any, least: Any, i: int, j: int, known: Any, lo
     cheaper = loads + pool < known[0]
     for own in range(1, known.shape[0]):
         cheaper = cheaper or loads + path < known[own]
-    return cheaper
+    return bool(cheaper)
 
 
 def _lower(table: Any, a: int, b: int, own: int, m: int, n: int, cost: float) -> None:
@@ -83,7 +85,7 @@ def _lower(table: Any, a: int, b: int, own: int, m: int, n: int, cost: float) ->
 
 
 def remainders(
-    place: Any, fast: Any, slow: Any, least: Any, i: int, j: int, ratio: float, moved: float, gaps: Any
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, i: int, j: int, ratio: float, gaps: Any
 ) -> None:
     """gaps[own]: no more time than what ideal j has and ideal i has not takes on the CPUs and on `own` pieces."""
     chains, most = place.shape[1], gaps.shape[0]
@@ -97,17 +99,31 @@ def remainders(
         gaps[own] = pool if own <= nodes else NEVER
     for slowest in range(chains):  # pieces touch this chain and those that are no faster on the CPUs
         bar = slow[slowest, place[j, slowest]] - slow[slowest, place[i, slowest]]
-        work, touched, rest = 0.0, 0, 0.0
+        work, touched, rest, read, sent = 0.0, 0, 0.0, 0.0, 0.0
         for c in range(chains):
-            time = slow[c, place[j, c]] - slow[c, place[i, c]]
-            if time >= bar:
-                work += fast[c, place[j, c]] - fast[c, place[i, c]]
-                touched += 1
-            else:
+            first, last = place[i, c], place[j, c]
+            time = slow[c, last] - slow[c, first]
+            if time < bar:
                 rest = max(rest, time)
-        extra = 0.0 if touched <= ratio else touched / ratio
-        for own in range(1, min(most, nodes + 1)):
-            gaps[own] = min(gaps[own], max(path, rest, (work + own * moved) / (own + extra)))
+            elif first < last:
+                read += moved[0, c, first, last]
+                sent += moved[1, c, first, last]
+                work += fast[c, last] - fast[c, first]
+                way = moved[0, c, first, last] + moved[1, c, first, last]
+                rest = max(rest, least[c, last] - least[c, first] + way)
+                touched += 1
+        shared = NEVER
+        for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer
+            load = work + max(read, own * each[0]) + max(sent, own * each[1])
+            shared = min(shared, load / _shared_by(own, touched, ratio))
+            gaps[own] = min(gaps[own], max(path, rest, shared))
+
+
+def _shared_by(own: int, touched: int, ratio: float) -> float:
+    """How many times the time that they take the touched chains' work may be: see `cells`."""
+    if ratio < 1:
+        return max(float(own), touched / ratio)
+    return own - 1 + max(1.0, (touched - own + 1) / ratio)
 
 
 def best_row(

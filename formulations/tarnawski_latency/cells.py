@@ -8,14 +8,14 @@ what remains runs in between, on CPUs and on pieces of its own. The latency is t
 program over the row, with memory and the number of pieces, is a bound if each divided cell costs no more than it must.
 
 What remains of a cell is priced by chains that cover it. Of two units that touch one chain, one waits for the other.
-So a chain that no piece touches takes all of its CPU time. For the others: let r pieces of loads L_p <= G run within
-time G, let n_p chains be touched by p, and let work y_c of chain c be done on CPUs, s times as slowly at least. Then
-s y_c + sum of its L_p <= G. Summed over the touched chains,
+So a chain that no piece touches takes all of its CPU time. Let r pieces of loads L_p touch the other n chains, n_p
+chains each, within time G, and let work y_c of chain c be done on CPUs, s >= 1 times as slowly at least. Then
+s y_c + sum of its L_p <= G for each of them, and their work with what pieces must read and send of it is at most
 
-    work <= sum of L_p + y_c <= sum of L_p (1 - n_p / s) + G n / s <= r G,    if there are n <= s chains:
+    sum of L_p + sum of y_c <= sum of L_p (1 - n_p / s) + G n / s <= G (r - 1 + max(1, (n - r + 1) / s)):
 
-where each chain meets one piece, sum of n_p = n; where a chain meets two, their loads have G together, and the other
-(r - 1) G >= sum of L_p leave room for n / s <= 1. With more chains the last term is added.
+where each chain meets one piece, sum of n_p = n, and a piece adds the larger of G and G n_p / s; where a chain meets
+two, they have G together, so the sum of L_p is at most (r - 1) G. With s < 1 no more than G n / s is left.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ class Row:
         times = (self.prefixes(chains, times) for times in (self.fast, self.slow, self.least))
         own = min(self.atoms.stages, len(chains))
         gaps = np.zeros(1 + own)
-        pairs = (place, *times, before, behind, steps, self.ratio(cell), self.least_moved(cell), gaps)
+        moved = self.least_moved(cell, chains)
+        pairs = (place, *times, moved, self.least_of_each(cell), before, behind, steps, self.ratio(cell), gaps)
         table = np.full((2, 2, 1 + own, least.shape[1], least.shape[1]), math.inf)
         function("divisions", len(ideals) ** 2)(*pairs, table)
         return Divided(table, least, most, tuple(map(tuple, chains)), pairs)
@@ -279,12 +280,34 @@ class Row:
         ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
         return max(min(ratios, default=math.inf), 1e-18)
 
-    def least_moved(self, cell: Cell) -> float:
-        """What a piece inside the cell reads and sends at least."""
+    def least_moved(self, cell: Cell, chains: Sequence[Sequence[int]]) -> Any:
+        """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself.
+
+        It may begin with the chain, and read what others read, too; and it may end with the chain, where what reads
+        the last node is in the piece.
+        """
+        import numpy as np
+
+        width = 1 + max(map(len, chains))
+        moved = np.zeros((2, len(chains), width, width))
+        for c, chain in enumerate(chains):
+            sends = [self.moved[v] for v in chain]
+            if chain and cell.behind not in self.after[chain[-1]]:
+                sends[-1] = 0.0
+            for first in range(1, len(chain)):
+                moved[0, c, first, first + 1 :] = min(sends[first - 1 : -1])
+            for first in range(len(chain)):
+                moved[1, c, first, first + 1 : len(chain) + 1] = np.minimum.accumulate(sends[first:])
+        return moved
+
+    def least_of_each(self, cell: Cell) -> Any:
+        """What any piece inside the cell reads and sends."""
+        import numpy as np
+
         if cell.before is None or cell.behind is None or not cell.inner:
-            return 0.0
+            return np.zeros(2)
         sent = min(self.moved[v] for v in cell.inner)
-        return sent + min(sent, self.moved[cell.before])
+        return np.array([min(sent, self.moved[cell.before]), sent])
 
 
 def function(name: str, steps: float) -> Any:
