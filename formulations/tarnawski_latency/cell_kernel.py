@@ -15,8 +15,8 @@ def divisions(
     """Fills table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
 
     `place[i, c]`: how many nodes of chain c ideal i holds; `fast[c]`, `slow[c]`, `least[c]`: times of its first nodes.
-    `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1;
-    `each`: and any piece.
+    `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
+    `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
     `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
     `steps`: where their memory is in the table. The empty ideal is the first, the whole cell the last. `gaps` is paper.
     """
@@ -109,8 +109,7 @@ def remainders(
                 read += moved[0, c, first, last]
                 sent += moved[1, c, first, last]
                 work += fast[c, last] - fast[c, first]
-                way = moved[0, c, first, last] + moved[1, c, first, last]
-                rest = max(rest, least[c, last] - least[c, first] + way)
+                rest = max(rest, moved[2, c, first, last])
                 touched += 1
         shared = NEVER
         for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer

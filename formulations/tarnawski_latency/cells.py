@@ -21,7 +21,7 @@ two, they have G together, so the sum of L_p is at most (r - 1) G. With s < 1 no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -281,7 +281,8 @@ class Row:
         return max(min(ratios, default=math.inf), 1e-18)
 
     def least_moved(self, cell: Cell, chains: Sequence[Sequence[int]]) -> Any:
-        """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself.
+        """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself, and what
+        the part takes in time if a piece touches it (2).
 
         It may begin with the chain, and read what others read, too; and it may end with the chain, where what reads
         the last node is in the piece.
@@ -289,7 +290,7 @@ class Row:
         import numpy as np
 
         width = 1 + max(map(len, chains))
-        moved = np.zeros((2, len(chains), width, width))
+        moved = np.zeros((3, len(chains), width, width))
         for c, chain in enumerate(chains):
             sends = [self.moved[v] for v in chain]
             if chain and cell.behind not in self.after[chain[-1]]:
@@ -298,7 +299,30 @@ class Row:
                 moved[0, c, first, first + 1 :] = min(sends[first - 1 : -1])
             for first in range(len(chain)):
                 moved[1, c, first, first + 1 : len(chain) + 1] = np.minimum.accumulate(sends[first:])
+                moved[2, c, first, first + 1 : len(chain) + 1] = list(self.touched(cell, chain, first, sends))
         return moved
+
+    def touched(self, cell: Cell, chain: Sequence[int], first: int, sends: Sequence[float]) -> Iterator[float]:
+        """For each end: the least time of the chain from `first` on, at least one node of it in a piece, with what the
+        chain itself makes pieces read and send."""
+        pooled, held, left = 0.0, math.inf, math.inf  # all on the CPUs; in a piece; on the CPUs behind one
+        for place in range(first, len(chain)):
+            v = chain[place]
+            read = self.read(cell, chain, place)
+            sent = held + (sends[place - 1] if place > first else 0.0)
+            inside = min(pooled + read, left + read, held, sent + read) + self.fast[v]
+            pooled, held, left = (
+                pooled + self.slow[v],
+                inside if self.allowed[v] else math.inf,
+                min(left, sent) + self.slow[v],
+            )
+            yield min(left, held + sends[place])
+
+    def read(self, cell: Cell, chain: Sequence[int], place: int) -> float:
+        """What a piece reads if it has this node of the chain and nothing before."""
+        if place:
+            return self.moved[chain[place - 1]]
+        return self.moved[cell.before] if cell.before is not None and chain[0] in self.after[cell.before] else 0.0
 
     def least_of_each(self, cell: Cell) -> Any:
         """What any piece inside the cell reads and sends."""
