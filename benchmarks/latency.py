@@ -61,7 +61,7 @@ def _larger(arguments: argparse.Namespace) -> int:
     for row in latency_larger.measure(arguments.workloads, only=arguments.only, **setting):
         rows.append(row)
         print("  ".join(row.cells()), flush=True)
-    latency_larger.write(arguments.larger, latency_larger.table(rows, **setting))
+        latency_larger.write(arguments.larger, row, **setting)
     return 0 if all(row.sound and row.verified for row in rows) else 1
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,22 +150,24 @@ def _tight(problem: PlacementProblem, share: float, accelerators: int) -> Placem
     return problem.replace(accelerators=accelerators, cpus=8, memory_bytes=whole * share / accelerators)
 
 
-def table(rows: Iterable[Row], *, limit: float, threads: int, seeds: Sequence[int]) -> list[str]:
-    return [
+def write(page: Path, row: Row, *, limit: float, threads: int, seeds: Sequence[int]) -> None:
+    """Between the page's two marks: the row replaces the one of its case, so a run may be interrupted or go on."""
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    measured, _, after = rest.partition(END)
+    cells = [line.strip("| ").split(" | ") for line in measured.splitlines() if line.startswith("| ")]
+    rows = {(old[0], old[2]): old for old in cells if old[0] != COLUMNS[0]}
+    new = row.cells()
+    rows[new[0], new[2]] = list(new)
+    lines = [
         f"{threads} threads, at most {limit:g} s for each run, medians over {len(seeds)} seeds. Made by",
         "`python benchmarks/latency.py --workloads DIR --larger docs/latency.md"
         f" --limit {limit:g} --seeds {' '.join(map(str, seeds))}`.",
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "|" + "---|" * len(COLUMNS),
-        *("| " + " | ".join(row.cells()) + " |" for row in rows),
+        *("| " + " | ".join(old) + " |" for old in rows.values()),
         "",
+        END,
     ]
-
-
-def write(page: Path, lines: Sequence[str]) -> None:
-    """Between the page's two marks."""
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text("\n".join([before + BEGIN, "", *lines, END]) + after, encoding="utf-8")
+    page.write_text("\n".join([before + BEGIN, "", *lines]) + after, encoding="utf-8")
