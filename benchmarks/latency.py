@@ -1,9 +1,10 @@
 """Latency of the published inputs: planners beside the published greedy, the bound by divided paths, and the proof.
 
     python benchmarks/latency.py --workloads DIR [--limit 60] [--threads 2] [--subgraphs 1 2] [--only bert] [--csv F]
+    python benchmarks/latency.py --workloads DIR --larger docs/latency.md [--seeds 0 1 2] [--only inception]
 
 The inputs are the user's own copy of the published ones (a folder of JSON files). The published greedy's values were
-obtained by running it.
+obtained by running it. The second form measures larger inputs, and writes their table into the page.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import latency_larger
 
 import pipeplan
 
@@ -35,6 +38,8 @@ COLUMNS = ("input", "subgraphs", "method", "value", "bound", "gap", "stop", "sec
 
 def main() -> int:
     arguments = _parser().parse_args()
+    if arguments.larger:
+        return _larger(arguments)
     rows = []
     print("  ".join(f"{name:>15}" for name in COLUMNS), flush=True)
     for row in _rows(arguments):
@@ -47,6 +52,17 @@ def main() -> int:
             writer.writerows(rows)
     worse = [row for row in rows if row["method"] == EXACT and (row["value_to_greedy"] or 0) > 1 + 1e-5]
     return 1 if worse else 0
+
+
+def _larger(arguments: argparse.Namespace) -> int:
+    setting = {name: getattr(arguments, name) for name in ("limit", "threads", "seeds")}
+    rows = []
+    print("  ".join(latency_larger.COLUMNS), flush=True)
+    for row in latency_larger.measure(arguments.workloads, only=arguments.only, **setting):
+        rows.append(row)
+        print("  ".join(row.cells()), flush=True)
+        latency_larger.write(arguments.larger, row, **setting)
+    return 0 if all(row.sound and row.verified for row in rows) else 1
 
 
 def _rows(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
@@ -65,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--subgraphs", type=int, nargs="+", default=[1], help="subgraphs per device")
     parser.add_argument("--only", default="", help="a part of the file names")
+    parser.add_argument(
+        "--larger", type=Path, metavar="PAGE", help="measure larger inputs instead; PAGE has the table"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the searches in larger inputs")
     parser.add_argument("--csv", type=Path, help="write the table here, too")
     return parser
 

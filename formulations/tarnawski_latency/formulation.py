@@ -17,6 +17,7 @@ from ..memory import cover_rows
 from ..tarnawski.formulation import check_plain
 from . import cp
 from .atoms import Atoms, atoms_of, capped, costs_of
+from .cells import cell_bound
 from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
@@ -40,7 +41,7 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
         return ("highs" if options["variant"] == "plain" else "cp-sat",)
 
     def lower_bound(self, problem: PlacementProblem, options: Options) -> float:
-        """The best division of a long path, with the transfers that it causes."""
+        """The best division of a long path, or of a row of cells, with the transfers that it causes."""
         return least_latency(problem, options["subgraphs_per_device"])
 
     def costs(self, problem: PlacementProblem, options: Options) -> tuple[float, ...]:
@@ -51,7 +52,7 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
         limit = atoms.worst_value() if cutoff is None else cutoff
         bound = least_latency(problem, options["subgraphs_per_device"])
         if bound > limit:
-            return Refuted("one path alone takes longer, however it is divided")
+            return Refuted("one path or row of cells alone takes longer, however it is divided")
         if options["variant"] == "plain":
             from . import plain
 
@@ -90,7 +91,8 @@ def atoms_for(problem: PlacementProblem, pieces: int) -> Atoms:
 @lru_cache(maxsize=8)
 def least_latency(problem: PlacementProblem, pieces: int) -> float:
     """No plan takes less; 0 where some node can be nowhere."""
-    bound = path_bound(atoms_for(problem, pieces)) * (1 - SAFETY)
+    atoms = atoms_for(problem, pieces)
+    bound = max(path_bound(atoms), cell_bound(atoms)) * (1 - SAFETY)
     return bound if math.isfinite(bound) else 0.0
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from .atoms import Atoms
 from .cuts import SLACK, critical_paths
@@ -22,8 +23,8 @@ MAX_NODES = 3000
 MAX_INTERVALS = 100_000
 """Of one path; one with more is left out."""
 
-_Loads = list[list[tuple[int, float]]]
-"""By end j of an interval path[i:j]: its starts i with the least loads of such pieces."""
+_Loads = list[list[tuple[int, float, float]]]
+"""By end j of an interval path[i:j]: its starts i with the least loads and sizes of such pieces."""
 
 
 def path_bound(atoms: Atoms) -> float:
@@ -62,13 +63,15 @@ class _Cut:
     def __init__(self, atoms: Atoms, path: Sequence[int], loads: _Loads) -> None:
         self.path = path
         cpu = [atoms.cpu_times[v] if atoms.has_cpu else math.inf for v in path]
-        self.best = _partitions(atoms.stages, cpu, loads)
+        tied = _tied(atoms, path)
+        memory = math.inf if atoms.memory is None else atoms.memory
+        self.best = _partitions(atoms.stages, cpu, loads, tied, memory)
         last = len(path)
         mirrored: _Loads = [[] for _ in range(last + 1)]
         for j, starts in enumerate(loads):
-            for i, load in starts:
-                mirrored[last - i].append((last - j, load))
-        self.rest = [row[::-1] for row in _partitions(atoms.stages, cpu[::-1], mirrored)]
+            for i, load, size in starts:
+                mirrored[last - i].append((last - j, load, size))
+        self.rest = [row[::-1] for row in _partitions(atoms.stages, cpu[::-1], mirrored, tied[::-1], memory)]
 
     @property
     def value(self) -> float:
@@ -82,16 +85,43 @@ class _Cut:
         return min(self.best[r][place] + self.rest[s][place] for r in pieces for s in pieces if r + s < len(pieces))
 
 
-def _partitions(stages: int, cpu: Sequence[float], loads: _Loads) -> list[list[float]]:
+def _tied(atoms: Atoms, path: Sequence[int]) -> list[bool]:
+    """By place, from 0 to the length: must the nodes before and behind it share a device?"""
+    class_of = {a: c for c, members in enumerate(atoms.classes) for a in members}
+    owners = [class_of.get(atoms.atom_of[v]) for v in path]
+    return [False, *(a is not None and a == b for a, b in pairwise(owners)), False]
+
+
+def _partitions(
+    stages: int, cpu: Sequence[float], loads: _Loads, tied: Sequence[bool], memory: float
+) -> list[list[float]]:
+    """Least costs by number of pieces and nodes. At a tied place nodes on the CPUs follow such, and pieces follow
+    pieces: such a run shares one memory."""
     best = [[math.inf] * (len(cpu) + 1) for _ in range(stages + 1)]
+    pooled = [[math.inf] * (len(cpu) + 1) for _ in range(stages + 1)]
+    ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
     best[0][0] = 0.0
     for j in range(1, len(cpu) + 1):
         for pieces in range(stages + 1):
-            value = best[pieces][j - 1] + cpu[j - 1]
-            if pieces:
-                value = min([value, *(best[pieces - 1][i] + load for i, load in loads[j])])
-            best[pieces][j] = value
+            before = pooled if tied[j - 1] else best
+            pooled[pieces][j] = before[pieces][j - 1] + cpu[j - 1]
+            found = []
+            for i, load, size in loads[j] if pieces else ():
+                runs = ends[pieces - 1, i] if tied[i] else [(0.0, best[pieces - 1][i])]
+                found += [(run + size, value + load) for run, value in runs if run + size <= memory]
+            if tied[j]:
+                ends[pieces, j] = _cheaper_with_size(found)
+            best[pieces][j] = min([pooled[pieces][j], *(value for _, value in found)])
     return best
+
+
+def _cheaper_with_size(found: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Sizes and costs without those that are no cheaper than a smaller one."""
+    kept: list[tuple[float, float]] = []
+    for size, value in sorted(found):
+        if value < (kept[-1][1] if kept else math.inf):
+            kept.append((size, value))
+    return kept
 
 
 class _Reach:
@@ -193,18 +223,32 @@ class _Piece:
             else:
                 for w in bits(targets):  # paid once, as soon as one of them is outside
                     choice(w).outside += atoms.transfer_times[v] / targets.bit_count()
+        self._join(choices, barred)
         return certain + _relaxed(list(choices.values()), room)
+
+    def _join(self, choices: dict[int, _Choice], barred: int) -> None:
+        """What joins the piece sends to those that are barred, and reads of them."""
+        reach, moved = self.reach, self.reach.atoms.transfer_times
+        readers: dict[int, list[_Choice]] = {}
+        for w, choice in choices.items():
+            if reach.after[w] & barred:
+                choice.inside += moved[w]
+            for u in bits(reach.before[w] & barred & ~self.reads):
+                readers.setdefault(u, []).append(choice)
+        for u, those in readers.items():  # paid once, as soon as one of them is inside
+            for choice in those:
+                choice.inside += moved[u] / len(those)
 
 
 def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
-    """For each end j the starts i and least loads of pieces that hold path[i:j]; None where there are too many."""
+    """For each end j the starts i, least loads and sizes of pieces that hold path[i:j]; None: there are too many."""
     loads: _Loads = [[] for _ in range(len(path) + 1)]
     whole = sum(1 << v for v in path)
     behind = [reach.atoms_at(path[j:]) for j in range(len(path) + 1)]
     count = 0
     for i in range(len(path)):
-        for j, load in _from(reach, path, i, whole, behind):
-            loads[j].append((i, load))
+        for j, load, size in _from(reach, path, i, whole, behind):
+            loads[j].append((i, load, size))
             count += 1
         if count > MAX_INTERVALS:
             return None
@@ -213,7 +257,7 @@ def _interval_loads(reach: _Reach, path: Sequence[int]) -> _Loads | None:
 
 def _from(
     reach: _Reach, path: Sequence[int], i: int, whole: int, behind: Sequence[int]
-) -> Iterator[tuple[int, float]]:
+) -> Iterator[tuple[int, float, float]]:
     """The intervals that start at i, as far as an accelerator takes them."""
     atoms, piece, inside = reach.atoms, _Piece(reach), 0
     limit = math.inf if atoms.memory is None else atoms.memory
@@ -228,7 +272,7 @@ def _from(
             return  # so are all longer ones
         barred = reach.disallowed | elsewhere | (reach.above[path[i - 1]] if i else 0)
         barred |= behind[j] | (reach.below[path[j]] if j < len(path) else 0)
-        yield j, piece.least_load(barred, limit - piece.size)
+        yield j, piece.least_load(barred, limit - piece.size), piece.size
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Large-neighbourhood search for latency: annealing over the pieces of classes and of whole ends of pieces.
 
-Cycles start by turns from the best plan and from the other starts (greedy, all on the CPUs, the linearised DP's split);
-with several threads each makes its own run.
+Cycles start by turns from the best plan and from the other starts (greedy, all on the CPUs, the best row of cells, the
+linearised DP's split); with several threads each makes its own run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ...instances.placement.plan import PlacementPlan
 from ..contract import Board, Outcome, Request
 from ..placement.neighbourhood import LargeNeighbourhoodSearch, Run
 from .baselines import LINEAR_DP
+from .cells import cell_places
 from .greedy import PLANNER as GREEDY
 from .incumbent import Incumbent, world_of
 from .options import CYCLES, STEPS
@@ -58,6 +59,8 @@ class _Search(LargeNeighbourhoodSearch):
         """The linearised DP is quick unless the graph is large; its share of the time is limited."""
         self._take([0] * len(self.request.problem.nodes))
         self._borrow(GREEDY.plan, self.request)
+        for place in cell_places(self.world):
+            self._take(place)
         if len(self.request.problem.nodes) <= 1000:
             left = self.request.seconds_left()
             limits = self.request.limits

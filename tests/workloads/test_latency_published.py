@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from pipeplan.formulations.tarnawski_latency.atoms import atoms_of
+from pipeplan.formulations.tarnawski_latency.cells import cell_bound
 from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
 from pipeplan.instances.files import load
 from pipeplan.instances.placement.problem import PlacementProblem
 from pipeplan.instances.placement.referee.latency_rules import verify_latency
 from pipeplan.instances.result import Stop
+from pipeplan.planners.latency.cells import cell_places
+from pipeplan.planners.latency.world import World
 from pipeplan.planners.options import SolveOptions
 from pipeplan.planners.run.solve import solve
 
@@ -53,3 +56,28 @@ def test_bert_24_is_proven_by_the_divided_path_and_list_scheduling(workloads: Pa
     result = solve(problem, formulation="ip-tarnawski-latency", limits=SolveOptions(threads=2))
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(100.2185))
     assert not verify_latency(problem, result.plan, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pieces", [2, 3])
+def test_more_subgraphs_per_device_do_not_help_bert_3(workloads: Path, pieces: int) -> None:
+    """The divided path alone says so, to 0.1 %."""
+    bound = path_bound(atoms_of(problem_of(workloads, "bert_l-3_inference"), pieces))
+    assert BEST["bert_l-3_inference"] * (1 - 0.001) <= bound <= BEST["bert_l-3_inference"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.6, 3.0])
+@pytest.mark.parametrize("name", ["inceptionv3_inference", "resnet50_inference"])
+def test_layer_graphs_of_convolutional_networks_are_nearly_solved_without_a_search(
+    workloads: Path, name: str, share: float
+) -> None:
+    """With the cluster of the latency inputs; the accelerators together hold a share of the network."""
+    problem = load(workloads / "tarnawski" / "throughput" / "layer" / f"{name}.json")
+    assert isinstance(problem, PlacementProblem)
+    whole = sum(node.size_bytes for node in problem.nodes)
+    problem = problem.replace(accelerators=6, cpus=8, memory_bytes=whole * share / 6)
+    world = World(problem, 1)
+    places = [place for place in cell_places(world) if world.fits(place)]
+    bound = cell_bound(atoms_of(problem, 1))
+    value = min(map(world.latency, places))
+    assert bound * (1 - 1e-9) <= value <= 1.01 * bound
+    assert not verify_latency(problem, world.plan(min(places, key=world.latency)), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -197,3 +198,26 @@ def test_the_slowest_plan_is_within_the_limit_of_a_float_solver(solver: str) -> 
     edges = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4))
     result = optimum(PlacementProblem(nodes, edges, 2, 1, 1e-9), 2, variant="plain", solver=solver)
     assert (result.stop, result.objective) == (Stop.PROVEN, pytest.approx(0.001))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_divided_path_is_a_bound_with_many_colours(seed: int) -> None:
+    """Two pieces of one accelerator may share a class, and then they share its memory."""
+    problem = random_latency_placement(2000 + seed, 5)
+    nodes = tuple(replace(node, color="ab"[i * 7919 * (seed + 1) % 5 % 2]) for i, node in enumerate(problem.nodes))
+    try:
+        coloured = problem.replace(nodes=nodes)
+    except InputError:
+        return  # a class is too large for an accelerator, and there is no CPU
+    best = best_latency(coloured, 2)
+    assert best is None or path_bound(atoms_of(coloured, 2)) <= best * (1 + 1e-9)
+
+
+def test_two_pieces_of_a_class_share_one_memory() -> None:
+    """b and c share a device, which has no room for a and d besides: so there are three pieces, not two."""
+    nodes = tuple(Node(v, 1.0, 20.0, 1.0, float(v < "d"), color="x" if v in "bc" else None) for v in "abcd")
+    problem = PlacementProblem(nodes, (("a", "b"), ("b", "c"), ("c", "d")), 2, 1, 2.0)
+    bound = path_bound(atoms_of(problem, 2))
+    assert bound == pytest.approx(4 + 2 * 2) == best_latency(problem, 2)
+    free = problem.replace(nodes=tuple(replace(node, color=None) for node in nodes))
+    assert path_bound(atoms_of(free, 2)) == pytest.approx(4 + 2)

@@ -1,0 +1,174 @@
+"""The loops of the bound by cells, written for compilation; they run as they stand on small graphs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+NEVER = math.inf
+
+
+def divisions(
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
+    ratio: float, gaps: Any, table: Any,
+) -> None:  # fmt: skip
+    """Fills table[held before, held behind, own pieces, step before, step behind] of one cell with its least costs.
+
+    `place[i, c]`: how many nodes of chain c ideal i holds; `fast[c]`, `slow[c]`, `least[c]`: times of its first nodes.
+    `moved[0, c, k, l]`, `moved[1, c, k, l]`: what a piece reads and sends at least that touches those from k to l - 1,
+    `moved[2, c, k, l]`: what these take then, one after the other; `each`: what any piece reads and sends.
+    `before[i]`: load of ideal i as the end of a piece; `behind[j]`: load of all but ideal j as the beginning of one;
+    `steps`: where their memory is in the table. The empty ideal is the first, the whole cell the last. `gaps` is paper.
+    """
+    ideals, chains = place.shape
+    for i in range(ideals):
+        for j in range(i, ideals):
+            inside = True
+            for c in range(chains):
+                inside = inside and place[i, c] <= place[j, c]
+            if not inside:
+                continue
+            m, n = steps[0, i], steps[1, j]
+            loads = before[i] + behind[j]
+            edge = i == 0 or j == ideals - 1
+            if not edge and not _promising(place, slow, least, i, j, table[1, 1, :, m, n], loads):
+                continue
+            remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
+            for own in range(table.shape[2]):
+                gap = gaps[own]
+                _lower(table, 1, 1, own, m, n, loads + gap)
+                if i == 0:
+                    _lower(table, 0, 1, own, 0, n, gap + behind[j])
+                if j == ideals - 1:
+                    _lower(table, 1, 0, own, m, 0, before[i] + gap)
+                    if i == 0:
+                        _lower(table, 0, 0, own, 0, 0, gap)
+
+
+def pair_of(
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, before: Any, behind: Any, steps: Any,
+    ratio: float, gaps: Any, held_before: int, held_behind: int, own: int, m: int, n: int,
+) -> tuple[int, int]:  # fmt: skip
+    """The pair of ideals with the least costs of one entry of the table of `divisions`."""
+    ideals, chains = place.shape
+    best, found = NEVER, (0, ideals - 1)
+    for i in range(ideals):
+        if (steps[0, i] != m) if held_before else (i > 0):
+            continue
+        for j in range(i, ideals):
+            inside = (steps[1, j] == n) if held_behind else (j == ideals - 1)
+            for c in range(chains):
+                inside = inside and place[i, c] <= place[j, c]
+            if not inside:
+                continue
+            remainders(place, fast, slow, least, moved, each, i, j, ratio, gaps)
+            cost = gaps[own] + (before[i] if held_before else 0.0) + (behind[j] if held_behind else 0.0)
+            if cost < best:
+                best, found = cost, (i, j)
+    return found
+
+
+def _promising(place: Any, slow: Any, least: Any, i: int, j: int, known: Any, loads: float) -> bool:
+    """Could the pair cost less than all that is known?"""
+    path, pool = 0.0, 0.0
+    for c in range(place.shape[1]):
+        path = max(path, least[c, place[j, c]] - least[c, place[i, c]])
+        pool = max(pool, slow[c, place[j, c]] - slow[c, place[i, c]])
+    cheaper = loads + pool < known[0]
+    for own in range(1, known.shape[0]):
+        cheaper = cheaper or loads + path < known[own]
+    return bool(cheaper)
+
+
+def _lower(table: Any, a: int, b: int, own: int, m: int, n: int, cost: float) -> None:
+    table[a, b, own, m, n] = min(table[a, b, own, m, n], cost)
+
+
+def remainders(
+    place: Any, fast: Any, slow: Any, least: Any, moved: Any, each: Any, i: int, j: int, ratio: float, gaps: Any
+) -> None:
+    """gaps[own]: no more time than what ideal j has and ideal i has not takes on the CPUs and on `own` pieces."""
+    chains, most = place.shape[1], gaps.shape[0]
+    path, pool, nodes = 0.0, 0.0, 0
+    for c in range(chains):
+        first, last = place[i, c], place[j, c]
+        nodes += last - first
+        path = max(path, least[c, last] - least[c, first])
+        pool = max(pool, slow[c, last] - slow[c, first])
+    for own in range(most):
+        gaps[own] = pool if own <= nodes else NEVER
+    for slowest in range(chains):  # pieces touch this chain and those that are no faster on the CPUs
+        bar = slow[slowest, place[j, slowest]] - slow[slowest, place[i, slowest]]
+        work, touched, rest, read, sent = 0.0, 0, 0.0, 0.0, 0.0
+        for c in range(chains):
+            first, last = place[i, c], place[j, c]
+            time = slow[c, last] - slow[c, first]
+            if time < bar:
+                rest = max(rest, time)
+            elif first < last:
+                read += moved[0, c, first, last]
+                sent += moved[1, c, first, last]
+                work += fast[c, last] - fast[c, first]
+                rest = max(rest, moved[2, c, first, last])
+                touched += 1
+        shared = NEVER
+        for own in range(1, min(most, nodes + 1)):  # so many of them touch these chains, or fewer
+            load = work + max(read, own * each[0]) + max(sent, own * each[1])
+            shared = min(shared, load / _shared_by(own, touched, ratio))
+            gaps[own] = min(gaps[own], max(path, rest, shared))
+
+
+def _shared_by(own: int, touched: int, ratio: float) -> float:
+    """How many times the time that they take the touched chains' work may be: see `cells`."""
+    if ratio < 1:
+        return max(float(own), touched / ratio)
+    return own - 1 + max(1.0, (touched - own + 1) / ratio)
+
+
+def best_row(
+    tables: Any, room_before: Any, room_behind: Any, work: Any, sizes: Any, cpu: Any, capacity: float,
+    pooled: Any, begun: Any,
+) -> float:  # fmt: skip
+    """The least cost of a row of cells.
+
+    `tables[j]`: what cell j costs where it is divided, with the memory of its steps in `room_before`, `room_behind`.
+    `work[0, j]`, `sizes[0, j]`: of the nodes inside cell j, `work[1, j]`, `sizes[1, j]`: of the cut node behind, where
+    an accelerator holds them (work is infinite where none can); `cpu[j]`: of the cut node on the CPUs.
+    To be filled, from `NEVER`, with p pieces so far: `pooled[j, p]` where that node is on the CPUs, `begun[j, p, step]`
+    where a piece begins in the cell.
+    """
+    cells, steps = tables.shape[0], tables.shape[4]
+    pieces = pooled.shape[1] - 1
+    for j in range(cells):
+        for p in range(pieces + 1):
+            value = pooled[j - 1, p] if j > 0 else (0.0 if p == 0 else NEVER)
+            if value < NEVER:
+                _divide(tables[j, 0], 0, value, p, pooled[j], begun[j], cpu[j])
+        load, held = 0.0, 0.0
+        for i in range(j - 1, -1, -1):  # a piece that began in cell i ends in cell j
+            load += work[1, i] + (work[0, i + 1] if i < j - 1 else 0.0)
+            held += sizes[1, i] + (sizes[0, i + 1] if i < j - 1 else 0.0)
+            if load == NEVER or held > capacity:
+                break
+            for p in range(1, pieces + 1):
+                for m in range(steps):
+                    value = NEVER
+                    for n in range(steps):
+                        if held + room_before[j, m] + room_behind[i, n] <= capacity:
+                            value = min(value, begun[i, p, n])
+                    if value < NEVER:
+                        _divide(tables[j, 1], m, value + load, p, pooled[j], begun[j], cpu[j])
+    best = NEVER
+    for p in range(pieces + 1):
+        best = min(best, pooled[cells - 1, p])
+    return best
+
+
+def _divide(table: Any, m: int, value: float, p: int, pooled: Any, begun: Any, cpu: float) -> None:
+    """All ways to go on behind a divided cell: with its node on the CPUs, or with a new piece."""
+    pieces, steps = begun.shape[0] - 1, begun.shape[1]
+    for own in range(min(table.shape[1], pieces - p + 1)):
+        pooled[p + own] = min(pooled[p + own], value + table[0, own, m, 0] + cpu)
+        if p + own < pieces:
+            for n in range(steps):
+                begun[p + own + 1, n] = min(begun[p + own + 1, n], value + table[1, own, m, n])

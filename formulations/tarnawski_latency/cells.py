@@ -1,0 +1,361 @@
+"""A bound for graphs that are nearly chains: cells in a row, with cut nodes between them.
+
+A cut node comes after all nodes before it and before all others, and no arc leads past it. Every plan takes one cut
+node after the other, each on the CPUs or in a piece, and a piece that holds two of them holds all that is between. So
+a plan is a row of pieces and CPU nodes, and every cell in which a piece begins or ends is divided: an ideal of it
+belongs to the piece before (or nothing, where the cut node before is on the CPUs), a filter to the piece behind, and
+what remains runs in between, on CPUs and on pieces of its own. The latency is the sum of all that, exactly. A dynamic
+program over the row, with memory and the number of pieces, is a bound if each divided cell costs no more than it must.
+
+What remains of a cell is priced by chains that cover it. Of two units that touch one chain, one waits for the other.
+So a chain that no piece touches takes all of its CPU time. Let r pieces of loads L_p touch the other n chains, n_p
+chains each, within time G, and let work y_c of chain c be done on CPUs, s >= 1 times as slowly at least. Then
+s y_c + sum of its L_p <= G for each of them, and their work with what pieces must read and send of it is at most
+
+    sum of L_p + sum of y_c <= sum of L_p (1 - n_p / s) + G n / s <= G (r - 1 + max(1, (n - r + 1) / s)):
+
+where each chain meets one piece, sum of n_p = n, and a piece adds the larger of G and G n_p / s; where a chain meets
+two, they have G together, so the sum of L_p is at most (r - 1) G. With s < 1 no more than G n / s is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ...instances.compiled import compiled, repays_loading
+from ..tarnawski.order import topological_ranks
+from . import cell_kernel
+from .atoms import Atoms
+
+MAX_IDEALS = 12_000
+"""Of one cell: pairs of them are looked at. A larger cell costs its longest path where it is divided."""
+
+MAX_PAIRS = 1_000_000_000
+"""Of all cells; those that are too many are taken for large ones."""
+
+STEPS = 24
+"""Of memory, for the parts of a divided cell."""
+
+CAP = 100.0
+"""No single time counts more than this many longest paths, so that sums of floats stay precise."""
+
+COMPILED_FROM = 20_000
+"""Steps of a loop from which on machine code pays."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The nodes between two cut nodes; None: there is none, before the first cell and behind the last."""
+
+    before: int | None
+    inner: tuple[int, ...]
+    """In topological order."""
+    behind: int | None
+
+
+@lru_cache(maxsize=8)
+def cell_bound(atoms: Atoms) -> float:
+    """0 where the graph is no row of cells."""
+    row = row_of(atoms)
+    value = math.inf if row is None else row.best(row.least_rooms).value
+    return value if math.isfinite(value) else 0.0
+
+
+@lru_cache(maxsize=8)
+def row_of(atoms: Atoms) -> Row | None:
+    """None where there is nothing to divide."""
+    cells = cells_of(atoms)
+    longest = max(atoms.finish_times(atoms.least_times()))
+    if len(cells) < 3 or not atoms.stages or not 0 < longest < math.inf:
+        return None
+    return Row(atoms, cells, CAP * longest)
+
+
+def cells_of(atoms: Atoms) -> tuple[Cell, ...]:
+    """In order; a single cell where the graph has no cut node."""
+    rank = topological_ranks(atoms.nodes, atoms.arcs)
+    order = sorted(range(atoms.nodes), key=rank.__getitem__)
+    read, sent = {u for u, _ in atoms.arcs}, {v for _, v in atoms.arcs}
+    first_sink = min(rank[v] for v in order if v not in read)
+    last_source = max(rank[v] for v in order if v not in sent)
+    furthest = [0] * atoms.nodes
+    for u, v in atoms.arcs:
+        furthest[rank[u]] = max(furthest[rank[u]], rank[v])
+    cells: list[Cell] = []
+    start, reach, before = 0, 0, None
+    for place, v in enumerate(order):
+        if reach <= place and last_source <= place <= first_sink:
+            cells.append(Cell(before, tuple(order[start:place]), v))
+            start, before = place + 1, v
+        reach = max(reach, furthest[place])
+    return (*cells, Cell(before, tuple(order[start:]), None))
+
+
+@dataclass(frozen=True)
+class Divided:
+    """What a cell costs where it is divided: see `cell_kernel`."""
+
+    table: Any
+    least: Any
+    most: Any
+    """Memory of each step, before and behind: of the smallest and of the largest part there."""
+    chains: tuple[tuple[int, ...], ...] = ()
+    pairs: tuple[Any, ...] | None = None
+    """What `cell_kernel` needs to find a pair again; None: the cell was too large for them."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The least cost of the row, and what all its beginnings cost: see `cell_kernel.best_row`."""
+
+    value: float
+    pooled: Any
+    begun: Any
+
+
+class Row:
+    """The row as arrays."""
+
+    def __init__(self, atoms: Atoms, cells: Sequence[Cell], cap: float) -> None:
+        import numpy as np
+
+        self.atoms, self.cells = atoms, cells
+        self.fast = [min(time, cap) for time in atoms.accelerator_times]
+        self.slow = [min(time, cap) if atoms.has_cpu else cap for time in atoms.cpu_times]
+        self.moved = [min(time, cap) for time in atoms.transfer_times]
+        self.allowed = [atoms.allowed[a] for a in atoms.atom_of]
+        self.least = [min(f, s) if ok else s for f, s, ok in zip(self.fast, self.slow, self.allowed, strict=True)]
+        self.node_sizes = [0.0] * atoms.nodes
+        if atoms.memory is not None:
+            for members, size in zip(atoms.members, atoms.sizes, strict=True):
+                self.node_sizes[members[0]] = size
+        self.capacity = math.inf if atoms.memory is None else atoms.memory
+        self.after: list[list[int]] = [[] for _ in range(atoms.nodes)]
+        for u, v in atoms.arcs:
+            self.after[u].append(v)
+        parts = ([cell.inner for cell in cells], [() if cell.behind is None else (cell.behind,) for cell in cells])
+        self.work = np.array([[self.held(nodes) for nodes in part] for part in parts])
+        self.sizes = np.array([[math.fsum(self.node_sizes[v] for v in nodes) for nodes in part] for part in parts])
+        self.cpu = np.array([math.fsum(self.slow[v] for v in nodes) for nodes in parts[1]])
+        self.pairs = 0
+        self.divided = [self.divide(cell) for cell in cells]
+        self.tables, self.least_rooms, self.most_rooms = self.stacked()
+
+    def stacked(self) -> tuple[Any, Any, Any]:
+        """All cells in one array each; there is no way into what a cell has not."""
+        import numpy as np
+
+        own, steps = (max(cell.table.shape[axis] for cell in self.divided) for axis in (2, 3))
+        tables = np.full((len(self.cells), 2, 2, own, steps, steps), math.inf)
+        least, most = np.full((2, 2, len(self.cells), steps), math.inf)
+        for j, cell in enumerate(self.divided):
+            r, m = cell.table.shape[2:4]
+            tables[j, :, :, :r, :m, :m] = cell.table
+            least[:, j, :m], most[:, j, :m] = cell.least, cell.most
+        return tables, least, most
+
+    def best(self, rooms: Any) -> Best:
+        """With `least_rooms` a bound; with `most_rooms` all that is held has room."""
+        import numpy as np
+
+        cells, pieces, steps = len(self.cells), self.atoms.stages, rooms.shape[2]
+        pooled, begun = np.full((cells, pieces + 1), math.inf), np.full((cells, pieces + 1, steps), math.inf)
+        best_row = function("best_row", cells**2 * pieces * steps**2)
+        value = best_row(self.tables, *rooms, self.work, self.sizes, self.cpu, self.capacity, pooled, begun)
+        return Best(float(value), pooled, begun)
+
+    def held(self, nodes: Sequence[int]) -> float:
+        """Their work on an accelerator; infinite where none takes them all."""
+        return math.fsum(self.fast[v] for v in nodes) if all(self.allowed[v] for v in nodes) else math.inf
+
+    def divide(self, cell: Cell) -> Divided:
+        import numpy as np
+
+        ideals = self.ideals(cell.inner)
+        if ideals is None or self.pairs + len(ideals) ** 2 > MAX_PAIRS:
+            return self.coarse(cell)
+        self.pairs += len(ideals) ** 2
+        chains = self.chains(cell.inner)
+        member = np.array([[ideal >> b & 1 for b in range(len(cell.inner))] for ideal in ideals], dtype=bool)
+        at = {v: b for b, v in enumerate(cell.inner)}
+        place = np.empty((len(ideals), len(chains)), dtype=np.int64)
+        for c, chain in enumerate(chains):
+            place[:, c] = member[:, [at[v] for v in chain]].sum(axis=1)
+        crossing = self.crossing(cell, member)
+        work, sizes, barred = (
+            member @ np.array([amounts[v] for v in cell.inner])
+            for amounts in (self.fast, self.node_sizes, [float(not allowed) for allowed in self.allowed])
+        )
+        before = np.where(barred > 0, math.inf, work + crossing)
+        behind = np.where(barred < barred[-1], math.inf, work[-1] - work + crossing)
+        steps, least, most = _memory_steps((sizes, sizes[-1] - sizes))
+        times = (self.prefixes(chains, times) for times in (self.fast, self.slow, self.least))
+        own = min(self.atoms.stages, len(chains))
+        gaps = np.zeros(1 + own)
+        moved = self.least_moved(cell, chains)
+        pairs = (place, *times, moved, self.least_of_each(cell), before, behind, steps, self.ratio(cell), gaps)
+        table = np.full((2, 2, 1 + own, least.shape[1], least.shape[1]), math.inf)
+        function("divisions", len(ideals) ** 2)(*pairs, table)
+        return Divided(table, least, most, tuple(map(tuple, chains)), pairs)
+
+    def coarse(self, cell: Cell) -> Divided:
+        """At least the longest path, whatever is where."""
+        import numpy as np
+
+        finish = dict.fromkeys(cell.inner, 0.0)
+        for v in cell.inner:
+            finish[v] += self.least[v]
+            for w in self.after[v]:
+                if w in finish:
+                    finish[w] = max(finish[w], finish[v])
+        room = np.zeros((2, 1))
+        return Divided(np.full((2, 2, 1, 1, 1), max(finish.values(), default=0.0)), room, room)
+
+    def ideals(self, inner: Sequence[int]) -> list[int] | None:
+        """All sets of nodes with all that is before them, as masks of places in `inner`; the smaller ones first."""
+        at = {v: b for b, v in enumerate(inner)}
+        needs = [0] * len(inner)
+        for u in inner:
+            for v in self.after[u]:
+                if v in at:
+                    needs[at[v]] |= 1 << at[u]
+        found = {0}
+        waiting = [0]
+        for ideal in waiting:  # grows while it is read
+            for b, need in enumerate(needs):
+                larger = ideal | 1 << b
+                if larger not in found and need & ideal == need:
+                    found.add(larger)
+                    waiting.append(larger)
+            if len(found) > MAX_IDEALS:
+                return None
+        return waiting
+
+    def chains(self, inner: Sequence[int]) -> list[list[int]]:
+        """Paths that share no node and cover all; each is the one with the most work of what is left."""
+        left, found = set(inner), []
+        while left:
+            ahead: dict[int, tuple[float, int | None]] = {}
+            for v in reversed(inner):
+                if v in left:
+                    rows = ((ahead[w][0], w) for w in self.after[v] if w in left)
+                    best, following = max(rows, default=(0.0, None), key=lambda row: row[0])
+                    ahead[v] = (best + self.fast[v] + self.slow[v], following)
+            node: int | None = max(ahead, key=lambda v: ahead[v][0])
+            chain = []
+            while node is not None:
+                chain.append(node)
+                node = ahead[node][1]
+            left -= set(chain)
+            found.append(chain)
+        return found or [[]]
+
+    def prefixes(self, chains: Sequence[Sequence[int]], times: Sequence[float]) -> Any:
+        """Times of the first nodes of each chain."""
+        import numpy as np
+
+        sums = np.zeros((len(chains), 1 + max(map(len, chains))))
+        for c, chain in enumerate(chains):
+            sums[c, 1 : 1 + len(chain)] = np.cumsum([times[v] for v in chain])
+        return sums
+
+    def crossing(self, cell: Cell, member: Any) -> Any:
+        """For each ideal: the tensors of it and of the cut node before that are read behind it, as times."""
+        import numpy as np
+
+        at = {v: b for b, v in enumerate(cell.inner)}
+        total = np.zeros(len(member))
+        for u in cell.inner if cell.before is None else (cell.before, *cell.inner):
+            inside = [at[v] for v in self.after[u] if v in at]
+            leaves = ~member[:, inside].all(axis=1) | any(v not in at for v in self.after[u])
+            total += self.moved[u] * (leaves & member[:, at[u]] if u in at else leaves)
+        return total
+
+    def ratio(self, cell: Cell) -> float:
+        """How much slower the CPUs are, at least."""
+        ratios = [self.slow[v] / self.fast[v] for v in cell.inner if self.allowed[v] and self.fast[v] > 0]
+        return max(min(ratios, default=math.inf), 1e-18)
+
+    def least_moved(self, cell: Cell, chains: Sequence[Sequence[int]]) -> Any:
+        """[side, chain, first, last]: what a piece reads (side 0) and sends of that part of the chain itself, and what
+        the part takes in time if a piece touches it (2).
+
+        It may begin with the chain, and read what others read, too; and it may end with the chain, where what reads
+        the last node is in the piece.
+        """
+        import numpy as np
+
+        width = 1 + max(map(len, chains))
+        moved = np.zeros((3, len(chains), width, width))
+        for c, chain in enumerate(chains):
+            sends = [self.moved[v] for v in chain]
+            if chain and cell.behind not in self.after[chain[-1]]:
+                sends[-1] = 0.0
+            for first in range(1, len(chain)):
+                moved[0, c, first, first + 1 :] = min(sends[first - 1 : -1])
+            for first in range(len(chain)):
+                moved[1, c, first, first + 1 : len(chain) + 1] = np.minimum.accumulate(sends[first:])
+                moved[2, c, first, first + 1 : len(chain) + 1] = list(self.touched(cell, chain, first, sends))
+        return moved
+
+    def touched(self, cell: Cell, chain: Sequence[int], first: int, sends: Sequence[float]) -> Iterator[float]:
+        """For each end: the least time of the chain from `first` on, at least one node of it in a piece, with what the
+        chain itself makes pieces read and send."""
+        pooled, held, left = 0.0, math.inf, math.inf  # all on the CPUs; in a piece; on the CPUs behind one
+        for place in range(first, len(chain)):
+            v = chain[place]
+            read = self.read(cell, chain, place)
+            sent = held + (sends[place - 1] if place > first else 0.0)
+            inside = min(pooled + read, left + read, held, sent + read) + self.fast[v]
+            pooled, held, left = (
+                pooled + self.slow[v],
+                inside if self.allowed[v] else math.inf,
+                min(left, sent) + self.slow[v],
+            )
+            yield min(left, held + sends[place])
+
+    def read(self, cell: Cell, chain: Sequence[int], place: int) -> float:
+        """What a piece reads if it has this node of the chain and nothing before."""
+        if place:
+            return self.moved[chain[place - 1]]
+        return self.moved[cell.before] if cell.before is not None and chain[0] in self.after[cell.before] else 0.0
+
+    def least_of_each(self, cell: Cell) -> Any:
+        """What any piece inside the cell reads and sends."""
+        import numpy as np
+
+        if cell.before is None or cell.behind is None or not cell.inner:
+            return np.zeros(2)
+        sent = min(self.moved[v] for v in cell.inner)
+        return np.array([min(sent, self.moved[cell.before]), sent])
+
+
+def function(name: str, steps: float) -> Any:
+    """Of the kernel, compiled where there is enough to do."""
+    return compiled(cell_kernel, name) if repays_loading(steps, COMPILED_FROM) else getattr(cell_kernel, name)
+
+
+def _grid(most: float) -> Any:
+    import numpy as np
+
+    return np.linspace(0.0, most, STEPS)
+
+
+def _memory_steps(held: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """For each side the step of every ideal, and of each step the least and the largest memory."""
+    import numpy as np
+
+    values = [np.unique(amounts) for amounts in held]
+    edges = [v if len(v) <= STEPS else v[np.unique(np.searchsorted(v, _grid(v[-1])))] for v in values]
+    steps = np.array(
+        [np.searchsorted(e, amounts, side="right") - 1 for e, amounts in zip(edges, held, strict=True)]
+    )
+    least, most = np.full((2, 2, max(map(len, edges))), math.inf)
+    for side, e in enumerate(edges):
+        least[side, : len(e)], most[side, : len(e)] = e, 0.0
+        np.maximum.at(most[side], steps[side], held[side])
+    return steps, least, most

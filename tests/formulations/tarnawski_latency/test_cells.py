@@ -1,0 +1,186 @@
+"""Rows of cells: the bound is below what brute force finds, and close to plans of larger graphs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from latency_brute_force import best_latency, random_latency_placement
+
+from pipeplan.formulations.tarnawski_latency import cells as module
+from pipeplan.formulations.tarnawski_latency.atoms import Atoms, atoms_of
+from pipeplan.formulations.tarnawski_latency.cell_plan import stages_of_row
+from pipeplan.formulations.tarnawski_latency.cells import Cell, cell_bound, cells_of, row_of
+from pipeplan.formulations.tarnawski_latency.path_bound import path_bound
+from pipeplan.instances.compiled import always_compiled
+from pipeplan.instances.placement.generators import GENERATORS
+from pipeplan.instances.placement.problem import Node, PlacementProblem
+from pipeplan.planners.latency.cells import cell_places
+from pipeplan.planners.latency.world import World
+
+halves = st.integers(0, 8).map(lambda n: n / 2)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[PlacementProblem, int]:
+    """Cut nodes with up to three nodes between two of them, and the number of pieces per accelerator."""
+    edges: list[tuple[int, int]] = []
+    count, cut = 0, None
+    while count < 3 or (count < 6 and draw(st.booleans())):
+        inner = list(range(count, count + draw(st.integers(0, min(3, 5 - count)))))
+        behind = count + len(inner)
+        chosen = {(u, v) for u in inner for v in inner if u < v and draw(st.booleans())}
+        firsts = [v for v in inner if not any(w == v for _, w in chosen) or draw(st.booleans())]
+        lasts = [u for u in inner if not any(w == u for w, _ in chosen) or draw(st.booleans())]
+        edges += sorted(chosen) + [(u, behind) for u in lasts]
+        if cut is not None:
+            edges += [(cut, v) for v in firsts]
+            if not inner or draw(st.booleans()):
+                edges.append((cut, behind))
+        count, cut = behind + 1, behind
+    pieces = draw(st.integers(1, 2))
+    senders = {u for u, _ in edges}
+    slower = draw(st.sampled_from([0.5, 1, 2, 4, 10]))
+    cpus = draw(st.integers(0, 3)) > 0
+    nodes = []
+    for v in range(count):
+        work = draw(halves)
+        nodes.append(
+            Node(
+                v,
+                accelerator_time=work,
+                cpu_time=work * slower + draw(st.sampled_from([0.0, 0.0, 0.5])),
+                size_bytes=draw(halves),
+                transfer_time=draw(st.sampled_from([0.0, 0.0, 0.5, 2.0])) if v in senders else 0.0,
+                supported=not cpus or draw(st.integers(0, 7)) > 0,
+                color=draw(st.sampled_from([None, None, None, None, None, "red"])),
+            )
+        )
+    accelerators = draw(st.integers(1, 4 if pieces == 1 and count <= 5 else 2))
+    if pieces == 2 and count > 5:
+        accelerators = 1
+    total = sum(node.size_bytes for node in nodes)
+    limits = [None, 1.5 * total / accelerators, 0.6 * total / accelerators, total]
+    memory = draw(st.sampled_from(limits)) if cpus else None
+    return PlacementProblem(tuple(nodes), tuple(edges), accelerators, int(cpus), memory), pieces
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows())
+def test_no_plan_is_better_than_the_bounds(case: tuple[PlacementProblem, int]) -> None:
+    problem, pieces = case
+    best = best_latency(problem, pieces)
+    if best is not None:
+        atoms = atoms_of(problem, pieces)
+        assert cell_bound(atoms) <= best * (1 + 1e-9)
+        assert path_bound(atoms) <= best * (1 + 1e-9)
+
+
+@pytest.mark.sweeps
+@settings(max_examples=4000, deadline=None)
+@given(rows())
+def test_no_plan_is_better_than_the_bounds_many_times(case: tuple[PlacementProblem, int]) -> None:
+    test_no_plan_is_better_than_the_bounds.hypothesis.inner_test(case)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bound_holds_on_graphs_that_are_no_rows(seed: int) -> None:
+    problem = random_latency_placement(1000 + seed, 5)
+    best = best_latency(problem, 1)
+    assert best is None or cell_bound(atoms_of(problem, 1)) <= best * (1 + 1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows())
+def test_the_plan_of_a_row_is_a_plan(case: tuple[PlacementProblem, int]) -> None:
+    """It is no better than the bound; where it breaks a rule (colours, pieces that wait), it is no start."""
+    problem, pieces = case
+    world = World(problem, pieces)
+    bound = cell_bound(atoms_of(problem, pieces))
+    for place in cell_places(world):
+        if world.fits(place):
+            assert world.latency(place) >= bound * (1 - 1e-9)
+
+
+def chain_with_fork() -> PlacementProblem:
+    """a - b - (c | d d' | e) - f - g, and an arc from b past the fork."""
+    edges = (
+        ("a", "b"),
+        ("b", "c"),
+        ("b", "d"),
+        ("d", "d'"),
+        ("b", "e"),
+        *((v, "f") for v in ("c", "d'", "e", "b")),
+    )
+    nodes = tuple(Node(v, 3.0, 30.0, 1.0, 0.25) for v in ("a", "b", "c", "d", "d'", "e", "f"))
+    last = Node("g", 3.0, 30.0, 1.0)
+    return PlacementProblem((*nodes, last), (*edges, ("f", "g")), 4, 1, 4.0)
+
+
+def test_cut_nodes_divide_a_graph_into_cells() -> None:
+    inner = [cell.inner for cell in cells_of(atoms_of(chain_with_fork(), 1))]
+    assert inner == [(), (), (2, 3, 5, 4), (), ()]
+
+
+def test_an_arc_past_a_node_or_a_free_end_leaves_no_cut() -> None:
+    past = PlacementProblem(tuple(Node(v, 1.0, 1.0) for v in range(4)), ((0, 1), (1, 2), (0, 2), (2, 3)), 1, 1)
+    assert [(cell.before, cell.behind) for cell in cells_of(atoms_of(past, 1))] == [
+        (None, 0),
+        (0, 2),
+        (2, 3),
+        (3, None),
+    ]
+    free = PlacementProblem(tuple(Node(v, 1.0, 1.0) for v in range(4)), ((0, 1), (1, 2), (3, 2)), 1, 1)
+    assert cells_of(atoms_of(free, 1)) == (Cell(None, (0, 3, 1), 2), Cell(2, (), None))
+
+
+def test_the_plan_that_the_bound_has_in_mind_runs_branches_at_the_same_time() -> None:
+    """Two pieces for the two ends, and two for the three branches: d with d' beside c with e."""
+    problem = chain_with_fork()
+    world = World(problem, 1)
+    (place,) = cell_places(world)
+    value, bound = world.latency(place), cell_bound(atoms_of(problem, 1))
+    assert world.fits(place)
+    assert value == pytest.approx(6.25 + 6.25 + 0.5 + 0.25 + 6.5, abs=1.0)
+    assert bound <= value <= 1.1 * bound
+    assert path_bound(atoms_of(problem, 1)) < bound
+
+
+@pytest.mark.parametrize("family", ["series-parallel", "blocks"])
+def test_larger_rows_are_nearly_solved_without_a_search(family: str) -> None:
+    arguments = {"length": 4} if family == "blocks" else {}
+    problem = GENERATORS[family](nodes=120, accelerators=6, cpus=8, seed=1, **arguments)
+    problem = problem.replace(memory_bytes=sum(node.size_bytes for node in problem.nodes) * 1.6 / 6)
+    world = World(problem, 1)
+    best = min(world.latency(place) for place in cell_places(world) if world.fits(place))
+    bound = cell_bound(atoms_of(problem, 1))
+    assert bound <= best <= 1.1 * bound
+
+
+def test_machine_code_finds_the_same() -> None:
+    problem = chain_with_fork()
+    plain = cell_bound(atoms_of(problem, 1)), stages_of_row(atoms_of(problem, 1))
+    with always_compiled():
+        row_of.cache_clear()
+        cell_bound.cache_clear()
+        assert (cell_bound(atoms_of(problem, 1)), stages_of_row(atoms_of(problem, 1))) == plain
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows())
+def test_large_cells_are_priced_by_their_longest_path(case: tuple[PlacementProblem, int]) -> None:
+    problem, pieces = case
+    best = best_latency(problem, pieces)
+    usual = module.MAX_IDEALS
+    try:
+        module.MAX_IDEALS = 0
+        cells = cells_of(atoms_of(problem, pieces))
+        atoms: Atoms = atoms_of(problem, pieces)
+        longest = max(atoms.finish_times(atoms.least_times()))
+        if best is not None and 0 < longest < math.inf and len(cells) > 2:
+            row = module.Row(atoms, cells, 100 * longest)
+            assert row.best(row.least_rooms).value <= best * (1 + 1e-9)
+    finally:
+        module.MAX_IDEALS = usual
