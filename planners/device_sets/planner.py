@@ -139,8 +139,8 @@ class _Search:
 
     @property
     def wanted(self) -> float:
-        """How far a bound may stay below the value."""
-        return self.gap * (self.open_at if self.value is None else self.value)
+        """How far a bound may stay below the value, less a hair, so that rounding does not make it more."""
+        return self.gap * (1 - 1e-9) * (self.open_at if self.value is None else self.value)
 
     def _next_cutoff(self) -> float:
         """What would close the gap, or lower where the gap is wide; where sets in part allow that, in the middle."""
