@@ -26,6 +26,8 @@ class Stopwatch:
         """What the start of Python took."""
         self.began = time.perf_counter()
         self._thread = threading.get_ident()
+        self._sought: set[str] = set()
+        """What the other finders are looking for."""
         self._inner = [0.0]
         """For every part that runs, the seconds of what has ended within it."""
 
@@ -50,7 +52,16 @@ class Stopwatch:
             self._inner[-1] += whole
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
-        """What the other finders find, with its loading measured."""
+        """What the other finders find, with its loading measured; one of them may ask all finders in turn."""
+        if name in self._sought:
+            return None
+        self._sought.add(name)
+        try:
+            return self._find(name, path, target)
+        finally:
+            self._sought.discard(name)
+
+    def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> Any:
         finders = (finder for finder in sys.meta_path if finder is not self)
         found = (finder.find_spec(name, path, target) for finder in finders)
         spec = next((spec for spec in found if spec is not None), None)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import pyomo.environ as pyo
-
 
 class Count(NamedTuple):
     """A number of stages that a plan may have."""
@@ -42,6 +40,8 @@ def counts_of(
 
 def add_flush(model: Any, stages: Any, counts: Counts, unit: float) -> None:
     """`stages`: how many there are, as an expression. The objective is made anew."""
+    import pyomo.environ as pyo
+
     numbers, highest = range(len(counts)), model.T.ub
     model.y = pyo.Var(numbers, domain=pyo.Binary)
     model.P = pyo.Var(numbers, bounds=lambda m, i: (0, min(counts[i].most, highest)))

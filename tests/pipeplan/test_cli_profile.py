@@ -81,3 +81,37 @@ def test_packages_of_next_to_nothing_are_told_together() -> None:
     sums = by_package({"numpy": 0.05, "json": 0.002, "re": 0.002, "mdurl": 0.001, "attr": 0.0005})
     assert sums == {"numpy": 0.05, STANDARD: 0.004, "others": 0.0015}
     assert list(sums) == ["numpy", STANDARD, "others"]
+
+
+def test_a_finder_that_asks_all_others_does_not_ask_without_end() -> None:
+    """Pyomo has one, which waits for packages that it may need."""
+
+    class AsksAll:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+            finders = [finder for finder in sys.meta_path if finder is not self]
+            return next((spec for finder in finders if (spec := finder.find_spec(name, path, target))), None)  # type: ignore[arg-type]
+
+    asks_all = AsksAll()
+    stopwatch.start()
+    sys.meta_path.insert(0, asks_all)  # type: ignore[arg-type]
+    try:
+        sys.modules.pop("colorsys", None)
+        import colorsys
+
+        assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
+    finally:
+        sys.meta_path.remove(asks_all)  # type: ignore[arg-type]
+        stopwatch.stop()
+
+
+def test_methods_without_a_solver_do_without_a_modelling_language() -> None:
+    """It takes longer to import than a plan takes to find, and has numba's packages import more than they need."""
+    body = (
+        "import sys, pipeplan\n"
+        "for name, planner in [('tiny-chain', 'dp'), ('tiny-stages', 'dp-piper'), ('tiny-graph', 'graphpipe'),\n"
+        "                      ('tiny-levels', 'dp-piper'), ('tiny-chain', 'device-sets')]:\n"
+        "    pipeplan.solve(name, planner=planner)\n"
+        "    assert 'pyomo' not in sys.modules, (name, planner)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
