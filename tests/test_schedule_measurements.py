@@ -109,6 +109,7 @@ def test_the_page_keeps_what_is_written_by_hand(script: ModuleType, row: Any, pr
     assert page.read_text() == text
 
 
+@pytest.mark.sweeps
 def test_one_row_is_measured_in_a_process_of_its_own(script: ModuleType, row: Any) -> None:
     command = [sys.executable, str(SCRIPT), "--row", row.section, row.name]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -15,6 +15,7 @@ from pipeplan.cli.compare_tables import _blocks
 Plan = Callable[..., Any]
 
 
+@pytest.mark.sweeps
 def test_methods_are_compared_and_every_file_is_named(plan: Plan, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     said = plan("compare", "tiny-chain", "-m", "greedy", "-m", "dp", "--devices", 2, "--devices", 3, "-o", folder)
@@ -87,6 +88,7 @@ def test_what_stands_in_for_published_inputs_is_said_before_the_first_run(
     assert not facts["stand_ins"]
 
 
+@pytest.mark.sweeps
 def test_a_formulation_of_ones_own_is_compared_by_its_address(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_the_usual_planner_of_graph_pipelines_takes_it_too(plan: Plan, table: Pa
     assert "4 samples, depth 4" in text
 
 
+@pytest.mark.sweeps
 def test_a_table_is_compared_with_an_even_split(plan: Plan, table: Path) -> None:
     """In its usual kind, flat and on levels: the sentence, and the planner of that name."""
     for cluster in (FOUR, EIGHT):
