@@ -21,7 +21,7 @@ from ..contract import Outcome, Request
 from ..placement.incumbent import objective_of
 from ..placement.linear_dp import PLANNER as LINEAR_DP
 from ..referee import rule, rules_of
-from ..search import OutOfTimeError, tick_of
+from ..search import WORK_ALONE, OutOfTimeError, tick_of
 from .columns import Columns
 from .dive import Dive
 from .master import Mixture
@@ -59,6 +59,8 @@ class _Search:
         )
         self.bound = average_load_bound(self.groups)
         self.gap = max(request.limits.rel_gap, LEAST_GAP)
+        self.check = WORK_ALONE
+        """What stands behind the bound."""
         self.messages: list[str] = []
         self.columns: Columns | None = None
         self.patience = PATIENCE
@@ -85,7 +87,7 @@ class _Search:
             self.bound,
             model_size=size,
             messages=tuple(self.messages),
-            checks=(CHECK,),
+            checks=(self.check,),
         )
 
     # ---- plans ----------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ class _Search:
         return any(self._dive(start + share * (end - start), patient) for share in shares)
 
     def _raise(self, bound: float) -> None:
-        self.bound = bound
+        self.bound, self.check = bound, CHECK
         self.request.board.post(bound=bound)
 
     def _mixture(self, cutoff: float, patience: int | None = None) -> Mixture | None:
