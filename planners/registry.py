@@ -20,7 +20,13 @@ from ..formulations.registry import (
 )
 from .beaumont.options import BATCHES
 from .dp.options import OPTIONS as DP_OPTIONS
-from .graphpipe.options import GRAPHPIPE_OPTIONS, PARALLEL_OPTIONS, SEQUENTIAL_OPTIONS, TEXTBOOK_OPTIONS
+from .graphpipe.options import (
+    GRAPHPIPE_OPTIONS,
+    PARALLEL_OPTIONS,
+    SEQUENTIAL_OPTIONS,
+    SHORTEST_OPTIONS,
+    TEXTBOOK_OPTIONS,
+)
 from .graphpipe.options import PIPER_OPTIONS as DOWNSET_OPTIONS
 from .latency.options import COMMON as LATENCY_OPTIONS
 from .latency.options import EXPERT_OPTIONS, LNS_OPTIONS
@@ -223,6 +229,15 @@ PLANNERS: Mapping[str, Entry] = {
             checked_by="cp-graphpipe",
             check_options={"cuts": "tree"},
             compiles_on=("tiny-graph",),
+            proves_anew=({},),
+        ),
+        Entry(
+            "shortest-iteration",
+            "Stage graphs over a decomposition, with a bound for their iterations",
+            "graph-pipeline",
+            "pipeplan.planners.graphpipe.planner:SHORTEST",
+            SHORTEST_OPTIONS,
+            scope="pipeplan.planners.graphpipe.scope:decomposed",
             proves_anew=({},),
         ),
         _graph(

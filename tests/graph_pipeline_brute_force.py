@@ -11,6 +11,7 @@ from itertools import combinations, product
 from pipeplan.instances.amounts import as_written, fits
 from pipeplan.instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link
+from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
 Stage = frozenset[int]
@@ -109,6 +110,30 @@ def stage_time(problem: GraphPipelineProblem, stage: Stage, b: int, d: int) -> f
     weights = math.fsum(problem.operators[v].weight_bytes for v in stage)
     sync = 0.0 if d == 1 else sending(link_of(problem, d), 2 * (d - 1) / d * weights)
     return time / b + sync / problem.mini_batch
+
+
+def shortest_iteration(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> float | None:
+    """Of all stages of the family, numbers of devices and samples in flight with k = 1, simulated; None: nothing fits."""
+    best = math.inf
+    for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
+        height = None if len(stages) > problem.devices else heights(problem, stages)
+        if height is None:
+            continue
+        owner = {v: n for n, stage in enumerate(stages) for v in stage}
+        edges = tuple(sorted({(owner[u], owner[v]) for u, v in problem.arcs if owner[u] != owner[v]}))
+        most = problem.mini_batch
+        for shares in compositions(problem.devices, len(stages)):
+            for held in product(*(range(min(h * b, most), most + 1, b) for h in height)):
+                plan = StageGraphPlan(
+                    tuple(
+                        GraphStage(tuple(problem.operators[v].id for v in sorted(stage)), d, b, 1, samples)
+                        for stage, d, samples in zip(stages, shares, held, strict=True)
+                    ),
+                    edges,
+                )
+                if not verify_stage_graph(problem, plan):
+                    best = min(best, evaluate_stage_graph(problem, plan).iteration or math.inf)
+    return None if best == math.inf else best
 
 
 def link_of(problem: GraphPipelineProblem, devices: int) -> Link:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...instances.errors import InputError
+from ...instances.errors import TooLargeError
 from ...instances.graph_pipeline.memory import GraphMemory, whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
@@ -75,7 +75,7 @@ def find_columns(
 
 def _check_number(columns: list[Column]) -> None:
     if len(columns) > MOST_COLUMNS:
-        raise InputError(
+        raise TooLargeError(
             "operators",
             f"form more than {MOST_COLUMNS} stages with devices and schedules",
             "give --micro-batch, --degrees none or a smaller --k, or choose --planner graphpipe",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import combinations
 
-from ...instances.errors import InputError
+from ...instances.errors import TooLargeError
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Series, Tree, decompose, operators
 
@@ -18,13 +18,13 @@ FAMILIES = ("series-parallel", "convex")
 
 @lru_cache(maxsize=2)
 def stage_sets(problem: GraphPipelineProblem, family: str) -> tuple[int, ...]:
-    """All sets that may be a stage, as bit sets of operators; an `InputError` where there are too many."""
+    """All sets that may be a stage, as bit sets of operators; a `TooLargeError` where there are too many."""
     found: set[int] = set()
     candidates = _convex_sets(problem) if family == "convex" else _tree_sets(problem)
     for members in candidates:
         found.add(members)
         if len(found) > MOST_SETS:
-            raise InputError(
+            raise TooLargeError(
                 "operators",
                 f"form more than {MOST_SETS} stages of the family {family!r}",
                 "give --family series-parallel, or choose --planner graphpipe",

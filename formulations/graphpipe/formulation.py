@@ -22,9 +22,11 @@ from ..contract import (
     NativeOnlyError,
     Options,
     Refuted,
+    Stage,
     Values,
     Wanted,
     check_type,
+    side_by_side,
 )
 from . import cp_iteration, cp_mixed, cp_model
 from .columns import Column, find_columns
@@ -35,6 +37,9 @@ from .schedules import degrees, sizes, useful_groups
 
 STEPS = 10**8
 """Of the largest time that can matter: what rounding costs is far below the tolerance of a proof."""
+
+SHORTEST = Stage("search", seconds=900.0, planner="shortest-iteration", share=0.8)
+"""Knows more of iterations than the model, and sooner."""
 
 
 class GraphPipeCp(CommonFormulation):
@@ -48,6 +53,12 @@ class GraphPipeCp(CommonFormulation):
                 "cp-graphpipe minimises the iteration of stages that all have one micro-batch size; drop "
                 "--mixed-micro-batches, or give --objective time-per-sample."
             )
+
+    def portfolio(
+        self, problem: GraphPipelineProblem, options: Options, *, near: bool, found: bool
+    ) -> tuple[Stage, ...]:
+        whole = _by_iteration(options) and options["family"] == "series-parallel"
+        return (SHORTEST, *side_by_side("cp-sat")) if whole else side_by_side("cp-sat")
 
     def lower_bound(self, problem: GraphPipelineProblem, options: Options) -> float:
         """The work alone, spread evenly over the devices, each operator with its best schedule."""

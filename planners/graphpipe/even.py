@@ -22,10 +22,10 @@ def stage_graphs(problem: GraphPipelineProblem) -> Iterator[StageGraphPlan]:
     for size in (2**power for power in range(problem.mini_batch.bit_length())):
         if problem.mini_batch <= MOST_MICRO_BATCHES * size:
             stages = tuple(GraphStage(tuple(part), 1, size) for part in parts)
-            yield _in_flight(problem, StageGraphPlan(stages, edges))
+            yield by_the_rule(problem, StageGraphPlan(stages, edges))
 
 
-def _in_flight(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
+def by_the_rule(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
     """Each stage with what those behind it make it hold, and each edge that the operators ask for."""
     plan = replace(plan, edges=tuple(sorted({*plan.edges, *forced_edges(problem, plan)})))
     for _ in plan.stages:

@@ -13,6 +13,9 @@ OBJECTIVE = OptionSpec(
     "the slowest stage, without bubbles.",
     ("iteration", "time-per-sample"),
 )
+ITERATION = OptionSpec(
+    "objective", "choice", "iteration", "What to minimise: the simulated time of a mini-batch.", ("iteration",)
+)
 DEPTH = OptionSpec(
     "depth",
     "choice",
@@ -53,5 +56,6 @@ SEQUENTIAL_OPTIONS = (OBJECTIVE, MICRO_BATCH, MIXED_MICRO_BATCHES, LARGEST_K, DE
 GRAPHPIPE_OPTIONS = (*SEQUENTIAL_OPTIONS, JOIN, CUTS, SAMPLES_HELD)
 PARALLEL_OPTIONS = tuple(spec for spec in GRAPHPIPE_OPTIONS if spec is not MIXED_MICRO_BATCHES)
 """Its micro-batch is that of the sequential plan."""
+SHORTEST_OPTIONS = (ITERATION, MICRO_BATCH, LARGEST_K, DEGREES)
 TEXTBOOK_OPTIONS = (OBJECTIVE, MICRO_BATCH, DEGREES)
 PIPER_OPTIONS = (*TEXTBOOK_OPTIONS, MOST_DOWNSETS)

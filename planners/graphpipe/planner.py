@@ -2,7 +2,8 @@
 
 For each micro-batch size the search finds the least time per sample of the slowest stage, exactly within its family of
 stages; the simulator then says which size makes the shortest iteration. Time per sample knows nothing of filling and
-draining, so plans that are slower but hold fewer samples in flight are simulated as well (unless `depth` is "fastest").
+draining, so plans that are slower but hold fewer samples in flight are simulated as well (unless `depth` is "fastest"),
+and those of a second program, which knows what an iteration takes at least (`iterations`).
 The optimum over a family of stages is no bound for other plans; the bound that is reported holds for all of them, and
 is proven apart from the search.
 """
@@ -27,6 +28,7 @@ from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
 from .even import stage_graphs
+from .iterations import Iterations
 from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
@@ -36,6 +38,11 @@ NEAR = 1.05
 """Times as long as the best iteration: plans up to there may be the best with more samples in flight."""
 
 MOST_NEAR = 4
+
+SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
+
+MOST_STEPS = 100_000
+"""Of the program for short iterations, where nobody asks for its bound."""
 
 
 def in_a_row(plan: StageGraphPlan) -> StageGraphPlan:
@@ -110,9 +117,12 @@ PLANNER = GraphPipePlanner("graphpipe", "graph")
 SEQUENTIAL = GraphPipePlanner("spp-pipedream", "sequential")
 
 
-def run(name: str, request: Request, family: Family, sizes: tuple[int, ...]) -> Outcome:
-    """The best plan over the sizes; what was found counts when time is over."""
-    choice = _Choice(name, request, in_a_row if family == "sequential" else lambda plan: plan)
+def run(
+    name: str, request: Request, family: Family, sizes: tuple[int, ...], iterations: Iterations | None = None
+) -> Outcome:
+    """The best plan over the sizes; what was found counts when time is over. `iterations`: if its bound is wanted."""
+    arranged = in_a_row if family == "sequential" else lambda plan: plan
+    choice = _Choice(name, request, arranged, iterations=iterations)
     outcome = _run(choice, family, sizes)
     if not choice.refused:
         return outcome
@@ -145,6 +155,8 @@ def _run(choice: _Choice, family: Family, sizes: tuple[int, ...], inside: bool =
                 choice.consider_shallower(search, answer)
             if family == "graph" and options.get("cuts", "any") == "any":
                 choice.consider_even(sizes, tried[0])
+            if family == "graph" and choice.value is not None:
+                choice.consider_short(sizes)
             if options.get("samples_held", "rule") == "more":
                 choice.put_more_in_flight(tried[0])
     except OutOfTimeError:
@@ -191,6 +203,8 @@ class _Choice:
     """Was there a plan that fits rounded numbers, but not the memory?"""
     near: list[tuple[float, StageGraphPlan]] = field(default_factory=list)
     """All that were simulated."""
+    iterations: Iterations | None = None
+    """The program for short iterations, where its bound is asked for."""
 
     @property
     def objective(self) -> str:
@@ -227,6 +241,27 @@ class _Choice:
             if plan.stages[0].micro_batch in sizes:
                 self._take(plan, rule(self.request.problem, plan, rules).value)
 
+    def consider_short(self, sizes: tuple[int, ...]) -> None:
+        """Plans of the program for short iterations, and then those that may be shorter than the best one."""
+        options = self.request.options
+        if options.get("mixed_micro_batches") or options.get("join", "any") != "any":
+            return
+        tick = tick_of(self.request)
+        program = self.iterations or short_iterations(self.request, sizes, at_most(tick, MOST_STEPS))
+        if not program.possible or self.value is None:
+            return
+        try:
+            for plan in program.climb(self.value):
+                self._consider_held(plan)
+            for plan in program.within(self.value):
+                self._consider_held(plan)
+        except OutOfStepsError:
+            return
+
+    def _consider_held(self, plan: StageGraphPlan) -> None:
+        rules = rules_of(self.request.problem, self.request.options)
+        self._take(plan, rule(self.request.problem, plan, rules).value)
+
     def put_more_in_flight(self, search: Search) -> None:
         """The plans that are not much longer than the best one."""
         good = sorted((pair for pair in self.near if pair[0] <= (self.value or 0) * NEAR), key=lambda pair: pair[0])
@@ -235,6 +270,29 @@ class _Choice:
 
     def _is_slow(self, answer: Answer) -> bool:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value
+
+
+def short_iterations(request: Request, sizes: tuple[int, ...], tick: Callable[[], None]) -> Iterations:
+    """The program, as far as the options allow; with k > 1 nothing is known of transfers that are not hidden."""
+    options = request.options
+    alone = options.get("k", 1) == 1
+    return Iterations(request.problem, sizes, options.get("degrees", "divisors"), alone, tick)
+
+
+class OutOfStepsError(Exception):
+    """Ends a search that is worth no more."""
+
+
+def at_most(tick: Callable[[], None], steps: int) -> Callable[[], None]:
+    """The same, so many times."""
+    left = iter(range(steps))
+
+    def counted() -> None:
+        tick()
+        if next(left, None) is None:
+            raise OutOfStepsError
+
+    return counted
 
 
 def bounded(request: Request, outcome: Outcome) -> Outcome:
@@ -264,6 +322,27 @@ def remarks(problem: GraphPipelineProblem, search: Search) -> tuple[str, ...]:
 
 def _regions(count: int) -> str:
     return "1 region is" if count == 1 else f"{count} regions are"
+
+
+class ShortestIterationPlanner:
+    """The same for iterations alone, with the bound of the second program: it holds for stages of the decomposition."""
+
+    def plan(self, request: Request) -> Outcome:
+        sizes = sizes_of(request)
+        options = {**request.options, "cuts": "tree", "samples_held": "more"}
+        program = short_iterations(request, sizes, tick_of(request))
+        program.watcher = lambda bound: request.board.post(bound=bound)
+        outcome = run("shortest-iteration", replace(request, options=options), "graph", sizes, program)
+        if not program.possible:
+            note = "the graph is too deep, or has branches of too many kinds, for a bound by short iterations"
+            return bounded(request, replace(outcome, messages=(*outcome.messages, note)))
+        outcome = bounded(request, outcome)
+        if outcome.bound is None or program.refuted <= outcome.bound:
+            return outcome
+        return replace(outcome, bound=program.refuted, checks=(SHORTER,))
+
+
+SHORTEST = ShortestIterationPlanner()
 
 
 class ParallelAblation:

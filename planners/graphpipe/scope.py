@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...formulations.family import Family
-from ...formulations.graphpipe.scope import devices, freer, micro_batches
+from ...formulations.graphpipe.scope import devices, family, freer, micro_batches
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
 
@@ -14,3 +14,8 @@ def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> F
     """Of the planners of stage graphs, whose bound holds for all of them: see `graphpipe/bounds.py`."""
     wider = " ".join(freer(options, mixable="mixed_micro_batches" in options))
     return Family(f"stage graphs of any convex stages, {micro_batches(options)}{devices(options)}", wider or None)
+
+
+def decomposed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
+    """Of the program for short iterations."""
+    return family(problem, {**options, "family": "series-parallel", "objective": "iteration"})

@@ -1,0 +1,236 @@
+"""What a stage that comes earlier has to know of a part of the pipeline that reaches to its end.
+
+The part begins with one stage, or with several side by side: its *front*. Fronts are compared for one micro-batch
+size. Before the first forward pass of a front, F passes, until one forward pass of each stage before it has run, one
+after the other, with the transfers between them; after its last backward pass G passes in the same way. Let m be the
+micro-batches of an iteration, and f and g forward and backward time of a stage. In between it runs all its passes, so
+that an iteration T takes no less than
+
+    F + m (f + g) + G    and    F + m (f + g) + synchronisation.
+
+With c for the transfer to the part of the pipeline that follows, a front thus has the least F + G + `whole` and the
+least F + `synced` for all its stages, and a stage before it adds to them
+
+    whole  = max(f + 2 c + g + whole, m (f + g)),    synced = max(f + c + synced, m (f + g) + synchronisation).
+
+Micro-batch 1 goes to the end of the pipeline and back, which takes `trip`, before the other m - 1 go back; and so does
+micro-batch m after the others went forward: for m (f + g) one may read trip + (m - 1) max(f, g), where that is more.
+All that holds for every kFkB and for any samples in flight.
+
+Transfers that nothing hides (`waits`: k = 1 everywhere). `held` are the micro-batches in flight: a stage holds at
+least one more than each one that follows it, or all m. Take stages u, ..., w, each of which sends to the next and holds
+just one more than that: n stages, held(u) = held(w) + n - 1 < m. With 1F1B the forward pass j of w comes before its
+backward pass j - held(w) + 1, and that backward pass of u before the forward pass j - held(w) + 1 + held(u) = j + n of
+u. So u, ..., w run one forward and one backward pass each, one after the other with the transfers there and back, in
+every n micro-batches: `rows[n - 1]` is how long that takes once. A round starts with the forward pass j0 of u and ends
+with its backward pass j0 - held(w) + 1, and (m - j0) div n + 1 rounds follow each other; before the last of them u runs
+a forward and a backward pass (m - j0) mod n times more, and after it held(w) - 1 backward passes. The first round may
+start at j0 = held(w), after held(w) - 1 forward passes of u; or at j0 = held(u) + 1, after the trip of micro-batch 1.
+The trip of micro-batch m may take longer than the last round with what follows. n = 1 is u alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ...instances.graph_pipeline.memory import whole_graph_memory
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from .configurations import allowed_degrees
+
+ROWS = 5
+"""Stages in a row that wait for transfers together."""
+
+MORE_HELD = 3
+"""A stage that holds up to so many micro-batches more than the next is told apart; of one that holds more, nothing is
+counted as waiting, and for stages before it, it holds just one more than that."""
+
+ANY_NUMBER = 2**1000
+"""Python's whole numbers have no end, so memory is always exact."""
+
+
+class Placed(NamedTuple):
+    """A stage: its operators as a bit set, devices, micro-batches in flight at least."""
+
+    members: int
+    devices: int
+    held: int
+
+
+class Front(NamedTuple):
+    held: int
+    devices: int
+    """The most of one of its stages; 0: nothing follows."""
+    whole: float
+    synced: float
+    trip: float
+    rows: tuple[float, ...]
+    """0: there is no such row. Of several stages side by side, of those that hold most."""
+    built: Any
+    """The stages: see `decomposed.stages_of`."""
+
+
+END = Front(0, 0, 0.0, 0.0, 0.0, (), None)
+"""Behind the last stage."""
+
+
+def is_better(one: Front, other: Front) -> bool:
+    """Is it no worse for whatever comes before?"""
+    return (
+        one.held <= other.held
+        and one.devices >= other.devices
+        and one.whole <= other.whole
+        and one.synced <= other.synced
+        and one.trip <= other.trip
+        and (one.held < other.held or all(a <= b for a, b in zip(one.rows, other.rows, strict=False)))
+    )
+
+
+def keep(fronts: list[Front], new: Front) -> None:
+    """Only those of which no other one is better."""
+    if not any(is_better(known, new) for known in fronts):
+        fronts[:] = [known for known in fronts if not is_better(new, known)]
+        fronts.append(new)
+
+
+def side_by_side(one: Front, other: Front, built: Any) -> Front:
+    """Where one stage comes before both."""
+    held = max(one.held, other.held)
+    rows = [front.rows for front in (one, other) if front.held == held]
+    return Front(
+        held,
+        max(one.devices, other.devices),
+        max(one.whole, other.whole),
+        max(one.synced, other.synced),
+        max(one.trip, other.trip),
+        tuple(map(max, *rows)) if len(rows) > 1 else rows[0],
+        built,
+    )
+
+
+class _Operators(NamedTuple):
+    """Of a set, whatever its devices. `least`: work of an iteration in time of one device, each with its best share."""
+
+    inside: list[int]
+    least: float
+    weight_bytes: float
+    fixed: int
+    stashes: int
+
+
+class _Stage(NamedTuple):
+    forward: float
+    backward: float
+    synchronised: float
+    most: int
+    """Micro-batches for which the memory suffices, all of an iteration at most."""
+
+
+class Stages:
+    """Prices of stages for one micro-batch size, and what they make of the fronts that follow them."""
+
+    def __init__(self, problem: GraphPipelineProblem, size: int, degrees: str, waits: bool) -> None:
+        self.problem, self.size, self.waits = problem, size, waits
+        self.count = problem.mini_batch // size
+        self.degrees = allowed_degrees([size], problem.devices, degrees)
+        self.longest = math.inf
+        """Only shorter iterations matter."""
+        self.made = 0
+        self._memory = whole_graph_memory(problem, set(self.degrees), ANY_NUMBER)
+        self._passes = {
+            d: [(x.forward(size / d), x.backward(size / d)) for x in problem.operators] for d in self.degrees
+        }
+        self._readers = [sum(1 << v for v in row) for row in problem.successors]
+        self._sets: dict[int, _Operators] = {}
+        self._stages: dict[tuple[int, int], _Stage] = {}
+
+    def least_work(self, members: int) -> float:
+        return self._set(members).least
+
+    def before(self, front: Front, members: int, devices: int, readers: int) -> Iterator[Front]:
+        """Fronts of one stage that sends to `readers`, all of them in that front, as far as they are short enough."""
+        stage, count = self._stage(members, devices), self.count
+        both = stage.forward + stage.backward
+        busy = count * both
+        if stage.most < 1 or busy + stage.synchronised > self.longest:
+            return
+        sent = self._sent(members, devices, front, readers)
+        trip, alone = both + 2 * sent + front.trip, (both,) + (0.0,) * (ROWS - 1)
+        least = max(busy, trip + (count - 1) * max(stage.forward, stage.backward))
+        whole = max(both + 2 * sent + front.whole, least)
+        synced = max(stage.forward + sent + front.synced, least + stage.synchronised)
+        if whole > self.longest or synced > self.longest:
+            return
+        self.made += 1
+
+        def made(held: int, whole: float, synced: float, rows: tuple[float, ...]) -> Front:
+            return Front(held, devices, whole, synced, trip, rows, Placed(members, devices, held))
+
+        if stage.most == count:
+            yield made(count, whole, synced, alone)
+        if front.held == count:
+            return
+        for more in range(1, MORE_HELD + 2 if self.waits else 2):
+            held = front.held + more
+            if held > min(stage.most, count - 1):
+                return
+            if not self.waits or more > MORE_HELD:
+                yield made(held, whole, synced, alone)
+                continue
+            rows = alone
+            if more == 1 and front.rows:
+                rows = (both, *(both + 2 * sent + row if row else 0.0 for row in front.rows[:-1]))
+            waited = max(_waited(stage, held, count, rows, trip))
+            if max(waited, waited + stage.synchronised) <= self.longest:
+                yield made(held, max(whole, waited), max(synced, waited + stage.synchronised), rows)
+
+    def _sent(self, members: int, devices: int, front: Front, readers: int) -> float:
+        """One message, over as many links as the smaller stage has devices."""
+        if not front.devices:
+            return 0.0
+        senders = (u for u in self._set(members).inside if readers and self._readers[u] & readers == readers)
+        amount = math.fsum(self.problem.operators[u].output_bytes for u in senders)
+        return self.problem.boundary_link.seconds(amount * self.size / min(devices, front.devices))
+
+    def _set(self, members: int) -> _Operators:
+        known = self._sets.get(members)
+        if known is None:
+            inside = [v for v in range(len(self.problem.operators)) if members >> v & 1]
+            known = self._sets[members] = _Operators(
+                inside,
+                self.count * math.fsum(min(d * sum(row[v]) for d, row in self._passes.items()) for v in inside),
+                math.fsum(self.problem.operators[v].weight_bytes for v in inside),
+                sum(self._memory.fixed[v] for v in inside),
+                sum(self._memory.stashes[v] for v in inside),
+            )
+        return known
+
+    def _stage(self, members: int, devices: int) -> _Stage:
+        known = self._stages.get((members, devices))
+        if known is None:
+            of, passes, d = self._set(members), self._passes[devices], devices
+            link = self.problem.inner_link(d)
+            room, per_batch = self._memory.limits[d] - d * of.fixed, of.stashes * self.size
+            known = self._stages[members, devices] = _Stage(
+                math.fsum(passes[v][0] for v in of.inside),
+                math.fsum(passes[v][1] for v in of.inside),
+                0.0 if d == 1 else link.seconds(2 * (d - 1) / d * of.weight_bytes),
+                0 if room < 0 else self.count if self.count * per_batch <= room else room // per_batch,
+            )
+        return known
+
+
+def _waited(stage: _Stage, held: int, count: int, rows: tuple[float, ...], trip: float) -> Iterator[float]:
+    """The time between F and G, by the rounds of each row that begins here."""
+    forward, backward = stage.forward, stage.backward
+    for n, row in enumerate(rows[:held], start=1):
+        if n > 1 and not row:
+            return
+        last = held - n + 1
+        for early, first in (((last - 1) * forward, last), (trip, held + 1)):
+            rounds, rest = divmod(count - first, n)
+            own = forward + backward if count - rest >= held else forward
+            so_far = early + rounds * row + rest * own
+            yield so_far + row + (last - 1) * backward
+            yield so_far + trip
