@@ -113,7 +113,7 @@ def stage_time(problem: GraphPipelineProblem, stage: Stage, b: int, d: int) -> f
 
 
 def shortest_iteration(problem: GraphPipelineProblem, b: int, family: set[Stage]) -> float | None:
-    """Of all stages of the family, numbers of devices and samples in flight with k = 1, simulated; None: nothing fits."""
+    """Of all stages of the family, numbers of devices and samples in flight, with k = 1; None: nothing fits."""
     best = math.inf
     for stages in partitions(all_vertices(problem), sorted(family, key=sorted)):
         height = None if len(stages) > problem.devices else heights(problem, stages)

@@ -33,12 +33,14 @@ MOST_DEPTH = 100
 
 @dataclass
 class Iterations:
-    """`waits`: transfers count that nothing hides, for plans with k = 1 alone."""
+    """`waits`: transfers count that nothing hides, for plans with k = 1 alone. `more_held`: plans may hold more samples
+    than the rule asks for."""
 
     problem: GraphPipelineProblem
     sizes: Sequence[int]
     degrees: str
     waits: bool
+    more_held: bool
     tick: Callable[[], None]
     refuted: float = 0.0
     """No plan has a shorter iteration."""
@@ -95,7 +97,7 @@ class Iterations:
         return found
 
     def plans(self, found: Mapping[int, list[Front]]) -> Iterator[StageGraphPlan]:
-        """The most promising ones first; each with the samples in flight of the rule, and with those of the program."""
+        """The most promising ones first; with the samples in flight of the rule, and with those of the program."""
         rows = sorted(
             (iteration_of(front), b, n) for b, row in found.items() for n, front in enumerate(row[:MOST_PLANS])
         )
@@ -103,7 +105,8 @@ class Iterations:
             self.tick()
             plan = self.plan(b, stages_of(self.problem, found[b][n].built))
             yield by_the_rule(self.problem, plan)
-            yield plan
+            if self.more_held:
+                yield plan
 
     def plan(self, b: int, placed: Sequence[Placed]) -> StageGraphPlan:
         """Stages in the order of their first operators, with the edges that operators force."""

@@ -275,8 +275,8 @@ class _Choice:
 def short_iterations(request: Request, sizes: tuple[int, ...], tick: Callable[[], None]) -> Iterations:
     """The program, as far as the options allow; with k > 1 nothing is known of transfers that are not hidden."""
     options = request.options
-    alone = options.get("k", 1) == 1
-    return Iterations(request.problem, sizes, options.get("degrees", "divisors"), alone, tick)
+    alone, more_held = options.get("k", 1) == 1, options.get("samples_held", "rule") == "more"
+    return Iterations(request.problem, sizes, options.get("degrees", "divisors"), alone, more_held, tick)
 
 
 class OutOfStepsError(Exception):
@@ -329,10 +329,10 @@ class ShortestIterationPlanner:
 
     def plan(self, request: Request) -> Outcome:
         sizes = sizes_of(request)
-        options = {**request.options, "cuts": "tree", "samples_held": "more"}
+        request = replace(request, options={**request.options, "cuts": "tree", "samples_held": "more"})
         program = short_iterations(request, sizes, tick_of(request))
         program.watcher = lambda bound: request.board.post(bound=bound)
-        outcome = run("shortest-iteration", replace(request, options=options), "graph", sizes, program)
+        outcome = run("shortest-iteration", request, "graph", sizes, program)
         if not program.possible:
             note = "the graph is too deep, or has branches of too many kinds, for a bound by short iterations"
             return bounded(request, replace(outcome, messages=(*outcome.messages, note)))

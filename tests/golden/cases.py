@@ -106,6 +106,7 @@ _GRAPH = {
     "iteration": "candle-uno-8 --planner graphpipe --objective iteration",
     "mixed": "tiny-graph --planner graphpipe --mixed-micro-batches --k 2",
     "parallel": "case-study --planner graphpipe-parallel",
+    "shortest": "case-study --planner shortest-iteration",
     "spp-pipedream": "mmt-8 --planner spp-pipedream",
     "spp-textbook": "tiny-graph --planner spp-textbook",
     "piper-downsets": "tiny-graph --planner piper-downsets",

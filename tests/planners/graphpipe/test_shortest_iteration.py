@@ -1,4 +1,4 @@
-"""The program for short iterations: its bound against all plans and against the CP-SAT model, and what its plans are."""
+"""The program for short iterations: its bound against all plans and against the CP-SAT model, and its plans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from graph_pipeline_brute_force import shortest_iteration, tree_sets
 from random_graph_pipelines import random_graph_pipeline
 
-from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.graph_pipeline.models import dlrm, mmt, sequential
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
@@ -34,7 +33,7 @@ def some_problem(seed: int) -> tuple[GraphPipelineProblem, int]:
 
 
 def program(problem: GraphPipelineProblem, b: int, waits: bool = True) -> Iterations:
-    return Iterations(problem, (b,), "divisors", waits, lambda: None)
+    return Iterations(problem, (b,), "divisors", waits, True, lambda: None)
 
 
 def planned(problem: GraphPipelineProblem | str, **options: object) -> Result:

@@ -197,7 +197,7 @@ def test_exact_methods_are_asked_first_and_of_these_the_one_that_checks_all_othe
     assert names == {
         "placement": ["dp", "ip-tarnawski", "brute-force"],
         "chain": ["exact-beaumont", "ilp-beaumont", "cp-beaumont"],
-        "graph-pipeline": ["cp-graphpipe", "graphpipe"],
+        "graph-pipeline": ["cp-graphpipe", "shortest-iteration", "graphpipe"],
     }
 
 
