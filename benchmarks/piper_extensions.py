@@ -45,10 +45,10 @@ def main() -> int:
     if arguments.one:
         print(json.dumps(_large(arguments.one[0], tuple(map(int, arguments.one[1].split("x"))))))
         return 0
+    if not arguments.only_pairs:  # first, for a process begins with the peak memory of the one that starts it
+        print("\n".join(_clusters()))
     if not arguments.only_levels:
         print("\n".join(_pairs(arguments.problems)))
-    if not arguments.only_pairs:
-        print("\n".join(_clusters()))
     return 0
 
 
