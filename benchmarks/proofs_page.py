@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from best_known import METHODS, options_of
+from best_known import METHODS, PLANS_OF, options_of
 
 import pipeplan
 from pipeplan.instances.catalogue import packaged_kinds, read_best_known
@@ -112,7 +112,8 @@ def packaged_inputs() -> Iterator[Input]:
 def asked(problem: Any, variant: str) -> tuple[Any, Mapping[str, Any]]:
     """The problem and the method that answer a variant."""
     if problem.kind != "chain":
-        return problem, {**METHODS[problem.kind], "options": options_of(problem.kind, variant)}
+        method = PLANS_OF.get(problem.kind, METHODS[problem.kind])
+        return problem, {**method, "options": options_of(problem.kind, variant)}
     if variant == "two-batches":
         return problem, {"formulation": "cp-beaumont", "options": {"batches_per_period": 2}}
     if variant == "contiguous":

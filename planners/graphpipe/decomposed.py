@@ -250,6 +250,7 @@ class _Search:
                         if used + d <= devices and (used + d) * longest <= spare:
                             cell = found.setdefault(now, {}).setdefault(used + d, [])
                             for front in fronts:
+                                self.tick()
                                 built = Beside(number, new.built, front.built, named)
                                 keep(cell, side_by_side(front, new, built))
         return found.get(counts, {})

@@ -21,7 +21,7 @@ from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batc
 from ...instances.graph_pipeline.referee.costs import overfull, passes_of
 from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from ...instances.graph_pipeline.series_parallel import contracted
-from ...instances.result import Stop
+from ...instances.result import Stop, met
 from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
@@ -41,7 +41,7 @@ MOST_NEAR = 4
 
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
-MOST_STEPS = 100_000
+MOST_STEPS = 1_000_000
 """Of the program for short iterations, where nobody asks for its bound."""
 
 
@@ -253,8 +253,9 @@ class _Choice:
         try:
             for plan in program.climb(self.value):
                 self._consider_held(plan)
-            for plan in program.within(self.value):
-                self._consider_held(plan)
+            if not met(self.value, program.refuted):
+                for plan in program.within(self.value):
+                    self._consider_held(plan)
         except OutOfStepsError:
             return
 
