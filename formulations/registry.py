@@ -194,6 +194,10 @@ class Entry:
     """The method that shares no code with it and checks its proofs, while it checks those of all others of its kind."""
     check_options: Mapping[str, Any] = field(default_factory=dict)
     """Options with which it checks another method, so that the bounds of each hold for the plans of the other."""
+    check_solver: str = "auto"
+    """The solver that checks alone, where a planner that is to be checked would take part otherwise."""
+    checked_with: Mapping[str, Any] = field(default_factory=dict)
+    """Options with which it is checked, in place of those that the other method checks with."""
     proves_anew: tuple[Mapping[str, Any], ...] = ()
     """Options, one set after the other, with which it may confirm stored proofs of other methods; (): it does not."""
     compiles_on: tuple[str, ...] = ()
@@ -347,7 +351,8 @@ FORMULATIONS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.graphpipe.scope:family",
             starts={"auto": ("graphpipe",)},
             check_options={"family": "convex"},
-            proves_anew=({"family": "convex"},),
+            check_solver="cp-sat",
+            proves_anew=({"family": "convex"}, {"family": "series-parallel"}),
         ),
         Entry(
             "cp-schedule",

@@ -238,6 +238,7 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.graphpipe.planner:SHORTEST",
             SHORTEST_OPTIONS,
             scope="pipeplan.planners.graphpipe.scope:decomposed",
+            checked_with={"family": "series-parallel"},
             proves_anew=({},),
         ),
         _graph(

@@ -132,7 +132,8 @@ def shortest_iteration(problem: GraphPipelineProblem, b: int, family: set[Stage]
                     edges,
                 )
                 if not verify_stage_graph(problem, plan):
-                    best = min(best, evaluate_stage_graph(problem, plan).iteration or math.inf)
+                    iteration = evaluate_stage_graph(problem, plan).iteration
+                    best = best if iteration is None else min(best, iteration)
     return None if best == math.inf else best
 
 

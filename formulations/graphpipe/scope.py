@@ -22,7 +22,10 @@ def family(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
     if _one_by_one(options):
         k = " and k = 1"
     scope = f"stage graphs of {_STAGES[which]}, {micro_batches(options)}{k}{devices(options)}"
-    wider = ["--family convex" if which != "convex" else None, *freer(options, mixable=True)]
+    wider = [
+        "--family convex" if which != "convex" else None,
+        *freer(options, options.get("objective") != "iteration"),
+    ]
     if (mixed and k) or _one_by_one(options):
         wider.append(f"--k {2 * options.get('k', 1)}")
 

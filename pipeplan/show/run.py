@@ -67,5 +67,7 @@ def _cross_check(result: Result) -> str | None:
         return None
     method = facts.get("planner") or facts.get("formulation")
     word = "CONTRADICTS" if result.contradicted else "no contradiction"
+    if "message" in facts:
+        return f"{method}: no check, {facts['message']}"
     values = f"value {_value(facts.get('objective'), None)}, bound {_value(facts.get('bound'), None)}"
     return f"{method}: {facts.get('stop')}, {values}: {word}"

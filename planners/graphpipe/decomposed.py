@@ -21,13 +21,15 @@ from typing import Any, NamedTuple
 
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from ...instances.graph_pipeline.series_parallel import Parallel, Series, Tree, operators
-from .fronts import END, Front, Placed, Stages, keep, side_by_side
+from .fronts import END, Front, Placed, Readers, Stages, keep, side_by_side
 
 ROOM = 1e-9
 """Relative: what rounding may take off the time that devices do nothing."""
 
 MOST_BESIDE = 5_000
 """Choices of branches of one parallel node."""
+
+NOBODY = Readers(0, 0)
 
 Cells = dict[int, list[Front]]
 """By the number of devices."""
@@ -56,18 +58,18 @@ class Branch:
     """A part of the tree; made once, and compared as an object."""
 
     tree: Tree
-    readers: int
-    """The operators that read what it sends, as a bit set."""
-    row: tuple[int, ...]
+    readers: Readers
+    order: tuple[int, ...]
+    """Its operators."""
     members: int
     """The same as a bit set."""
     facts: Any
     """Equal for branches that are alike."""
 
     @classmethod
-    def of(cls, problem: GraphPipelineProblem, tree: Tree, readers: int) -> Branch:
-        row = operators(tree)
-        return cls(tree, readers, row, _bits(tree), (_facts(problem, row), readers))
+    def of(cls, problem: GraphPipelineProblem, tree: Tree, readers: Readers) -> Branch:
+        order = operators(tree)
+        return cls(tree, readers, order, _bits(tree), (_facts(problem, order), readers))
 
 
 class _End(NamedTuple):
@@ -86,7 +88,7 @@ def shortest(stages: Stages, tree: Tree, longest: float, tick: Callable[[], None
     if idle < 0:
         return []
     search = _Search(stages, tick, ROOM * devices * longest)
-    found = search.place(Branch.of(stages.problem, tree, 0), END, devices, idle).get(devices, [])
+    found = search.place(Branch.of(stages.problem, tree, NOBODY), END, devices, idle).get(devices, [])
     return sorted(found, key=iteration_of)
 
 
@@ -96,7 +98,7 @@ def choices_beside(problem: GraphPipelineProblem, tree: Tree) -> int:
     while pending:
         node = pending.pop()
         if isinstance(node, Parallel):
-            most = max(most, math.prod(len(alike) + 1 for alike in _classes(_branches(problem, node, 0))))
+            most = max(most, math.prod(len(alike) + 1 for alike in _classes(_branches(problem, node, NOBODY))))
         if isinstance(node, Series | Parallel):
             pending.extend(node.children)
     return most
@@ -144,21 +146,24 @@ class _Search:
     tick: Callable[[], None]
     room: float
     _known: dict[Any, Cells] = field(default_factory=dict)
-    _rows: dict[Branch, _Row] = field(default_factory=dict)
+    _children: dict[Branch, _Children] = field(default_factory=dict)
+    _beside: dict[Branch, tuple[Branch, ...]] = field(default_factory=dict)
 
     def place(self, branch: Branch, after: Front, devices: int, idle: float) -> Cells:
         """Fronts of the branch before `after`, on at most so many devices that leave no more idle."""
         if isinstance(branch.tree, Series):
             return self.series(branch, after, devices, idle)
         if isinstance(branch.tree, Parallel):
-            return self.parallel(_branches(self.stages.problem, branch.tree, branch.readers), after, devices, idle)
+            if branch not in self._beside:
+                self._beside[branch] = _branches(self.stages.problem, branch.tree, branch.readers)
+            return self.parallel(self._beside[branch], after, devices, idle)
         found: Cells = {}
         for d, front in self.stage(after, branch.members, devices, idle, branch.readers):
             keep(found.setdefault(d, []), front)
         return found
 
     def stage(
-        self, after: Front, members: int, devices: int, idle: float, readers: int
+        self, after: Front, members: int, devices: int, idle: float, readers: Readers
     ) -> Iterator[tuple[int, Front]]:
         """Each number of devices for one stage."""
         work, longest = self.stages.least_work(members), self.stages.longest
@@ -168,15 +173,16 @@ class _Search:
         for d in self.stages.degrees:
             if d <= devices and d * longest - work <= idle + self.room:
                 for front in self.stages.before(after, members, d, readers):
+                    self.tick()
                     yield d, front
 
     # ---- one after the other -----------------------------------------------------------------------------
 
     def series(self, branch: Branch, after: Front, devices: int, idle: float) -> Cells:
-        if branch not in self._rows:
-            self._rows[branch] = _Row.of(self.stages.problem, branch)
-        row = self._rows[branch]
-        count, work, longest = len(row.parts), 0.0, self.stages.longest
+        if branch not in self._children:
+            self._children[branch] = _Children.of(self.stages.problem, branch)
+        node = self._children[branch]
+        count, work, longest = len(node.parts), 0.0, self.stages.longest
         found: list[Cells] = [{} for _ in range(count + 1)]
         found[count] = {0: [after._replace(built=None)]}
         for place in range(count, 0, -1):
@@ -184,15 +190,15 @@ class _Search:
                 spare = idle - (used * longest - work)
                 if used < devices and spare >= -self.room:
                     for front in fronts:
-                        self.extend(row, found, place, used, front, devices - used, spare)
-            work += self.stages.least_work(row.parts[place - 1])
+                        self.extend(node, found, place, used, front, devices - used, spare)
+            work += self.stages.least_work(node.parts[place - 1])
         return found[0]
 
     def extend(
-        self, row: _Row, found: list[Cells], place: int, used: int, front: Front, devices: int, idle: float
+        self, node: _Children, found: list[Cells], place: int, used: int, front: Front, devices: int, idle: float
     ) -> None:
         """By a stage, or by stages side by side, that end before `place`."""
-        readers, longest, beside = row.sources[place], self.stages.longest, row.beside[place - 1]
+        readers, longest, beside = node.readers[place], self.stages.longest, node.beside[place - 1]
 
         def add(first: int, more: int, new: Front) -> None:
             keep(found[first].setdefault(used + more, []), new._replace(built=Then(new.built, front.built)))
@@ -203,18 +209,18 @@ class _Search:
                     add(place - 1, d, new)
         members = 0
         for first in range(place - 1, -1, -1):
-            members |= row.parts[first]
+            members |= node.parts[first]
             if self.stages.least_work(members) > devices * longest:
                 return
             if first < place - 1 or not beside:  # all branches in one stage: see `choices`
                 for d, new in self.stage(front, members, devices, idle, readers):
                     add(first, d, new)
-            for end in row.ends[first]:
+            for end in node.ends[first]:
                 for d, new in self.with_branch_end(members, end, front, devices, idle, readers):
                     add(first - 1, d, new)
 
     def with_branch_end(
-        self, members: int, end: _End, front: Front, devices: int, idle: float, readers: int
+        self, members: int, end: _End, front: Front, devices: int, idle: float, readers: Readers
     ) -> Iterator[tuple[int, Front]]:
         """A run in one stage with the end of a branch before it; and what stands beside."""
         members |= end.members
@@ -229,15 +235,16 @@ class _Search:
 
     def parallel(self, branches: tuple[Branch, ...], after: Front, devices: int, idle: float) -> Cells:
         """Each branch in stages of its own, or whole in one stage with others."""
-        key = (branches, after[:6], devices, round(idle / self.room))
+        rooms = math.ceil(idle / self.room)  # what differs by rounding alone is the same question
+        key = (branches, after[:-1], devices, rooms)
         if key not in self._known:
-            self._known[key] = self.beside(_classes(branches), after, devices, idle)
+            self._known[key] = self.beside(_classes(branches), after, devices, rooms * self.room)
         return self._known[key]
 
     def beside(self, classes: list[list[Branch]], after: Front, devices: int, idle: float) -> Cells:
         """Adds up what may stand side by side, in a fixed order: none is taken up again after the next one."""
         counts = tuple(map(len, classes))
-        named = [[x.row for x in alike] for alike in classes]
+        named = [[x.order for x in alike] for alike in classes]
         work = [self.stages.least_work(alike[0].members) for alike in classes]
         nothing, longest = (0,) * len(classes), self.stages.longest
         found: dict[tuple[int, ...], Cells] = {nothing: {0: [END]}}
@@ -271,29 +278,29 @@ class _Search:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """The children of a series node."""
+class _Children:
+    """Of a series node."""
 
     parts: list[int]
     """Bit sets."""
-    sources: list[int]
-    """The operators of each part that read what the part before sends; and those that read what the last one sends."""
+    readers: list[Readers]
+    """Each part, as what reads what the part before sends; and what reads what the last one sends."""
     beside: list[tuple[Branch, ...]]
     """Of parts with branches side by side."""
     ends: list[list[_End]]
     """Ends of branches before each part."""
 
     @classmethod
-    def of(cls, problem: GraphPipelineProblem, branch: Branch) -> _Row:
+    def of(cls, problem: GraphPipelineProblem, branch: Branch) -> _Children:
         assert isinstance(branch.tree, Series)
         children = branch.tree.children
-        sources = [*(_sources(problem, child) for child in children), branch.readers]
-        beside = [_branches(problem, child, sources[n + 1]) for n, child in enumerate(children)]
+        readers = [*(_readers(problem, child) for child in children), branch.readers]
+        beside = [_branches(problem, child, readers[n + 1]) for n, child in enumerate(children)]
         ends = [[], *(list(_ends(problem, some)) for some in beside)]
-        return cls([_bits(child) for child in children], sources, beside, ends)
+        return cls([_bits(child) for child in children], readers, beside, ends)
 
 
-def _branches(problem: GraphPipelineProblem, tree: Tree, readers: int) -> tuple[Branch, ...]:
+def _branches(problem: GraphPipelineProblem, tree: Tree, readers: Readers) -> tuple[Branch, ...]:
     """None, where nothing is side by side."""
     children = tree.children if isinstance(tree, Parallel) else ()
     return tuple(Branch.of(problem, child, readers) for child in children)
@@ -308,7 +315,7 @@ def _ends(problem: GraphPipelineProblem, branches: tuple[Branch, ...]) -> Iterat
             end = sum(map(_bits, parts[cut:]))
             if cut:
                 start = parts[0] if cut == 1 else Series(tuple(parts[:cut]))
-                yield _End(end, (*others, Branch.of(problem, start, _sources(problem, parts[cut]))))
+                yield _End(end, (*others, Branch.of(problem, start, _readers(problem, parts[cut]))))
             else:
                 yield _End(end, others)
 
@@ -317,10 +324,10 @@ def _bits(tree: Tree) -> int:
     return sum(1 << v for v in operators(tree))
 
 
-def _sources(problem: GraphPipelineProblem, tree: Tree) -> int:
-    """The operators that read nothing of the tree, as a bit set."""
+def _readers(problem: GraphPipelineProblem, tree: Tree) -> Readers:
     inside = set(operators(tree))
-    return sum(1 << v for v in inside if inside.isdisjoint(problem.predecessors[v]))
+    sources = sum(1 << v for v in inside if inside.isdisjoint(problem.predecessors[v]))
+    return Readers(_bits(tree), sources)
 
 
 def _classes(branches: Sequence[Branch]) -> list[list[Branch]]:

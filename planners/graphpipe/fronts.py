@@ -22,11 +22,11 @@ least one more than each one that follows it, or all m. Take stages u, ..., w, e
 just one more than that: n stages, held(u) = held(w) + n - 1 < m. With 1F1B the forward pass j of w comes before its
 backward pass j - held(w) + 1, and that backward pass of u before the forward pass j - held(w) + 1 + held(u) = j + n of
 u. So u, ..., w run one forward and one backward pass each, one after the other with the transfers there and back, in
-every n micro-batches: `rows[n - 1]` is how long that takes once. A round starts with the forward pass j0 of u and ends
-with its backward pass j0 - held(w) + 1, and (m - j0) div n + 1 rounds follow each other; before the last of them u runs
-a forward and a backward pass (m - j0) mod n times more, and after it held(w) - 1 backward passes. The first round may
-start at j0 = held(w), after held(w) - 1 forward passes of u; or at j0 = held(u) + 1, after the trip of micro-batch 1.
-The trip of micro-batch m may take longer than the last round with what follows. n = 1 is u alone.
+every n micro-batches: `rounds[n - 1]` is how long that takes once. A round starts with the forward pass j0 of u and
+ends with its backward pass j0 - held(w) + 1, and (m - j0) div n + 1 rounds follow each other; before the last of them u
+runs a forward and a backward pass (m - j0) mod n times more, and after it held(w) - 1 backward passes. The first round
+may start at j0 = held(w), after held(w) - 1 forward passes of u; or at j0 = held(u) + 1, after the trip of micro-batch
+1. The trip of micro-batch m may take longer than the last round with what follows. n = 1 is u alone.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ from ...instances.graph_pipeline.memory import whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import allowed_degrees
 
-ROWS = 5
-"""Stages in a row that wait for transfers together."""
+MOST_IN_ROUND = 5
+"""Stages that wait for transfers together."""
 
 MORE_HELD = 3
-"""A stage that holds up to so many micro-batches more than the next is told apart; of one that holds more, nothing is
-counted as waiting, and for stages before it, it holds just one more than that."""
+"""A stage that holds up to so many micro-batches more than the next is told apart. Of one that holds more, nothing is
+counted as waiting, and it is kept as holding just one more than that. So what is kept is never above the truth; and
+stages before it are counted as waiting with it only where it is the truth, for these hold one more than what is kept.
+"""
 
 ANY_NUMBER = 2**1000
-"""Python's whole numbers have no end, so memory is always exact."""
+"""Python's whole numbers have no end, so memory is as good as always exact."""
 
 
 class Placed(NamedTuple):
@@ -59,19 +61,24 @@ class Placed(NamedTuple):
 
 
 class Front(NamedTuple):
+    """The first stages of a part of the pipeline, and what comes after them."""
+
     held: int
     devices: int
     """The most of one of its stages; 0: nothing follows."""
     whole: float
     synced: float
     trip: float
-    rows: tuple[float, ...]
-    """0: there is no such row. Of several stages side by side, of those that hold most."""
+    rounds: tuple[float, ...]
+    """rounds[n - 1]: once through n stages, see above; 0: there are none. Of several stages side by side, of those that
+    hold most."""
+    single: bool
+    """Is it one stage, which reads all that is sent to this part?"""
     built: Any
     """The stages: see `decomposed.stages_of`."""
 
 
-END = Front(0, 0, 0.0, 0.0, 0.0, (), None)
+END = Front(0, 0, 0.0, 0.0, 0.0, (), False, None)
 """Behind the last stage."""
 
 
@@ -83,7 +90,8 @@ def is_better(one: Front, other: Front) -> bool:
         and one.whole <= other.whole
         and one.synced <= other.synced
         and one.trip <= other.trip
-        and (one.held < other.held or all(a <= b for a, b in zip(one.rows, other.rows, strict=False)))
+        and one.single <= other.single
+        and (one.held < other.held or all(a <= b for a, b in zip(one.rounds, other.rounds, strict=False)))
     )
 
 
@@ -97,16 +105,24 @@ def keep(fronts: list[Front], new: Front) -> None:
 def side_by_side(one: Front, other: Front, built: Any) -> Front:
     """Where one stage comes before both."""
     held = max(one.held, other.held)
-    rows = [front.rows for front in (one, other) if front.held == held]
+    rounds = [front.rounds for front in (one, other) if front.held == held]
     return Front(
         held,
         max(one.devices, other.devices),
         max(one.whole, other.whole),
         max(one.synced, other.synced),
         max(one.trip, other.trip),
-        tuple(map(max, *rows)) if len(rows) > 1 else rows[0],
+        tuple(map(max, *rounds)) if len(rounds) > 1 else rounds[0],
+        False,
         built,
     )
+
+
+class Readers(NamedTuple):
+    """What comes next, as bit sets: all its operators, and those that read nothing of it."""
+
+    members: int
+    sources: int
 
 
 class _Operators(NamedTuple):
@@ -136,7 +152,6 @@ class Stages:
         self.degrees = allowed_degrees([size], problem.devices, degrees)
         self.longest = math.inf
         """Only shorter iterations matter."""
-        self.made = 0
         self._memory = whole_graph_memory(problem, set(self.degrees), ANY_NUMBER)
         self._passes = {
             d: [(x.forward(size / d), x.backward(size / d)) for x in problem.operators] for d in self.degrees
@@ -148,24 +163,23 @@ class Stages:
     def least_work(self, members: int) -> float:
         return self._set(members).least
 
-    def before(self, front: Front, members: int, devices: int, readers: int) -> Iterator[Front]:
-        """Fronts of one stage that sends to `readers`, all of them in that front, as far as they are short enough."""
+    def before(self, front: Front, members: int, devices: int, readers: Readers) -> Iterator[Front]:
+        """Fronts of one stage that sends to `readers`, as far as they are short enough."""
         stage, count = self._stage(members, devices), self.count
         both = stage.forward + stage.backward
         busy = count * both
         if stage.most < 1 or busy + stage.synchronised > self.longest:
             return
         sent = self._sent(members, devices, front, readers)
-        trip, alone = both + 2 * sent + front.trip, (both,) + (0.0,) * (ROWS - 1)
+        trip, alone = both + 2 * sent + front.trip, (both,) + (0.0,) * (MOST_IN_ROUND - 1)
         least = max(busy, trip + (count - 1) * max(stage.forward, stage.backward))
         whole = max(both + 2 * sent + front.whole, least)
         synced = max(stage.forward + sent + front.synced, least + stage.synchronised)
         if whole > self.longest or synced > self.longest:
             return
-        self.made += 1
 
-        def made(held: int, whole: float, synced: float, rows: tuple[float, ...]) -> Front:
-            return Front(held, devices, whole, synced, trip, rows, Placed(members, devices, held))
+        def made(held: int, whole: float, synced: float, rounds: tuple[float, ...]) -> Front:
+            return Front(held, devices, whole, synced, trip, rounds, True, Placed(members, devices, held))
 
         if stage.most == count:
             yield made(count, whole, synced, alone)
@@ -178,19 +192,23 @@ class Stages:
             if not self.waits or more > MORE_HELD:
                 yield made(held, whole, synced, alone)
                 continue
-            rows = alone
-            if more == 1 and front.rows:
-                rows = (both, *(both + 2 * sent + row if row else 0.0 for row in front.rows[:-1]))
-            waited = max(_waited(stage, held, count, rows, trip))
+            rounds = alone
+            if more == 1 and front.rounds:
+                rounds = (both, *(both + 2 * sent + once if once else 0.0 for once in front.rounds[:-1]))
+            waited = max(_waited(stage, held, count, rounds, trip))
             if max(waited, waited + stage.synchronised) <= self.longest:
-                yield made(held, max(whole, waited), max(synced, waited + stage.synchronised), rows)
+                yield made(held, max(whole, waited), max(synced, waited + stage.synchronised), rounds)
 
-    def _sent(self, members: int, devices: int, front: Front, readers: int) -> float:
-        """One message, over as many links as the smaller stage has devices."""
+    def _sent(self, members: int, devices: int, front: Front, readers: Readers) -> float:
+        """One message, over as many links as the smaller stage has devices. One stage reads what any operator sends to
+        what comes next; to each of several stages goes what is sent to all sources."""
         if not front.devices:
             return 0.0
-        senders = (u for u in self._set(members).inside if readers and self._readers[u] & readers == readers)
-        amount = math.fsum(self.problem.operators[u].output_bytes for u in senders)
+        amount = 0.0
+        for u in self._set(members).inside:
+            told, sources = self._readers[u], readers.sources
+            if told & readers.members if front.single else sources and told & sources == sources:
+                amount += self.problem.operators[u].output_bytes
         return self.problem.boundary_link.seconds(amount * self.size / min(devices, front.devices))
 
     def _set(self, members: int) -> _Operators:
@@ -221,16 +239,16 @@ class Stages:
         return known
 
 
-def _waited(stage: _Stage, held: int, count: int, rows: tuple[float, ...], trip: float) -> Iterator[float]:
-    """The time between F and G, by the rounds of each row that begins here."""
+def _waited(stage: _Stage, held: int, count: int, rounds: tuple[float, ...], trip: float) -> Iterator[float]:
+    """The time between F and G, by the rounds of each row of stages that begins here."""
     forward, backward = stage.forward, stage.backward
-    for n, row in enumerate(rows[:held], start=1):
-        if n > 1 and not row:
+    for n, once in enumerate(rounds[:held], start=1):
+        if n > 1 and not once:
             return
         last = held - n + 1
         for early, first in (((last - 1) * forward, last), (trip, held + 1)):
-            rounds, rest = divmod(count - first, n)
+            number, rest = divmod(count - first, n)
             own = forward + backward if count - rest >= held else forward
-            so_far = early + rounds * row + rest * own
-            yield so_far + row + (last - 1) * backward
+            so_far = early + number * once + rest * own
+            yield so_far + once + (last - 1) * backward
             yield so_far + trip

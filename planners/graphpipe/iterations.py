@@ -1,4 +1,4 @@
-"""The shortest iterations that a program can know which builds pipelines from the end: bounds for all, and plans.
+"""Bounds and plans for iterations, by a dynamic program that builds pipelines from their end.
 
 Stages are those of the decomposition, all with one micro-batch size. What is minimised is the iteration: filling,
 passes, draining, and transfers that nothing hides (see `fronts`). Told the longest iteration that matters, the program
@@ -10,7 +10,7 @@ between: the referee says how long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
@@ -27,8 +27,8 @@ GROWTH = 1.03
 MOST_PLANS = 4
 """Of each micro-batch size, the shortest ones first."""
 
-MOST_DEPTH = 100
-"""Of the tree: the program goes down by recursion."""
+MOST_LEVELS = 100
+"""Of the tree: the program goes down by recursion, in several steps for each level."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Iterations:
     tick: Callable[[], None]
     refuted: float = 0.0
     """No plan has a shorter iteration."""
-    watcher: Callable[[float], None] = field(default=lambda bound: None)
+    watcher: Callable[[float], None] = lambda bound: None
 
     @cached_property
     def tree(self) -> Tree:
@@ -53,7 +53,7 @@ class Iterations:
     @cached_property
     def possible(self) -> bool:
         """Is the graph neither too deep nor too wide for the program?"""
-        return depth(self.tree) <= MOST_DEPTH and choices_beside(self.problem, self.tree) <= MOST_BESIDE
+        return depth(self.tree) <= MOST_LEVELS and choices_beside(self.problem, self.tree) <= MOST_BESIDE
 
     @cached_property
     def stages(self) -> Mapping[int, Stages]:

@@ -41,7 +41,7 @@ MOST_NEAR = 4
 
 SHORTER = "every shorter iteration of stages of the decomposition was refuted by a dynamic program"
 
-MOST_STEPS = 1_000_000
+MOST_STEPS = 1_300_000
 """Of the program for short iterations, where nobody asks for its bound."""
 
 
@@ -235,11 +235,10 @@ class _Choice:
 
     def consider_even(self, sizes: tuple[int, ...], search: Search) -> None:
         """What anyone would try first: it may fill and drain faster than all plans of the least time per sample."""
-        rules = rules_of(self.request.problem, self.request.options)
         for plan in stage_graphs(self.request.problem):
             search.tick()
             if plan.stages[0].micro_batch in sizes:
-                self._take(plan, rule(self.request.problem, plan, rules).value)
+                self._consider_by_rules(plan)
 
     def consider_short(self, sizes: tuple[int, ...]) -> None:
         """Plans of the program for short iterations, and then those that may be shorter than the best one."""
@@ -252,14 +251,15 @@ class _Choice:
             return
         try:
             for plan in program.climb(self.value):
-                self._consider_held(plan)
+                self._consider_by_rules(plan)
             if not met(self.value, program.refuted):
                 for plan in program.within(self.value):
-                    self._consider_held(plan)
+                    self._consider_by_rules(plan)
         except OutOfStepsError:
             return
 
-    def _consider_held(self, plan: StageGraphPlan) -> None:
+    def _consider_by_rules(self, plan: StageGraphPlan) -> None:
+        """One that was not made by the search: the referee says whether it is a plan at all."""
         rules = rules_of(self.request.problem, self.request.options)
         self._take(plan, rule(self.request.problem, plan, rules).value)
 
@@ -276,8 +276,8 @@ class _Choice:
 def short_iterations(request: Request, sizes: tuple[int, ...], tick: Callable[[], None]) -> Iterations:
     """The program, as far as the options allow; with k > 1 nothing is known of transfers that are not hidden."""
     options = request.options
-    alone, more_held = options.get("k", 1) == 1, options.get("samples_held", "rule") == "more"
-    return Iterations(request.problem, sizes, options.get("degrees", "divisors"), alone, more_held, tick)
+    waits, more_held = options.get("k", 1) == 1, options.get("samples_held", "rule") == "more"
+    return Iterations(request.problem, sizes, options.get("degrees", "divisors"), waits, more_held, tick)
 
 
 class OutOfStepsError(Exception):
@@ -326,7 +326,7 @@ def _regions(count: int) -> str:
 
 
 class ShortestIterationPlanner:
-    """The same for iterations alone, with the bound of the second program: it holds for stages of the decomposition."""
+    """`graphpipe` over the decomposition alone, for the iteration, with the bound of the second program for it."""
 
     def plan(self, request: Request) -> Outcome:
         sizes = sizes_of(request)

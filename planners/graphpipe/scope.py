@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...formulations.family import Family
@@ -17,5 +18,6 @@ def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> F
 
 
 def decomposed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
-    """Of the program for short iterations."""
-    return family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
+    """Of the program for short iterations; the model asks for more stages than it."""
+    known = family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
+    return replace(known, wider="--formulation cp-graphpipe --objective iteration --family convex")

@@ -4,7 +4,8 @@ A plan of either method is a fact (the referee recomputed it), a bound is a proo
 bound of one is above a plan of the other that the bound is meant for, or where one says that there is no plan.
 The dynamic program plans chains of stages; its plans are plans of the problem without contiguity as well, while its
 bounds hold for chains alone. Piper's program and its models answer the same question. GraphPipe's program is checked by
-a model of all convex stages, for which its bounds hold as well; and it checks a model with plans of the decomposition.
+a model of all convex stages, for which its bounds hold as well, and the program for short iterations by a model of its
+own stages; and the first checks a model with plans of the decomposition.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ...formulations.contract import Problem
+from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, Entry
-from ...instances.errors import UsageError
+from ...instances.errors import TooLargeError, UsageError
 from ...instances.kind import Rules
 from ...instances.result import PROVEN_TOLERANCE, Result, Stop
 from ..referee import is_above
 from ..registry import cross_check_of, questions, usual_objective
-from .choose import Method, lacks
+from .choose import Method, lacks, resolve_options
 
 ASKED = {"objective", "semantics", "hierarchy", "micro_batch", "mixed_micro_batches", "k", "degrees"}
 """Options that change the question; others are a method's own affair."""
@@ -62,10 +64,26 @@ def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, 
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
     known = {spec.name for spec in entry.options}
     question = {name: value for name, value in method.options.items() if name in known & ASKED}
-    question |= entry.check_options
-    same_plans = rules.to_options().get("contiguity", "chain") == "chain"
-    other = solve(problem, **names, options=question)
-    return {**names, **facts_of(other), "contradiction": contradiction(result, other, same_plans=same_plans)}
+    question |= {**entry.check_options, **method.entry.checked_with}
+    solver = {"solver": entry.check_solver} if entry.name in FORMULATIONS else {}
+    try:
+        other = solve(problem, **names, **solver, options=question)
+    except TooLargeError as error:  # it costs the check, not the plan that is there
+        return {**names, "stop": str(Stop.MEMORY), "message": str(error), "contradiction": None}
+    ours, theirs = method.family(problem), entry.family(problem, resolve_options(entry, question))
+    same_plans = rules.to_options().get("contiguity", "chain") == "chain" and _is_of(theirs, result)
+    against = contradiction(result, other, same_plans=same_plans, common=_is_of(ours, other))
+    return {**names, **facts_of(other), "contradiction": against}
+
+
+def _is_of(family: Family | None, result: Result) -> bool:
+    """Is the plan one of those of which a bound for the family speaks?"""
+    if family is None or result.plan is None:
+        return True
+    try:
+        return family.outside(result.plan) is None
+    except TooLargeError:  # nobody can say
+        return False
 
 
 def facts_of(result: Result) -> dict[str, Any]:
@@ -79,11 +97,12 @@ def facts_of(result: Result) -> dict[str, Any]:
     }
 
 
-def contradiction(result: Result, other: Result, same_plans: bool) -> str | None:
-    """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too."""
-    if result.stop == Stop.INFEASIBLE and other.objective is not None:
+def contradiction(result: Result, other: Result, same_plans: bool, common: bool = True) -> str | None:
+    """In words; `same_plans`: both methods plan under the same rules, so that the other's bound holds here too.
+    `common`: the other's plan is one of those of which our bound speaks."""
+    if common and result.stop == Stop.INFEASIBLE and other.objective is not None:
         return f"the method says infeasible, the cross-check has a plan of value {other.objective!r}"
-    if _is_refuted(result.bound, other.objective):
+    if common and _is_refuted(result.bound, other.objective):
         return f"the bound {result.bound!r} is above the cross-check's plan of value {other.objective!r}"
     if not same_plans:
         return None

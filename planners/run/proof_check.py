@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from ...formulations.contract import Problem
-from ...formulations.registry import Entry
+from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.clock import now
 from ...instances.errors import PipeplanError
 from ...instances.given import problem_of, result_of
@@ -117,7 +117,7 @@ class _Ask:
 
     method: Method
     other: bool
-    """Is it another method than the result's?"""
+    """Is it another method than the result's, and none that took part in it?"""
     seed: int = 0
 
     @property
@@ -180,12 +180,15 @@ def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
 
 
 def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
-    """Other methods over the same plans first, then the same one anew."""
+    """Other methods over the same plans first, then those that took part, and the same one anew."""
+    asked, took_part = list[Method](), _helpers(problem, method)
     for entry in provers(problem.kind):
         for own in entry.proves_anew if entry.name != method.name else ():
             other = _second(problem, entry.name, {**_common(method, entry), **own})
             if other is not None and _same_question(problem, method, other):
-                yield _Ask(other, True)
+                asked.append(other)
+    yield from (_Ask(other, True) for other in asked if other.name not in took_part)
+    yield from (_Ask(other, False) for other in asked if other.name in took_part)
     if method.formulation is None:
         yield _Ask(method, False, seed=1)
         return
@@ -194,6 +197,14 @@ def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
         if solver != used:
             yield _Ask(replace(method, solver=solver), False)
     yield _Ask(replace(method, solver=str(used) if used else "auto"), False, seed=1)
+
+
+def _helpers(problem: Problem, method: Method) -> set[str]:
+    """Planners that a formulation calls by itself, so that their word may be its own."""
+    if method.formulation is None:
+        return set()
+    stages = method.entry.load().portfolio(problem, method.options, near=False, found=True)
+    return {stage.planner for stage in stages if stage.planner}
 
 
 def _common(method: Method, entry: Entry) -> dict[str, Any]:
@@ -205,8 +216,9 @@ def _common(method: Method, entry: Entry) -> dict[str, Any]:
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
     """None where it cannot plan such problems, or does not know such options."""
     formulation, planner = (None, name) if name in PLANNERS else (name, None)
+    solver = "auto" if formulation is None else FORMULATIONS[formulation].check_solver
     try:
-        return choose(problem, formulation, planner, "auto", options)
+        return choose(problem, formulation, planner, solver, options)
     except PipeplanError:
         return None
 
