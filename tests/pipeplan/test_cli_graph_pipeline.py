@@ -180,6 +180,21 @@ def test_the_ablation_has_no_mixed_micro_batches(plan: Plan) -> None:
     assert "'graphpipe-parallel' has no option --mixed-micro-batches" in " ".join(said.err.split())
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        ("--planner", "shortest-iteration"),
+        ("--planner", "graphpipe"),
+        ("--formulation", "cp-graphpipe", "--objective", "iteration"),
+    ],
+)
+def test_what_would_be_wider_can_be_asked_for(plan: Plan, method: tuple[str, ...]) -> None:
+    """Instead of the method, or beside it."""
+    wider = json.loads(plan("solve", "tiny-graph", *method, "--json").out)["wider"].split()
+    asked = wider if "--formulation" in wider else [*method, *wider]
+    assert plan("solve", "tiny-graph", *asked).code == 0
+
+
 def test_no_plan_has_no_unit(plan: Plan) -> None:
     said = plan("solve", "tiny-graph", "--planner", "graphpipe", "--memory", 0, "-v")
     assert said.code == 1
