@@ -198,6 +198,7 @@ CASES: tuple[Case, ...] = (
     # Stage graphs.
     Plan("case-study", "graphpipe"),
     Plan("mmt-8", "graphpipe"),
+    Plan("dlrm-8", "shortest-iteration"),
     Plan("case-study", "spp-pipedream"),
     Plan("tiny-graph", "piper-downsets"),
     Model("tiny-graph", "cp-graphpipe", "cp-sat"),

@@ -31,6 +31,10 @@ MOST_LEVELS = 100
 """Of the tree: the program goes down by recursion, in several steps for each level."""
 
 
+class OutOfStepsError(Exception):
+    """Ends a search that is worth no more."""
+
+
 @dataclass
 class Iterations:
     """`waits`: transfers count that nothing hides, for plans with k = 1 alone. `more_held`: plans may hold more samples
@@ -45,6 +49,9 @@ class Iterations:
     refuted: float = 0.0
     """No plan has a shorter iteration."""
     watcher: Callable[[float], None] = lambda bound: None
+    steps: int = 0
+    most_steps: int | None = None
+    """None: no limit."""
 
     @cached_property
     def tree(self) -> Tree:
@@ -82,6 +89,12 @@ class Iterations:
         """Plans that may have such an iteration."""
         yield from self.plans(self.fronts(longest))
 
+    def step(self) -> None:
+        self.tick()
+        self.steps += 1
+        if self.most_steps is not None and self.steps > self.most_steps:
+            raise OutOfStepsError
+
     def refute(self, below: float) -> None:
         self.refuted = max(self.refuted, below * (1 - SAFETY))
         self.watcher(self.refuted)
@@ -91,7 +104,7 @@ class Iterations:
         limit, found = longest * (1 + SAFETY / 2), {}
         for b, stages in self.stages.items():
             if self.least[b] <= limit:
-                fronts = shortest(stages, self.tree, limit, self.tick)
+                fronts = shortest(stages, self.tree, limit, self.step)
                 if fronts:
                     found[b] = fronts
         return found

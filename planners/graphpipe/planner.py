@@ -28,7 +28,7 @@ from ..search import OutOfTimeError, tick_of
 from .bounds import lower_bound
 from .configurations import menu
 from .even import stage_graphs
-from .iterations import Iterations
+from .iterations import Iterations, OutOfStepsError
 from .options import ROUNDED_MEMORY
 from .search import Answer, Search, chain_tree
 
@@ -245,8 +245,7 @@ class _Choice:
         options = self.request.options
         if options.get("mixed_micro_batches") or options.get("join", "any") != "any":
             return
-        tick = tick_of(self.request)
-        program = self.iterations or short_iterations(self.request, sizes, at_most(tick, MOST_STEPS))
+        program = self.iterations or short_iterations(self.request, sizes, MOST_STEPS)
         if not program.possible or self.value is None:
             return
         try:
@@ -273,27 +272,14 @@ class _Choice:
         return self.value is not None and busiest(self.request.problem, answer.plan) >= self.value
 
 
-def short_iterations(request: Request, sizes: tuple[int, ...], tick: Callable[[], None]) -> Iterations:
+def short_iterations(request: Request, sizes: tuple[int, ...], most_steps: int | None = None) -> Iterations:
     """The program, as far as the options allow; with k > 1 nothing is known of transfers that are not hidden."""
     options = request.options
     waits, more_held = options.get("k", 1) == 1, options.get("samples_held", "rule") == "more"
-    return Iterations(request.problem, sizes, options.get("degrees", "divisors"), waits, more_held, tick)
-
-
-class OutOfStepsError(Exception):
-    """Ends a search that is worth no more."""
-
-
-def at_most(tick: Callable[[], None], steps: int) -> Callable[[], None]:
-    """The same, so many times."""
-    left = iter(range(steps))
-
-    def counted() -> None:
-        tick()
-        if next(left, None) is None:
-            raise OutOfStepsError
-
-    return counted
+    degrees = options.get("degrees", "divisors")
+    program = Iterations(request.problem, sizes, degrees, waits, more_held, tick_of(request))
+    program.most_steps = most_steps
+    return program
 
 
 def bounded(request: Request, outcome: Outcome) -> Outcome:
@@ -331,9 +317,10 @@ class ShortestIterationPlanner:
     def plan(self, request: Request) -> Outcome:
         sizes = sizes_of(request)
         request = replace(request, options={**request.options, "cuts": "tree", "samples_held": "more"})
-        program = short_iterations(request, sizes, tick_of(request))
+        program = short_iterations(request, sizes)
         program.watcher = lambda bound: request.board.post(bound=bound)
         outcome = run("shortest-iteration", request, "graph", sizes, program)
+        outcome = replace(outcome, model_size={**outcome.model_size, "steps": program.steps})
         if not program.possible:
             note = "the graph is too deep, or has branches of too many kinds, for a bound by short iterations"
             return bounded(request, replace(outcome, messages=(*outcome.messages, note)))
