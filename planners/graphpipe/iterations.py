@@ -49,6 +49,8 @@ class Iterations:
     refuted: float = 0.0
     """No plan has a shorter iteration."""
     watcher: Callable[[float], None] = lambda bound: None
+    seen: float = 0.0
+    """All that is shorter has been looked at."""
     steps: int = 0
     most_steps: int | None = None
     """None: no limit."""
@@ -107,6 +109,7 @@ class Iterations:
                 fronts = shortest(stages, self.tree, limit, self.step)
                 if fronts:
                     found[b] = fronts
+        self.seen = max(self.seen, longest)
         return found
 
     def plans(self, found: Mapping[int, list[Front]]) -> Iterator[StageGraphPlan]:

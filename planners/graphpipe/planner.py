@@ -251,7 +251,7 @@ class _Choice:
         try:
             for plan in program.climb(self.value):
                 self._consider_by_rules(plan)
-            if not met(self.value, program.refuted):
+            if self.value > program.seen and not met(self.value, program.refuted):
                 for plan in program.within(self.value):
                     self._consider_by_rules(plan)
         except OutOfStepsError:
