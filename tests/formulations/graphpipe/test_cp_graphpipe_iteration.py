@@ -56,6 +56,7 @@ def test_packaged_networks_are_proven_where_the_time_of_transfers_is_hidden() ->
     assert (result.stop, result.objective) == (Stop.PROVEN, 80.5)
 
 
+@pytest.mark.sweeps
 def test_the_model_claims_nothing_of_plans() -> None:
     """Its objective is a bound for them; what they take the referee says."""
     options = {"objective": "iteration", "micro_batch": 4}

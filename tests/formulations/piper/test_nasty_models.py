@@ -30,6 +30,7 @@ LIMITS = SolveOptions(threads=1)
 UNITS = ((-9, 0), (9, 9), (0, -9), (-6, 6))
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("start", range(6))
 def test_columns_in_all_units(start: int) -> None:
     for seed in range(start, 48, 6):

@@ -209,6 +209,7 @@ def lowered(name: str, **more: Any) -> GraphPipelineProblem:
     )
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if not name.startswith("gpt3")])
 def test_every_workload_keeps_its_weights_and_its_work(name: str) -> None:
     workload = build(name)

@@ -160,6 +160,7 @@ def test_a_cycle_is_spelt_out_without_the_way_to_it() -> None:
         problem([node(i) for i in (1, 2, 3)], [(1, 2), (2, 3), (3, 2)])
 
 
+@pytest.mark.sweeps
 def test_a_long_chain_is_no_trouble() -> None:
     n = 100_000
     chain = problem([node(i) for i in range(n)], [(i, i + 1) for i in range(n - 1)])

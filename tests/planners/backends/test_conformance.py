@@ -302,6 +302,7 @@ def test_an_unknown_column_in_a_start_is_an_error(backend: Backend, knapsack: Ma
 # ---- progress, interrupts, deaths ----------------------------------------------------------------------
 
 
+@pytest.mark.sweeps
 def test_progress_comes_as_records(backend: Backend, hard: MatrixModel) -> None:
     events: list[Any] = []
     outcome = solve(backend.name, hard, SolveOptions(time_limit_s=1, threads=1), on_event=events.append)
@@ -372,6 +373,7 @@ def test_a_busy_worker_is_not_waited_for(backend: Backend, hopeless: MatrixModel
     busy.kill()
 
 
+@pytest.mark.sweeps
 def test_offers_reach_a_running_solver_or_are_declined(backend: Backend, hard: MatrixModel) -> None:
     """An offer better than what the solver has found so far becomes its incumbent."""
     if not backend.capabilities.takes_solutions:

@@ -88,6 +88,7 @@ def test_costs_that_mean_forbidden(name: str, objective: str) -> None:
     )
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("name", ["replicated", "types"])
 def test_costs_that_mean_forbidden_in_the_pruned_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dp, "SMALL_IDEALS", 0)

@@ -162,6 +162,7 @@ HEURISTICS = [
 """All that look for plans within the memory, and need neither a file nor METIS."""
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("planner", HEURISTICS)
 @pytest.mark.parametrize(
     "seeds", [range(start, 60, 3) for start in range(3)], ids=lambda seeds: f"{seeds[0]} mod 3"

@@ -8,6 +8,7 @@ import pipeplan
 from pipeplan.instances.catalogue import best_known, load_packaged, packaged_names
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("objective", ["time-per-sample", "iteration"])
 @pytest.mark.parametrize("planner", ["graphpipe", "graphpipe-parallel", "spp-pipedream"])
 @pytest.mark.parametrize("name", packaged_names("graph-pipeline"))

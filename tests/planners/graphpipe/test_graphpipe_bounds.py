@@ -85,6 +85,7 @@ def test_no_planner_is_below_the_bound_of_another(seed: int) -> None:
                 assert bound <= result.objective * (1 + 1e-9)
 
 
+@pytest.mark.sweeps
 def test_a_wider_choice_never_raises_it() -> None:
     for seed in range(40):
         problem = problem_of(random.Random(2000 + seed))

@@ -201,6 +201,7 @@ def test_case_study_with_the_join_in_a_stage_is_five_deep() -> None:
     assert 1.05 <= row.objective / graph.objective < 1.15
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("build", [mmt, dlrm, candle_uno])
 def test_ablation_is_between_the_row_and_the_graph(build: Any) -> None:
     problem = build(devices=8)
@@ -238,6 +239,7 @@ def test_more_devices_gain_more(build: Any) -> None:
 # ---- depth -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("planner", ["graphpipe", "spp-pipedream"])
 @pytest.mark.parametrize("build", [mmt, dlrm, candle_uno])
 def test_a_choice_of_depths_never_costs_anything(build: Any, planner: str) -> None:

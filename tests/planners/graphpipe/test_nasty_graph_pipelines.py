@@ -46,6 +46,7 @@ def check(seed: int) -> None:
         assert whole.stop != Stop.ERROR, (seed, whole.messages)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("seeds", range(8))
 def test_graphpipe_in_all_units(seeds: int) -> None:
     for seed in range(seeds, 120, 8):
@@ -60,6 +61,7 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         check(seed)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("planner", ["spp-textbook", "piper-downsets", "spp-pipedream", "graphpipe-parallel"])
 def test_other_planners_keep_to_the_memory(planner: str) -> None:
     found = 0

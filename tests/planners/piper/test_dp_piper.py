@@ -55,6 +55,7 @@ def test_compiled_loops_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             check(random_staging(seed), semantics)
 
 
+@pytest.mark.sweeps
 @pytest.mark.parametrize("seeds", range(5))
 def test_the_published_greedy_is_never_better_than_the_exact_knapsack(seeds: int) -> None:
     for seed in SEEDS[seeds::5]:
@@ -66,6 +67,7 @@ def test_the_published_greedy_is_never_better_than_the_exact_knapsack(seeds: int
             assert greedy.bound is None or greedy.bound <= exact.objective * (1 + 1e-9)
 
 
+@pytest.mark.sweeps
 def test_a_restriction_never_helps_and_keeps_its_word() -> None:
     for seed in SEEDS[::2]:
         problem = random_staging(seed, exact_batches=False)
@@ -84,6 +86,7 @@ def test_a_restriction_never_helps_and_keeps_its_word() -> None:
                 assert name != "piper-no-ar" or not any("recomp" in way for way in stage.configurations.values())
 
 
+@pytest.mark.sweeps
 def test_more_of_anything_never_hurts() -> None:
     for seed in SEEDS[::4]:
         problem = random_staging(seed, exact_batches=False)

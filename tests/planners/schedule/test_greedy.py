@@ -35,6 +35,7 @@ def test_it_is_near_the_published_heuristic(
     assert min(span for span in spans if span is not None) <= 1.03 * published
 
 
+@pytest.mark.sweeps
 def test_the_uneven_pipeline_is_scheduled_as_well_as_its_work_lets() -> None:
     problem = measured_uneven()
     result = solve(problem, planner="zb-greedy", options={"objective": "span"})

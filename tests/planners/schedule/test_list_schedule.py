@@ -118,6 +118,7 @@ def test_a_mirrored_schedule_is_one_of_the_mirrored_problem(seed: int) -> None:
     assert {fault.rule for fault in faults} <= ({"memory"} if 0 in whole.times else set())
 
 
+@pytest.mark.sweeps
 def test_each_plan_is_better_than_the_one_before() -> None:
     problem = random_pipeline(4, 8, 8, 1, 3)
     for objective in ("makespan", "span"):
@@ -189,6 +190,7 @@ def test_the_first_plan_of_many_blocks_is_there_at_once() -> None:
     assert span <= 64 * 15 * 1.15
 
 
+@pytest.mark.sweeps
 def test_the_same_seed_gives_the_same_plan() -> None:
     problem = random_pipeline(4, 6, 6, 0, 5)
     assert list_schedule(problem, seed=3) == list_schedule(problem, seed=3)

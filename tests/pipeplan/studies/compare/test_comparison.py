@@ -47,6 +47,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compare(SUITE, tmp_path_factory.mktemp("undisturbed"), where=Where(jobs=2))
 
 
+@pytest.mark.sweeps
 def test_all_runs_finish_and_the_deterministic_columns_hold_their_values(undisturbed: Comparison) -> None:
     rows = deterministic(undisturbed)
     assert len(rows) == 10
