@@ -17,6 +17,7 @@ from pipeplan.instances.graph_pipeline.models import case_study
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.graph_pipeline.referee.evaluate import evaluate_stage_graph, verify_stage_graph
 from pipeplan.instances.simulate import simulate
+from pipeplan.planners.referee import rules_of
 from pipeplan.show.pictures.plans import draw_plan
 
 HALF_SAMPLES = (0.44, 0.6, 0.82)
@@ -94,7 +95,9 @@ def _iteration(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool) 
 
 
 def _picture(problem: GraphPipelineProblem, micro_batch: int, in_a_row: bool, path: Path) -> None:
-    draw_plan(problem, layer_stages(problem, micro_batch, in_a_row), path)
+    draw_plan(
+        problem, layer_stages(problem, micro_batch, in_a_row), path, rules_of(problem, {"objective": "iteration"})
+    )
 
 
 if __name__ == "__main__":

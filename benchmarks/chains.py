@@ -31,7 +31,7 @@ TIGHT = 0.3
 
 @dataclass(frozen=True)
 class Study:
-    """What the specification's study measured on chains of its own by the same recipe."""
+    """What an earlier study measured on chains of its own by the same recipe."""
 
     gap: float
     seconds: float
@@ -123,7 +123,7 @@ def summary(case: str, rows: list[Row]) -> str:
 
 
 HEADER = (
-    "| case | proven | gap | s | period / contiguous | gap there | s there | gap ratio | s ratio | wanted |",
+    "| case | proven | gap | s | period / contiguous | gap there | s there | gap ratio | s ratio | target |",
     "|---|---|---|---|---|---|---|---|---|---|",
 )
 
@@ -137,7 +137,7 @@ def page(rows: list[Row], words: str, load: float) -> str:
         f"the load average of the machine was {load:.1f} when it began (it should be idle, 0, for these figures).",
         "",
         "Medians over the seeds. A case is layers x GPUs with tight memory (a share of 0.3), or without any: `@none`.",
-        "The figures called *there* are those of the specification's study (section 8): one chain per case by the same",
+        "The figures called *there* are those of an earlier study: one chain per case by the same",
         "recipe, but not the same numbers, on one solver thread of a shared machine. Ratios are ours over theirs.",
         "",
         *HEADER,

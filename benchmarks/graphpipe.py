@@ -143,7 +143,7 @@ def _iterations(limit: float) -> list[str]:
         "for all and k = 1.",
         f"At most {limit:g} s. Published method: `graphpipe --depth fastest --cuts tree --samples-held rule`.",
     ]
-    head = ["network", "devices", "iteration, ms", "bound, ms", "gap", "wanted", "seconds", "published method, ms"]
+    head = ["network", "devices", "iteration, ms", "bound, ms", "gap", "target", "seconds", "published method, ms"]
     return _table("Iterations: plans and proofs", words, head, rows)
 
 

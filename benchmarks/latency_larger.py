@@ -39,7 +39,7 @@ COLUMNS = (
     "value",
     "bound",
     "gap",
-    "wanted",
+    "target",
     "seconds",
     "processor seconds",
     "bound holds",

@@ -15,7 +15,8 @@ from pathlib import Path
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.planners.options import SolveOptions
 from pipeplan.show.console import number
-from pipeplan.show.pictures.pareto import draw_pareto
+from pipeplan.show.front import of_chain
+from pipeplan.show.pictures.front import draw_front
 from pipeplan.studies.pareto.export import by_memory, verdict
 from pipeplan.studies.pareto.records import DEFAULT_METHODS, Pareto, Point, Settings
 from pipeplan.studies.pareto.stored import open_journal
@@ -106,7 +107,7 @@ def main() -> None:
     curves: dict[str, Pareto] = {}
     for chain in given.chains.split(","):
         curves[chain] = run(chain, settings, given.keep)
-        draw_pareto(curves[chain], given.output / f"pareto-{chain}.svg")
+        draw_front(of_chain(curves[chain]), given.output / f"pareto-{chain}.svg")
     introduction = Path(__file__).with_name("pareto_introduction.md").read_text("utf-8")
     (given.output / "pareto.md").write_text(page(curves, given.time_limit, introduction), "utf-8")
 

@@ -87,7 +87,7 @@ def _program(bert: Any) -> list[str]:
         "",
         "Exact knapsacks, every optimum proven. The published program stops at its greedy knapsack.",
         "",
-        "| K | published program, s | reference semantics, s | paper, s | wanted, s | optimum (reference) | (paper) |",
+        "| K | published program, s | reference semantics, s | paper, s | target, s | optimum (reference) | (paper) |",
         "|---|---|---|---|---|---|---|",
     ]
     for k in (8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192):

@@ -58,6 +58,7 @@ LARGER = {
     "types": "resnet50-stages",
     "levels": "tiny-levels",
     "graph-pipeline": "mmt-8",
+    "schedule": "zero-bubble-4x12",
 }
 """On these a limit of 0.3 s comes in the midst of the work."""
 

@@ -243,6 +243,8 @@ each is planned once, by the default exact method of its kind.
   what is found counts as known.
 - *To bound*: how far it is above the bound of the same run, so how much better another plan of the method's scope
   could be at most. 0 % is a proof; `-` means that the method knows no bound.
+- A proof speaks of the method's own family of plans (`scope` in a result), the best known value of every family. A plan
+  can therefore be *proven* in its family and stand above a better one of a wider family.
 - *Best known* is from `instances/packaged/best_known.csv`, `benchmarks/published_best_known.csv` and all releases.
 
 The page is made by

@@ -57,7 +57,7 @@ KNOWN, UNEVEN, MEASURED, SHAPES_4, SHAPES_8, LARGE = (
 )
 WORDS = {
     KNOWN: "Equal stages, objective span; `released` is what the program released with Zero Bubble answers. All rows "
-    "with a known optimum are wanted in 60 s together.",
+    "with a known optimum are to be proven in 60 s together.",
     UNEVEN: "Passes of 5 to 15 units, drawn with the seed in the name; each is to be proven within 5 s.",
     MEASURED: "Times and memory as the authors of Zero Bubble measured them, in microseconds and MiB; `released` as "
     "above. The uneven one is to be proven, the even one to be within 0.24 % of the bound, in 60 s.",
@@ -302,7 +302,7 @@ def late(runs: Sequence[tuple[Row, Measured]]) -> list[str]:
     for section, most in TOGETHER_S.items():
         together = sum(found.seconds for row, found in runs if row.section == section and row.optimum is not None)
         if together > most:
-            told.append(f"{section}: {together:.0f} s together, {most:g} s are wanted")
+            told.append(f"{section}: {together:.0f} s together, the target is {most:g} s")
     return told
 
 

@@ -73,6 +73,39 @@ def _parameter(parameter: Any) -> list[str]:
     return [head, f": {plain(getattr(parameter, 'help', None) or 'Not described.')}", ""]
 
 
+# ---- what there is -------------------------------------------------------------------------------------
+
+
+def abilities() -> str:
+    """What the registries hold, in short; it is kept in `docs/abilities.md`, for readers without the site."""
+    import typer
+
+    from pipeplan.cli.app import app
+    from pipeplan.instances.kinds import KINDS
+    from pipeplan.models.export.targets import TARGETS
+    from pipeplan.planners.registry import methods_of
+
+    lines = [
+        "# What it can do",
+        "",
+        "Made from the registries by `python docs/generate.py`; a test holds it to them.",
+        "",
+    ]
+    lines += ["## Commands", "", "| command | what it does |", "| --- | --- |"]
+    root: Any = typer.main.get_command(app)
+    lines += [f"| `plan {name}` | {cell(_first(command.help))} |" for name, command in _commands(root)]
+    lines += ["", "## Kinds of problems and their methods", ""]
+    for kind in KINDS:
+        name = kind.replace("_", "-")
+        lines += [f"### {name}", "", "| method | what it is | proves |", "| --- | --- | --- |"]
+        for entry in methods_of(name):
+            lines.append(f"| `{entry.name}` | {cell(entry.title)} | {'yes' if entry.exact else 'no'} |")
+        lines.append("")
+    names = ", ".join(f"`{name}`" for name in TARGETS)
+    lines += ["## Frameworks that a plan is written for", "", f"`plan export --to`: {names}."]
+    return "\n".join(lines) + "\n"
+
+
 # ---- the public names --------------------------------------------------------------------------------------
 
 API = """\
@@ -311,3 +344,7 @@ def plain(text: str) -> str:
 
 def cell(text: str) -> str:
     return plain(text).replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "abilities.md").write_text(abilities(), encoding="utf-8")

@@ -117,8 +117,9 @@ class BuiltModel:
     bound: float | None = None
     """Of a model that asks whether there is any plan within the cut-off and minimises nothing: the bound that is known
     beside, since that of its objective says nothing."""
-    claims: bool = True
-    """Is a plan worth what the model says? False: that is a bound for it; only the referee says what it is worth."""
+    rounding: float = 0.0
+    """By how much a plan may be worth more than the model says, whose costs are rounded down; infinite where the model
+    only bounds what a plan is worth."""
 
 
 @dataclass(frozen=True, slots=True)

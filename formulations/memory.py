@@ -10,7 +10,6 @@ from typing import Any
 from ..instances.amounts import exact_sum, fits
 from ..instances.placement.plan import PlacementPlan
 from ..instances.placement.problem import PlacementProblem
-from ..instances.placement.referee.verify import overfull
 from .contract import ExtraRow
 
 TOLERANCE = 1e-6
@@ -41,8 +40,11 @@ def covers(problem: PlacementProblem, members: Sequence[Sequence[int]], plan: Pl
     as large as all of these may stand in for any of them.
     """
     sizes = [exact_sum(problem.nodes[i].size_bytes for i in nodes) for nodes in members]
-    for device, limit in overfull(problem, plan):
+    limit = problem.memory_bytes
+    for device in plan.devices:
         here = {problem.index[node_id] for node_id in device.nodes}
+        if device.type != "accelerator" or fits((problem.nodes[i].size_bytes for i in here), limit):
+            continue
         chosen: list[int] = []
         for thing in sorted((t for t, nodes in enumerate(members) if here & set(nodes)), key=lambda t: -sizes[t]):
             chosen.append(thing)

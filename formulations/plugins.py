@@ -10,15 +10,22 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..instances.errors import UsageError, show
+from ..instances.errors import PipeplanError, TooLargeError, UsageError, show
+from .contract import BuiltModel
+from .family import Family
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+OURS = __name__.partition(".")[0]
 
 REMEDY = "give MODULE:NAME as it is imported here"
 ADDRESS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -79,6 +86,65 @@ def mistake_in(name: str, module: str, error: BaseException) -> str:
         step = step.tb_next
     told = " ".join(str(error).split())
     return f"The plug-in {name} failed{place} ({type(error).__name__}: {told}); mend it{' there' if place else ''}."
+
+
+class PluginMistakeError(UsageError):
+    """Code of another package failed; what was found before may still be told."""
+
+
+@contextmanager
+def blaming(name: str, module: str, may_refuse: bool = False) -> Iterator[None]:
+    """What code of another package raises by mistake is told as its mistake; errors in our own code pass.
+
+    So do refusals that the user can act on. An `InputError` is one only where that code looks at the problem first
+    (`may_refuse`); later it comes from a plan or problem that the code makes itself.
+    """
+    try:
+        yield
+    except (UsageError, TooLargeError, MemoryError):
+        raise
+    except Exception as error:
+        if module.partition(".")[0] == OURS or (may_refuse and isinstance(error, PipeplanError)):
+            raise
+        raise PluginMistakeError(mistake_in(name, module, error)) from error
+
+
+def blamed(function: Callable[..., T], name: str, module: str, may_refuse: bool = False) -> Callable[..., T]:
+    """The function, and functions in what it returns, with their mistakes told as those of the plug-in."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        with blaming(name, module, may_refuse):
+            answer = function(*arguments, **options)
+        return blamed_fields(answer, name, module) if isinstance(answer, (BuiltModel, Family)) else answer
+
+    return call
+
+
+CALLED = ("decode", "encode", "exclude", "outside")
+"""Functions of a built model and of a family."""
+
+
+def blamed_fields(record: Any, name: str, module: str) -> Any:
+    """A record of whose functions each tells its mistakes as those of the plug-in."""
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    return replace(
+        record, **{key: blamed(value, name, module) for key, value in values.items() if key in CALLED and value}
+    )
+
+
+REFUSING = ("check", "plan")
+"""Functions of a method that look at the problem first, and may refuse it by any error of ours."""
+
+
+def blamed_method(method: Any, name: str, module: str) -> Any:
+    """What stands for a method of another package: the same attributes, with mistakes told as those of the plug-in."""
+    stand_in = SimpleNamespace()
+    for key in dir(method):
+        if not key.startswith("_"):
+            with blaming(name, module):
+                value = getattr(method, key)
+            setattr(stand_in, key, blamed(value, name, module, key in REFUSING) if callable(value) else value)
+    return stand_in
 
 
 def _made(find: Callable[[], Any], wanted: type[T], what: str, remedy: str) -> T:

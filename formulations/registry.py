@@ -13,7 +13,7 @@ from typing import Any
 from ..instances.kind import load_address
 from .contract import LATENCY_LIMIT, OptionSpec
 from .family import Describe, Family
-from .plugins import PluginError, installed, is_address, load_installed, load_named
+from .plugins import OURS, PluginError, blamed, blamed_method, installed, is_address, load_installed, load_named
 
 
 def _choice(name: str, text: str, *choices: str) -> OptionSpec:
@@ -142,6 +142,13 @@ ANY_SCHEDULE_OBJECTIVE = _choice(
     "period",
 )
 
+# Arithmetic that methods share: those of one name are never called independent of each other.
+TARNAWSKI_MODELS = frozenset({"reductions of placements"})
+BEAUMONT_MODELS = frozenset({"bounds and grids of chains"})
+FINITE_MODELS = frozenset({"models of given micro-batches"})
+PERIODIC_MODELS = frozenset({"models of periods"})
+SCHEDULE_PROGRAMS = frozenset({"times of given orders, rows of long amounts"})
+
 _ZERO_BUBBLE = "Qi, Wan, Huang, Lin, Zero Bubble Pipeline Parallelism, ICLR 2024"
 
 _TARNAWSKI = "Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020"
@@ -187,11 +194,12 @@ class Entry:
     as_formulation: bool = False
     """Is it a planner made of several models, so that it may be named as a formulation, too?"""
     starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Planners whose plans it is offered as a start, by what the user wants: "auto" or "dp"."""
+    """Planners whose plans it is offered as a start, by what the user wants: "auto" or "dp". Those under "instead" are
+    asked only where its solvers died and there is no plan."""
     start_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options that keep its plans among those of the methods which it starts."""
+    """Options of those planners, which keep their plans among its own where they have them; {}: it wants any."""
     checked_by: str | None = None
-    """The method that shares no code with it and checks its proofs, while it checks those of all others of its kind."""
+    """An independent method that checks its proofs, while this one checks those of all others of its kind."""
     check_options: Mapping[str, Any] = field(default_factory=dict)
     """Options with which it checks another method, so that the bounds of each hold for the plans of the other."""
     check_solver: str = "auto"
@@ -208,6 +216,9 @@ class Entry:
     """The notebook of the course that goes through its model."""
     coarse_first: bool = True
     """Is a plan within 1 % proven before the best one? Not where values are few and far between."""
+    arithmetic: frozenset[str] = frozenset()
+    """What several methods compute with, by a name of our own. Methods that have a name in common are no second word
+    for each other; tests/test_independence.py compares this with what they import."""
     twins: tuple[Entry, ...] = ()
     """Methods of the same name for other kinds of problems: the problem says which one is meant."""
 
@@ -230,21 +241,26 @@ class Entry:
         """Methods of one module are one piece of code."""
         return self.address.partition(":")[0]
 
+    def is_independent_of(self, other: Entry) -> bool:
+        """Do they share no arithmetic, so that the word of one is evidence for the other?"""
+        return self.module != other.module and not self.arithmetic & other.arithmetic
+
     @property
     def objectives(self) -> tuple[str, ...]:
         """What it can minimise, where that may be chosen."""
         return next((spec.choices for spec in self.options if spec.name == "objective"), ())
 
     def load(self) -> Any:
-        """The object itself; imports its module."""
-        return load_address(self.address)
+        """The object itself, which for another package's tells its mistakes as its own; imports its module."""
+        method = load_address(self.address)
+        return method if self.module.partition(".")[0] == OURS else blamed_method(method, self.name, self.module)
 
     def family(self, problem: Any, options: Mapping[str, Any]) -> Family | None:
         """The plans of which its bounds speak; None where it has no bounds."""
         if self.scope is None:
             return None
         describe: Describe = load_address(self.scope)
-        return describe(problem, options)
+        return blamed(describe, self.name, self.scope.partition(":")[0])(problem, options)
 
     def to_json(self) -> dict[str, Any]:
         told = ("name", "title", "problem_kind", "paper", "exact", "takes_start")
@@ -277,6 +293,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             example="bert-large-training",
             starts={"auto": ("linear-dp", "greedy"), "dp": ("dp",)},
             proves_anew=({"variant": "strong"}, {"variant": "strong", "non_contiguous": True}),
+            arithmetic=TARNAWSKI_MODELS,
         ),
         Entry(
             "ip-tarnawski-latency",
@@ -288,6 +305,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.tarnawski_latency.formulation:family",
             starts={"auto": ("latency-greedy", "latency-lns"), "dp": ("latency-dp",)},
+            arithmetic=TARNAWSKI_MODELS,
         ),
         Entry(
             "cp-tarnawski",
@@ -300,6 +318,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             scope="pipeplan.formulations.tarnawski_latency.limited:family",
             starts={"auto": ("linear-dp", "linear-dp-limited", "one-device", "latency-greedy"), "dp": ("dp",)},
             asked_by=("latency_limit",),
+            arithmetic=TARNAWSKI_MODELS,
         ),
         Entry(
             "ilp-beaumont",
@@ -310,9 +329,11 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_BEAUMONT,
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            starts={"instead": ("contiguous",)},
             lesson="notebooks/03-reading-the-ilp.ipynb",
             proves_anew=({"variant": "corrected"},),
             coarse_first=False,
+            arithmetic=BEAUMONT_MODELS,
         ),
         Entry(
             "cp-beaumont",
@@ -323,8 +344,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_BEAUMONT,
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            starts={"instead": ("contiguous",)},
             proves_anew=({},),
             coarse_first=False,
+            arithmetic=BEAUMONT_MODELS,
         ),
         Entry(
             "mip-piper",
@@ -350,6 +373,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.graphpipe.scope:family",
             starts={"auto": ("graphpipe",)},
+            start_options={"cuts": "tree", "samples_held": "more"},
             check_options={"family": "convex"},
             check_solver="cp-sat",
             proves_anew=({"family": "convex"}, {"family": "series-parallel"}),
@@ -362,8 +386,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             (SCHEDULE_OBJECTIVE,),
             takes_start=True,
             scope="pipeplan.formulations.schedule.finite_scope:family",
+            starts={"instead": ("list-schedule",)},
             proves_anew=({"objective": "makespan"}, {"objective": "span"}),
             coarse_first=False,
+            arithmetic=FINITE_MODELS,
         ),
         Entry(
             "ilp-zero-bubble",
@@ -374,7 +400,11 @@ FORMULATIONS: Mapping[str, Entry] = {
             paper=_ZERO_BUBBLE,
             takes_start=True,
             scope="pipeplan.formulations.schedule.finite_scope:family",
+            checked_by="cp-schedule",
+            proves_anew=({"objective": "makespan"}, {"objective": "span"}),
+            starts={"instead": ("list-schedule",)},
             coarse_first=False,
+            arithmetic=SCHEDULE_PROGRAMS,
         ),
         Entry(
             "cp-periodic",
@@ -387,6 +417,7 @@ FORMULATIONS: Mapping[str, Entry] = {
             starts={"auto": ("list-schedule",)},
             proves_anew=({},),
             coarse_first=False,
+            arithmetic=PERIODIC_MODELS,
         ),
         Entry(
             "mip-periodic",
@@ -397,8 +428,10 @@ FORMULATIONS: Mapping[str, Entry] = {
             takes_start=True,
             scope="pipeplan.formulations.schedule.periodic_scope:family",
             starts={"auto": ("list-schedule",)},
+            checked_by="cp-periodic",
             proves_anew=({},),
             coarse_first=False,
+            arithmetic=SCHEDULE_PROGRAMS,
         ),
     )
 }

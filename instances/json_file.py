@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -125,8 +126,8 @@ def parse_json(text: str, file: str) -> Any:
         if len(built) == len(pairs):
             return built
         marked = _Repeating(built)
-        keys = [key for key, _ in pairs]
-        marked.repeated = next(key for i, key in enumerate(keys) if key in keys[:i])
+        seen: set[str] = set()
+        marked.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         repeating.append(marked)
         return marked
 
@@ -197,6 +198,28 @@ def _dump_entry(value: Any) -> str:
     return "[\n" + ",\n".join("    " + json.dumps(element, allow_nan=False) for element in value) + "\n  ]"
 
 
+FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r", "'")
+"""What a spreadsheet takes for the beginning of a formula, and the apostrophe that says that a text is none."""
+
+
+def csv_cell(value: Any) -> Any:
+    """A text that a spreadsheet would run gets an apostrophe in front, which is to be dropped on reading it back."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_MARKS) or _PLAIN_NUMBER.fullmatch(value):
+        return value
+    return "'" + value
+
+
+_PLAIN_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+
+
+_announcements: list[Callable[[], None]] = []
+
+
+def before_writing(announce: Callable[[], None]) -> None:
+    """`announce` is called before a file is written: who begins to write is not to be disturbed."""
+    _announcements[:] = [announce]
+
+
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
     """Replace the file in one step: a reader, or a crash, sees the old file or the new one, never a part."""
     write_bytes_atomically(path, text.encode("utf-8"))
@@ -205,6 +228,8 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> None:
 def write_bytes_atomically(path: str | os.PathLike[str], raw: bytes) -> None:
     """The same for what is not text: pictures."""
     check_path(path)
+    for announce in _announcements:
+        announce()
     try:
         # A link is followed, so that it stays a link to the new content.
         target = Path(os.path.realpath(path))

@@ -13,6 +13,7 @@ from typing import Any
 
 from .amounts import Amount, as_written, in_digits
 from .kinds import Plan
+from .quantities import in_thousands
 from .result import Stop
 
 BYTES = "bytes"
@@ -73,9 +74,11 @@ def at_most(amount: Fraction) -> float:
 
 # ---- in words -------------------------------------------------------------------------------------------
 
-UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
+DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
+"""For amounts that somebody has written so."""
 DIGITS = 4
-MOST_PLAIN = 10**6
+MOST_PLAIN = 2**20
 """Amounts below are said in bytes alone."""
 
 
@@ -100,7 +103,8 @@ def _said(amount: float, counted: str, rounding: Callable[[Fraction], int]) -> s
 
 def _in_a_unit(exact: Fraction, rounding: Callable[[Fraction], int]) -> tuple[str, str]:
     """Digits and unit; all digits of the whole part, of however many."""
-    unit, factor = next(entry for entry in UNITS if exact >= entry[1])
+    units = DECIMAL if in_thousands(float(exact)) else BINARY
+    unit, factor = next(entry for entry in units if exact >= entry[1])
     value = exact / factor
     step = Fraction(1, 10 ** max(0, DIGITS - len(str(int(value)))))
     return in_digits(rounding(value / step) * step), unit

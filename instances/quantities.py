@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?)"
-_QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-z/]*)")
+_QUANTITY = re.compile(_NUMBER + r"\s*(?P<unit>[A-Za-zµ/]*)")
 
 SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 GAP_UNITS = ("", "ns", "us", "ms", "s")
-TIMES = {"ns": 1e-9, "us": 1e-6, **SECONDS}
+TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **SECONDS}
 """Of a sample; a number without a unit is in the problem's own."""
 BYTES = {
     "": 1.0,
@@ -103,6 +103,11 @@ def written_bytes(amount: float) -> str:
     texts = [f"{_short(amount / factor)}{unit}" for unit, factor in BYTES.items() if unit and amount >= factor]
     exact = [text for text in texts if size(text) == amount]
     return min(exact, key=len, default=f"{_short(amount)}B")
+
+
+def in_thousands(amount: float) -> bool:
+    """Has somebody written this number of bytes in multiples of a thousand, as 80GB?"""
+    return amount % 10**6 == 0 and amount % 2**20 != 0
 
 
 def _short(number: float) -> str:

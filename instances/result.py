@@ -160,6 +160,9 @@ class Result:
     """What a reader should know: a backend that died, a limit that was hit, a bound that holds on a grid."""
     cross_check: Mapping[str, Any] | None = None
     """What a second method says, where it was asked; its `contradiction` is None where the proofs agree."""
+    in_scope: Result | None = None
+    """The method's own answer, where `plan` is a better one that the method does not plan: what it found and proved
+    among the plans of its scope. None where `plan` is the method's own."""
 
     history: tuple[Moment, ...] = ()
     """Whenever incumbent or bound became better; values are the method's claims."""
@@ -206,6 +209,7 @@ class Result:
             "violations": list(self.violations),
             "messages": list(self.messages),
             "cross_check": None if self.cross_check is None else dict(self.cross_check),
+            **({} if self.in_scope is None else {"in_scope": self.in_scope.to_json()}),
             "history": [moment.to_json() for moment in self.history],
             "plan": None if self.plan is None else self.plan.to_json(),
         }

@@ -144,8 +144,19 @@ def result_from_json(data: object) -> Result:
         model_size=_counts("model_size", top),
         messages=_texts("messages", top),
         cross_check=None if top.get("cross_check") is None else _facts("cross_check", top),
+        in_scope=None if top.get("in_scope") is None else _in_scope(top["in_scope"]),
         history=_moments(as_list("history", top.get("history", []))),
     )
+
+
+def _in_scope(data: object) -> Result:
+    try:
+        result = result_from_json(data)
+    except InputError as error:
+        raise InputError(join("in_scope", error.field), error.problem, error.remedy) from None
+    if result.in_scope is not None:
+        raise InputError("in_scope.in_scope", "is a result once more", "leave it out: a method has one answer")
+    return result
 
 
 def _moments(values: list[Any]) -> tuple[Moment, ...]:

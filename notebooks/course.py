@@ -9,9 +9,11 @@ from hashlib import sha256
 
 import matplotlib.pyplot as plt
 from cycler import cycler
+from IPython import get_ipython
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 
 from pipeplan.instances.chain.referee.unrolled import unroll
 from pipeplan.instances.schedule.problem import KIND_NAMES
@@ -25,6 +27,8 @@ CHARACTER = 0.7
 """The width of one, relative to its size, and a little more."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ROUND = (1, 2, 5, 10)
+ABOVE_LEGEND = 20
+"""Points between the axes and a title: the legend lies between them."""
 PALE = 0.55
 """So much white is in the colour of a device's second stage, and of its later ones."""
 STYLES = ("-", "--", "-.", ":", "-", "--", "-.")
@@ -37,8 +41,13 @@ plt.rcParams.update(
         "font.size": 9,
         "legend.fontsize": SMALL,
         "legend.frameon": False,
+        "svg.fonttype": "none",  # text stays text
     }
 )
+
+
+if get_ipython() is not None:
+    set_matplotlib_formats("svg")
 
 
 def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=False, label="name"):
@@ -49,7 +58,7 @@ def draw_pipeline(axes, problem, plan, until, title="", *, steady=False, links=F
     first = {"first_batch": None} if steady else {}
     works = [work for work in unroll(problem, plan, 0, until, **first) if links or work.resource.startswith("gpu")]
     draw_works(axes, works, until, label=label)
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", pad=ABOVE_LEGEND)
 
 
 def draw_works(axes, works, until, *, row="resource", label="name"):
@@ -130,7 +139,7 @@ def draw_timeline(axes, simulation, names, title=""):
     axes.set(yticks=range(len(names)), yticklabels=names, xlabel="time")
     set_time(axes, max(other.dataLim.x1 for other in axes.get_shared_x_axes().get_siblings(axes)))
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", pad=ABOVE_LEGEND)
 
 
 def draw_schedule(axes, problem, plan, title="", until=None):
@@ -151,7 +160,7 @@ def draw_schedule(axes, problem, plan, title="", until=None):
     axes.set_yticks(range(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     set_time(axes, end)
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", pad=ABOVE_LEGEND)
 
 
 def pale(colour):

@@ -10,7 +10,7 @@ from ..formulations.contract import Plan
 from ..instances.clock import now, seconds_compiling
 from ..instances.result import Moment, Stop, WarmStart
 from .options import Progress, SolveOptions
-from .referee import Ruling
+from .referee import Ruling, contradiction
 
 MOST_MOMENTS = 1000
 
@@ -35,6 +35,8 @@ class Board:
     """The method's own value of an accepted plan."""
     ruling: Ruling | None = None
     """The referee's word on the best plan that was accepted in this run: nobody asks again."""
+    doubt: str | None = None
+    """In words: the first claim that contradicts the referee, be it of a plan that is none of the best."""
     history: list[Moment] = field(default_factory=list)
     """A moment for every improvement, thinned out when there are too many."""
 
@@ -58,9 +60,13 @@ class Board:
             self.watcher(Progress(self.seconds, self.value, self.bound, nodes, source or self.source))
 
     def accept(self, ruling: Ruling, claimed: float | None = None, source: str = "") -> None:
-        """Post a plan that the referee has judged by the rules of this run; one that it refused changes nothing."""
+        """Post a plan that the referee has judged by the rules of this run; one that it refused changes nothing.
+
+        One that is no better than the best changes nothing either, unless its claim contradicts the referee.
+        """
         if ruling.value is None:
             return
+        self.doubt = self.doubt or contradiction(claimed, ruling.value)
         if self.value is None or ruling.value < self.value:
             self.ruling, self.claimed = ruling, ruling.value if claimed is None else claimed
         self.post(ruling.plan, ruling.value, source=source)

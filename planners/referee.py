@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..formulations.contract import Plan, Problem
 from ..instances.kind import Rules
 from ..instances.kinds import kind_of
+from ..instances.result import PROVEN_TOLERANCE
 from ..instances.stopwatch import part
 
 BOUND_SLACK = 1e-9
@@ -18,6 +20,15 @@ BOUND_SLACK = 1e-9
 def is_above(bound: float | None, value: float, slack: float = BOUND_SLACK) -> bool:
     """Does a plan of this value refute the bound?"""
     return bound is not None and bound > value + slack * abs(value)
+
+
+def contradiction(claimed: float | None, value: float | None) -> str | None:
+    """In words: a claim may be higher than a plan's value (a model's load variable need not be tight), not lower."""
+    if value is None or claimed is None or value <= claimed:
+        return None
+    if math.isclose(value, claimed, rel_tol=PROVEN_TOLERANCE, abs_tol=1e-12):
+        return None
+    return f"the method claimed {claimed!r}, the referee computes {value!r}"
 
 
 @dataclass(frozen=True, slots=True)

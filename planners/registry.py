@@ -11,9 +11,13 @@ from ..formulations.plugins import is_address, load_named
 from ..formulations.registry import (
     ALLOCATION,
     ANY_SCHEDULE_OBJECTIVE,
+    BEAUMONT_MODELS,
+    FINITE_MODELS,
     FORMULATIONS,
+    PERIODIC_MODELS,
     SCHEDULE_OBJECTIVE,
     SEMANTICS,
+    TARNAWSKI_MODELS,
     Entry,
     find_formulation,
     plugged_in,
@@ -41,10 +45,13 @@ _SCOPES = "pipeplan.planners.scopes"
 
 _PLACEMENT = "pipeplan.planners.placement"
 
+_GROUPS = frozenset({"the planners' contraction of placements"})
+_GRAPHPIPE = frozenset({"prices of stage graphs"})
+
 
 def _heuristic(name: str, title: str, **more: Any) -> Entry:
     address = more.pop("address", f"{_PLACEMENT}.{name.replace('-', '_')}:PLANNER")
-    facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", **more}
+    facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS, **more}
     return Entry(name, title, "placement", address, OPTIONS[name], **facts)
 
 
@@ -67,7 +74,8 @@ def _latency(
     **more: Any,
 ) -> Entry:
     address = f"pipeplan.planners.latency.{address}"
-    return Entry(name, title, "placement", address, options, exact=False, scope=f"{_SCOPES}:all_placements", **more)
+    facts = {"exact": False, "scope": f"{_SCOPES}:all_placements", "arithmetic": _GROUPS, **more}
+    return Entry(name, title, "placement", address, options, **facts)
 
 
 _CHAINS = "pipeplan.planners.beaumont"
@@ -94,7 +102,8 @@ _DUALPIPE = "DeepSeek-AI, DeepSeek-V3 Technical Report, 2024; the V shape cuts i
 
 def _graph(name: str, title: str, address: str, options: tuple[OptionSpec, ...], **more: Any) -> Entry:
     address, scope = f"pipeplan.planners.graphpipe.{address}", "pipeplan.planners.graphpipe.scope:stage_graphs"
-    return Entry(name, title, "graph-pipeline", address, options, exact=False, scope=scope, **more)
+    facts = {"exact": False, "scope": scope, "arithmetic": _GRAPHPIPE, **more}
+    return Entry(name, title, "graph-pipeline", address, options, **facts)
 
 
 PLANNERS: Mapping[str, Entry] = {
@@ -118,6 +127,7 @@ PLANNERS: Mapping[str, Entry] = {
             takes_start=True,
             extensions=frozenset({"levels", "types"}),
             scope=f"{_SCOPES}:chains_of_stages",
+            arithmetic=_GROUPS,
             starts={"dp": ("dp",)},
             checked_by="ip-tarnawski",
             compiles_on=("memory-tight",),
@@ -128,6 +138,7 @@ PLANNERS: Mapping[str, Entry] = {
             "All plans of a tiny problem, one by one",
             exact=True,
             scope=f"{_SCOPES}:placements",
+            arithmetic=frozenset(),
             proves_anew=({}, {"non_contiguous": True}, {"device_contiguity": True}),
         ),
         _heuristic("greedy", "Nodes in topological order, device after device"),
@@ -149,6 +160,7 @@ PLANNERS: Mapping[str, Entry] = {
             "device-sets",
             "Column generation over what one accelerator can hold: bounds and plans",
             address="pipeplan.planners.device_sets.planner:PLANNER",
+            arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("dp",)},
             compiles_on=("tiny-chain",),
@@ -164,6 +176,7 @@ PLANNERS: Mapping[str, Entry] = {
             "Large-neighbourhood search for latency",
             "lns:PLANNER",
             LNS_OPTIONS,
+            arithmetic=_GROUPS | TARNAWSKI_MODELS,
             takes_start=True,
             starts={"dp": ("latency-dp",)},
             compiles_on=("cpu-offload",),
@@ -203,6 +216,7 @@ PLANNERS: Mapping[str, Entry] = {
             (ALLOCATION,),
             takes_start=True,
             scope="pipeplan.formulations.beaumont.scope:family",
+            arithmetic=BEAUMONT_MODELS,
             default=True,
             example="golden-4",
             compiles_on=("golden-4",),
@@ -225,7 +239,6 @@ PLANNERS: Mapping[str, Entry] = {
             GRAPHPIPE_OPTIONS,
             default=True,
             example="case-study",
-            start_options={"cuts": "tree", "samples_held": "more"},
             checked_by="cp-graphpipe",
             check_options={"cuts": "tree"},
             compiles_on=("tiny-graph",),
@@ -238,6 +251,8 @@ PLANNERS: Mapping[str, Entry] = {
             "pipeplan.planners.graphpipe.planner:SHORTEST",
             SHORTEST_OPTIONS,
             scope="pipeplan.planners.graphpipe.scope:decomposed",
+            arithmetic=_GRAPHPIPE,
+            starts={"auto": ("graphpipe",)},
             checked_with={"family": "series-parallel"},
             proves_anew=({},),
         ),
@@ -263,6 +278,7 @@ PLANNERS: Mapping[str, Entry] = {
             (ANY_SCHEDULE_OBJECTIVE,),
             takes_start=True,
             scope="pipeplan.formulations.schedule.finite_scope:family",
+            arithmetic=FINITE_MODELS | PERIODIC_MODELS,
             default=True,
             example="zero-bubble-4x12",
             compiles_on=("zero-bubble-4x12",),
@@ -367,16 +383,46 @@ def asked_formulation(kind: str, options: Mapping[str, Any]) -> Entry | None:
 
 
 def quick_planners(entry: Entry, asked: str) -> list[Entry]:
-    """Whose plans a method is offered as starts; `asked` is "auto" or "dp"."""
-    return [PLANNERS[name] for name in entry.starts.get(asked, ())]
+    """Whose plans a method is offered as starts; `asked` is "auto" or "dp".
+
+    A method that names no starts at all is offered the dynamic program of its kind where the user asks for that one.
+    """
+    usual = default_formulation(entry.problem_kind)
+    starts = usual.starts if asked == "dp" and not entry.starts and usual is not None else entry.starts
+    return [PLANNERS[name] for name in starts.get(asked, ())]
 
 
-def cross_check_of(entry: Entry) -> Entry | None:
-    """The method that checks the proofs of this one, without sharing code with it; None: there is none."""
-    checker = next((other for other in methods_of(entry.problem_kind) if other.checked_by is not None), None)
-    if checker is None or checker.module != entry.module:
-        return checker
-    return FORMULATIONS[str(checker.checked_by)]
+def cross_check_of(entry: Entry, objective: str | None = None) -> Entry | None:
+    """The method that checks the proofs of this one, without sharing arithmetic with it; None: there is none.
+
+    Parameters
+    ----------
+    entry : Entry
+        The method that is to be checked.
+    objective : str, optional
+        What it minimises; None: any of its objectives.
+    """
+    wanted = {objective} if objective is not None else set(entry.objectives)
+    checkers = [other for other in methods_of(entry.problem_kind) if other.checked_by is not None]
+    if not checkers:
+        return None
+    checker = next((other for other in checkers if wanted & set(other.objectives)), checkers[0])
+    asked = checker if checker.module != entry.module else FORMULATIONS[str(checker.checked_by)]
+    return asked if asked.is_independent_of(entry) else None
+
+
+def second_methods(entry: Entry) -> list[Entry]:
+    """Methods that `--cross-check` or `verify --proof` may ask for a second, independent word on its proofs."""
+    checks = [cross_check_of(entry, objective) for objective in entry.objectives or (None,)]
+    asked = [*checks, *provers(entry.problem_kind)] if entry.scope is not None else []
+    usual = (usual_objective(entry.problem_kind),)
+    found = {
+        other.name: other
+        for other in asked
+        if other is not None and not entry.asked_by and other.is_independent_of(entry)
+        if set(entry.objectives or usual) & set(other.objectives or usual)
+    }
+    return list(found.values())
 
 
 def provers(kind: str) -> list[Entry]:

@@ -83,11 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _many_seeds(items)
     if config.getoption("--sweeps"):
         _many_examples(items)
-    for name in ON_DEMAND:
-        if not config.getoption(f"--{name}"):
-            for item in items:
-                if item.get_closest_marker(name):
-                    item.add_marker(pytest.mark.skip(reason=f"run with --{name}"))
+    off = [name for name in ON_DEMAND if not config.getoption(f"--{name}")]
+    later = [item for item in items if any(item.get_closest_marker(name) for name in off)]
+    if later:  # counted, and not listed as thousands of skipped tests with one reason
+        config.hook.pytest_deselected(items=later)
+        left = {id(item) for item in later}
+        items[:] = [item for item in items if id(item) not in left]
 
 
 @pytest.hookimpl(hookwrapper=True)

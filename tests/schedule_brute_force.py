@@ -25,10 +25,14 @@ from pipeplan.instances.schedule.random_schedules import Ingredients, random_sch
 HAIR = 1
 """The least time above nothing, where `STEP` is one step of the grid: more than all hairs together."""
 STEP = 64
+MOST_ROUNDS = 300
+"""Devices that wait for each other do so in ever later rounds, where they are almost early enough."""
+MOST_SPANS = 300_000
+"""Sums of times that a span may be."""
 
 
 class UnsettledError(Exception):
-    """There is no least value: only better and better ones."""
+    """There is no least value, only better and better ones; or the numbers lie too close together to find it."""
 
 
 # ---- what one device holds -----------------------------------------------------------------------------
@@ -196,6 +200,8 @@ def least_span(problem: ScheduleProblem) -> Fraction | None:
     def can_keep(span: int) -> bool:
         waiting, seen = [(0,) * len(problem.devices)], set()
         while waiting:
+            if len(seen) > MOST_ROUNDS:
+                raise UnsettledError
             releases = waiting.pop()
             # Some device can always begin at 0: where none can, the same schedule a bit earlier would do as well.
             if releases in seen or min(releases) > 0 or max(releases) > search.horizon:
@@ -212,17 +218,33 @@ def least_span(problem: ScheduleProblem) -> Fraction | None:
     if not ends:
         return None
     # In steps of the finer grid; the longest work of a device comes first, since it is the answer so often.
-    load = low = int(max(problem.loads) * problem.micro_batches * grid * finer)
-    high, middle = min(map(max, ends)) // STEP + 1, low
+    load = int(max(problem.loads) * problem.micro_batches * grid * finer)
+    values = [value for value in _possible_spans(problem, grid * finer) if value >= load]
+    low, high, middle = 0, len(values) - 1, 0
     while low < high:
-        if can_keep(middle * STEP):
+        if can_keep(values[middle] * STEP):
             high = middle
         else:
             low = middle + 1
         middle = (low + high) // 2
-    if low > load and can_keep((low - 1) * STEP + STEP // 2):  # between two steps, by some hairs
+    if low and can_keep(values[low - 1] * STEP + STEP // 2):  # between two values, by some hairs
         raise UnsettledError
-    return Fraction(low, grid * finer)
+    return Fraction(values[low], grid * finer)
+
+
+def _possible_spans(problem: ScheduleProblem, grid: int) -> list[int]:
+    """Means of at most one path for each device: sums of times and lags, each up to so often on a path, over a number
+    of paths."""
+    assert problem.micro_batches is not None
+    totals = {0}
+    for amount in (*problem.times, *problem.lags):
+        step, most = int(amount * grid), problem.micro_batches * len(problem.devices)
+        if step:
+            totals = {total + step * count for total in totals for count in range(most + 1)}
+        if len(totals) > MOST_SPANS:
+            raise UnsettledError
+    count = len(problem.devices)
+    return sorted({total // q for total in totals for q in range(1, count + 1) if total % q == 0})
 
 
 # ---- periodic schedules --------------------------------------------------------------------------------
@@ -445,7 +467,7 @@ def tiny_problem(seed: int, micro_batches: int | None = None, devices: int = 2) 
         blocks = chosen.choice((2, 3, 3, 4, 4))
         made = random_schedule(devices, blocks, micro_batches, 1000 * seed + attempt, Ingredients())
         problem = _with_limits(made, chosen)
-        if sum(problem.loads) and _is_settled(problem):
+        if sum(problem.loads) and is_settled(problem):
             return problem
     raise AssertionError
 
@@ -466,7 +488,8 @@ def _with_limits(problem: ScheduleProblem, chosen: random.Random) -> SchedulePro
     return problem.replace(devices=tuple(devices))
 
 
-def _is_settled(problem: ScheduleProblem) -> bool:
+def is_settled(problem: ScheduleProblem) -> bool:
+    """Has it least values, each found by enumeration?"""
     try:
         least_period(problem)
         if problem.micro_batches is not None:

@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.planners.registry import EXACT, PLANNERS, all_methods, cross_check_of
-
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("instances", "formulations", "planners")
 ALLOWED = {
@@ -272,59 +269,7 @@ def test_planners_hold_ways_to_get_a_plan_and_nothing_else() -> None:
     assert not users
 
 
-# ---- independence --------------------------------------------------------------------------------------
-
-TABLES_AND_CONTRACTS = {
-    "formulations.contract", "formulations.family", "formulations.plugins", "formulations.registry",
-    "planners.contract", "planners.options", "planners.registry", "planners.referee",
-}  # fmt: skip
-"""What two methods that check each other may have in common beside the problems and their referees: how they are
-asked, how they answer, what they are called. No arithmetic of theirs is in here."""
-
-
-def works_with(address: str, known: Mapping[tuple[str, ...], Path]) -> set[str]:
-    """All modules that an object needs, directly or by others, but instances and packages that hold nothing."""
-    found: set[tuple[str, ...]] = set()
-    todo = [tuple(address.partition(":")[0].split("."))]
-    while todo:
-        name = todo.pop()
-        for part in (name[:length] for length in range(2, len(name) + 1)):
-            if part in known and part not in found and room_of(part) != "instances":
-                found.add(part)
-                todo += imported_at_run_time(known[part], known)
-    return {".".join(name[1:]) for name in found if holds_something(known[name])}
-
-
 def holds_something(path: Path) -> bool:
+    """Is it more than the `__init__` of a folder?"""
     kinds = (ast.FunctionDef, ast.ClassDef)
     return path.name != "__init__.py" or any(isinstance(node, kinds) for node in ast.parse(path.read_text()).body)
-
-
-def checked_pairs() -> list[tuple[Entry, Entry]]:
-    """Every exact method that `--cross-check` can be given, and whom it asks. Heuristics prove nothing."""
-    return [
-        (entry, other) for entry in all_methods() if entry.exact and (other := cross_check_of(entry)) is not None
-    ]
-
-
-@pytest.mark.parametrize(("entry", "other"), checked_pairs(), ids=lambda entry: entry.name)
-def test_methods_that_check_each_other_share_no_code(entry: Entry, other: Entry) -> None:
-    """A model counts with the planner that hands it to a solver. Options are declarations, whoever's they are."""
-    known = known_modules()
-    works = [works_with(method.address, known) for method in (entry, other)]
-    for used, method in zip(works, (entry, other), strict=True):
-        assert len(used) > 2, "this test reads nothing"
-        if method.name in FORMULATIONS:
-            used |= works_with(PLANNERS[EXACT].address, known)
-    shared = {name for name in works[0] & works[1] if name.rpartition(".")[2] != "options"}
-    assert shared <= TABLES_AND_CONTRACTS
-
-
-def test_every_kind_with_a_cross_check_has_it_in_both_directions() -> None:
-    pairs = {(entry.name, other.name) for entry, other in checked_pairs()}
-    assert {
-        ("dp", "ip-tarnawski"),
-        ("ip-tarnawski", "dp"),
-        ("dp-piper", "mip-piper"),
-        ("mip-piper", "dp-piper"),
-    } <= pairs

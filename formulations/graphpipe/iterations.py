@@ -1,6 +1,6 @@
 """What a stage does in an iteration: its passes, its synchronisation, and the transfers to and from it.
 
-Written from the definition of the problem; shares no code with the planner that it checks.
+Written from the definition of the problem; shares no arithmetic with the planner that it checks.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...instances.graph_pipeline.more_in_flight import with_more_in_flight
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
+from ...instances.verdict import evaluation_of
 from .columns import ROUNDING, Column
+from .more_in_flight import with_more_in_flight
 from .schedules import Schedule
 
 
@@ -57,5 +57,5 @@ def delays(problem: GraphPipelineProblem, shares: Iterable[Schedule]) -> list[li
 
 def held_longer(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
     """With more samples in flight where that shortens the iteration; the model knows only what the rule asks for."""
-    known = evaluate_stage_graph(problem, plan).iteration
+    known = evaluation_of(problem, plan).iteration
     return plan if known is None else with_more_in_flight(problem, plan, known)[0]

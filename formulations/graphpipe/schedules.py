@@ -1,6 +1,6 @@
 """Schedules of stages: micro-batches of b samples, k passes of a kind in a row, and what must be in flight.
 
-Written from the definition of the problem; shares no code with the planner that it checks.
+Written from the definition of the problem; shares no arithmetic with the planner that it checks.
 """
 
 from __future__ import annotations

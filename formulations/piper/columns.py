@@ -1,7 +1,7 @@
-"""Form (i): a path through the suffix sets whose arcs are stages (specification of Piper, section 8).
+"""Form (i): a path through the suffix sets whose arcs are stages.
 
 x[a]: the plan has the stage of column a; g[a]: the sum of the data-parallel degrees of all later stages, carried
-into it; T: the largest load, in units of `unit`. The blocks eq_1 .. eq_6 are the specification's; cut_* are implied
+into it; T: the largest load, in units of `unit`. The blocks are eq_1 .. eq_6; cut_* are implied
 by them together with integrality.
 """
 

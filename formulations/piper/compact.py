@@ -1,10 +1,10 @@
-"""Form (ii): stages by number, every product of decisions a variable of its own (specification of Piper, section 8).
+"""Form (ii): stages by number, every product of decisions a variable of its own.
 
 For teaching and for cross-checks: on tiny instances only. Stages i = 0, 1, .. in execution order; a setting c is
 (t, d, q): degrees, and micro-batches in flight that the memory is reserved for. x[v, i]: layer v is in stage i;
 z[i]: stage i is used; w[i, c]: it has setting c; u[v, i, c, X]: and v runs there in its X-th configuration; f, h:
 and pays for an edge that comes in, goes out; s[i]: sum of the data-parallel degrees from stage i on; T: the largest
-load, in units of `unit`. Blocks are numbered as in the specification.
+load, in units of `unit`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pyomo.environ as pyo
 from ...instances.checks import NodeId
 from ...instances.errors import InputError
 from ...instances.staging.problem import Configuration
-from ...instances.staging.referee.stages import TRIPS
 from .candidates import ROUNDING
 from .flush import add_flush, counts_of
+from .links import TRIPS
 from .stages import StageBook
 
 LARGEST_LOAD = 2.0**10

@@ -1,7 +1,7 @@
 """Rows of pipelines that are flushed: (N + S - 1) / N times the largest load of S stages, in either form of the model.
 
 y[n]: the plan has n stages; P[n]: the largest load where it has, else 0. Their sum is T, so the objective, a product of
-two decisions, is linear in P. Blocks go on from those of the specification, which end at 9.
+two decisions, is linear in P. Its blocks are numbered from 10 on.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import TooLargeError, UsageError, show
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.rules import FLUSH, check_question
+from ...instances.staging.question import FLUSH, check_question
 from ..contract import FLOAT_ROOM, BuiltModel, CommonFormulation, Options, Refuted, Wanted, check_type
 from .bound import column_bound, work_bound
 from .candidates import find_candidates

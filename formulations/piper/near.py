@@ -16,11 +16,11 @@ import numpy as np
 
 from ...instances.compiled import compiled, repays_loading
 from ...instances.errors import TooLargeError
-from ...instances.staging.memory import whole_memory
 from ...instances.staging.problem import Configuration, StagingProblem
-from ...instances.staging.referee.stages import TRIPS
 from . import scan
 from .lattice import MAX_STAGES, REMEDY, Lattice
+from .links import TRIPS
+from .memory import memory_of
 
 ROUNDING, LEAST = 1e-9, 1e-300
 FASTER, CLOSE = 1.3, 1e-3
@@ -136,7 +136,7 @@ def _layers(problem: StagingProblem, sets: tuple[int, ...], allowed: Degrees) ->
     degrees, most = problem.degrees, min(problem.devices, problem.micro_batches)
     replicas = list(allowed)
     inside = _membership(bits, len(problem.layers)).astype(float)
-    memory = whole_memory(problem, most)  # if rounded, then down: all that fits is kept
+    memory = memory_of(problem).rounded_down(most)  # all that fits is kept
     limit = memory.limits[0]
 
     def over(rows: Any) -> Any:

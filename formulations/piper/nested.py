@@ -1,4 +1,4 @@
-"""Devices within devices: paths within paths (specification of Piper, section 5), as rows on top of those of columns.
+"""Devices within devices: paths within paths, as rows on top of those of columns.
 
 On every level the stages are a path through the same suffix sets. The columns are the path of level 1; an arc is a
 stage of a higher level, in `above` copies of the stages around it. u[e]: the plan has the stage of arc e; k[i, p]:
@@ -19,8 +19,8 @@ import pyomo.environ as pyo
 
 from ...instances.errors import TooLargeError
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.levels import upper_load
 from .candidates import MAX_COLUMNS, ROUNDING, Candidates, Column
+from .links import upper_cost
 from .stages import StageBook, positions
 
 
@@ -77,8 +77,7 @@ def find_arcs(book: StageBook, candidates: Candidates, cutoff: float | None) -> 
             outside = math.prod(around)
             for inner, outer in _within_room(of_copies, room):
                 members = candidates.lattice.sets[outer] ^ candidates.lattice.sets[inner]
-                ids = [book.problem.layers[v].id for v in positions(members)]
-                cost = upper_load(book.problem, ids, d, levels[level].bandwidth) / outside
+                cost = upper_cost(book.problem, positions(members), d, levels[level].bandwidth) / outside
                 if cutoff is None or cost <= cutoff * (1 + ROUNDING):
                     arcs.append(Arc(level, inner, outer, members, d, tuple(around), cost))
         arcs = _on_paths(arcs, len(candidates.lattice.sets) - 1)

@@ -9,19 +9,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ...instances.staging.memory import Bytes, whole_memory
 from ...instances.staging.problem import Configuration, Edge, Layer, StagingProblem
-from ...instances.staging.referee.levels import full_weight
-from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from ..contract import FLOAT_ROOM
 from .knapsack import TOLERANCE, Option, Selection, enclosure, select
 from .lattice import Lattice, TooManyStagesError, build_lattice, suffix_sets
+from .links import SYNC_TRIPS, TRIPS, full_weight
+from .memory import Bytes, memory_of
 
 if TYPE_CHECKING:
     from .near import NearStages
-
-ANY_NUMBER = 2**1000
-"""Python's whole numbers have no end, so memory is always exact; this much a float can still be divided by."""
 
 
 class StageBook:
@@ -49,7 +45,7 @@ class StageBook:
         """Nor has a device more micro-batches in flight."""
         self.counts = [problem.levels[0].devices] if problem.levels else [kind.devices for kind in problem.types]
         """Devices that a stage of each type may be on."""
-        self.memory = whole_memory(problem, self.most, ANY_NUMBER)
+        self.memory = memory_of(problem)
         self.limits = (None,) if hierarchy == "basic" else self.memory.limits
         """Of a device of each type, in whole units as all memory here; None: no limit."""
         self.fastest = max(kind.speed for kind in problem.types)

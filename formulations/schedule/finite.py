@@ -14,7 +14,7 @@ from ...instances.amounts import as_written
 from ...instances.errors import TooLargeError
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.referee.evaluate import evaluate_schedule
+from ...instances.verdict import evaluation_of
 from ..contract import BuiltModel, CommonFormulation, NativeModel, NativeOnlyError, Options, Refuted, Values, Wanted
 from . import finite_cp_model
 from .finite_bounds import lower_bound_of
@@ -130,7 +130,7 @@ def encode(
     best = tightest(exact, sequences_of(exact.problem, in_order(plan)), objective)
     if best is None:
         return None
-    value = evaluate_schedule(exact.problem, best).objective(objective)
+    value = evaluation_of(exact.problem, best).objective(objective)
     parts = finite.steps * grid.factor
     if value is None or value * parts > grid.limit or not finite.exact:
         return None

@@ -7,9 +7,8 @@ from fractions import Fraction
 from typing import Literal
 
 from ...instances.amounts import as_written
-from ...instances.errors import InputError
 from ...instances.schedule.plan import PeriodicSchedulePlan
-from ...instances.schedule.problem import ScheduleProblem
+from ...instances.schedule.problem import ScheduleProblem, check_repeats
 from ..contract import (
     BuiltModel,
     CommonFormulation,
@@ -30,16 +29,6 @@ from .periodic_facts import PeriodGrid, PeriodicFacts, grid_for, moving_facts, n
 from .periodic_plans import best_timed, laid_by, laid_out, values_of
 from .standstills import Standstill
 
-
-def check_periodic(problem: ScheduleProblem, name: str) -> None:
-    """Raise where there is no steady state to plan."""
-    check_type(name, problem, ScheduleProblem)
-    if problem.leaks:
-        raise InputError("leaks", "is true, so no schedule repeats", "let blocks give back what they take")
-    if not any(problem.times):
-        raise InputError("blocks", "all have time 0", "give at least one block a time")
-
-
 FIRST_TURN_S = 2.0
 TURNS = 6
 ASKED: tuple[Literal["decide"], Literal["improve"]] = ("decide", "improve")
@@ -49,7 +38,8 @@ class PeriodicCp(CommonFormulation):
     """Minimise the period."""
 
     def check(self, problem: ScheduleProblem, options: Options) -> None:
-        check_periodic(problem, "cp-periodic")
+        check_type("cp-periodic", problem, ScheduleProblem)
+        check_repeats(problem)
 
     def lower_bound(self, problem: ScheduleProblem, options: Options) -> float:
         return lower_bound(problem)

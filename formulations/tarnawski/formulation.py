@@ -103,10 +103,11 @@ def _build_strong(
     cutoff: float,
     lower_bound: float,
 ) -> BuiltModel:
-    groups = reduced.groups
+    groups, rounding = reduced.groups, 0.0
     model: Any
     if wanted.native:
         data = cp.payload(reduced, contiguous, cutoff, lower_bound, wanted.precision)
+        rounding = (groups.count * len(groups.times) + len(groups.nets)) / data["scale"]
         model = NativeModel(f"{cp.__name__}:build", data)
     else:
         from . import strong
@@ -139,7 +140,7 @@ def _build_strong(
             problem, groups.members, plan, positions, columns, "w" if contiguous and groups.cpus else None
         )
 
-    return BuiltModel(model, decode, encode, size=size, exclude=exclude)
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding)
 
 
 def _build_plain(problem: PlacementProblem, options: Options, cutoff: float | None) -> BuiltModel:

@@ -5,8 +5,8 @@ loads that plans can have, so an optimum of the contracted problem is an optimum
 
 * A colour class must share a device: its times, sizes and transfers are summed into one *group*.
 * A transfer of u is a *net*: the groups of u and of its successors are its pins. An accelerator pays
-  c[u] exactly if it holds some pins but not all of them, as sender or receiver alike (section 2 of the
-  specification); so the direction does not matter, nets with one pin cost nothing and nets with equal pins merge.
+  c[u] exactly if it holds some pins but not all of them, as sender or receiver alike; so the direction
+  does not matter, nets with one pin cost nothing and nets with equal pins merge.
 * Stage order (contiguous plans): an arc a -> b says stage(a) <= stage(b). Forward edges give arcs;
   a class without forward nodes (an orphan) is placed by its backward edges, mirrored. Groups on a
   common cycle of arcs share a stage, hence a device, and are merged.

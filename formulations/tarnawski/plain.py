@@ -1,4 +1,4 @@
-"""The throughput IP as published (specification, section 2, "The published IP"), node by node, for teaching.
+"""The throughput IP as published, node by node, for teaching.
 
 Contiguity here is the published notion, asked of every device alone: a split may pass whose devices wait
 for each other in a circle. The strong variant asks for a chain of stages.

@@ -1,6 +1,6 @@
 """The strong throughput IP as a Pyomo model: groups and nets, for any MIP solver.
 
-Load of an accelerator at position j, part q (section 4 of the throughput study's specification):
+Load of an accelerator at position j, part q:
 
     sum_g p[q, g] a[g, j] + sum_e C[e] cut[e, j] <= T[q]
     cut[e, j] >= a[g, j] - all[e, j]   for every pin g of e,   all[e, j] <= a[g, j]   for every pin g of e

@@ -23,6 +23,8 @@ from .cuts import Cover, covers, critical_paths
 from .path_bound import joined_arcs
 
 RELIEF_UNITS = 100
+ROUNDED_PER_NODE = 3
+"""Of each node: its work, its tensor read and its tensor sent."""
 
 
 def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
     return {
         "scale": steps.scale,
         "cutoff": steps.cutoff,
-        "lower_bound": max(0, math.floor(lower_bound * steps.scale) - 3 * atoms.nodes),
+        "lower_bound": max(0, math.floor(lower_bound * steps.scale) - ROUNDED_PER_NODE * atoms.nodes),
         "atom_of": list(atoms.atom_of),
         "atoms": atoms.count,
         "classes": [list(members) for members in atoms.classes],
@@ -51,6 +53,11 @@ def payload(atoms: Atoms, *, cutoff: float, lower_bound: float, precision: float
         "stages": atoms.stages,
         "has_cpu": atoms.has_cpu,
     }
+
+
+def rounding(atoms: Atoms, data: Mapping[str, Any]) -> float:
+    """By how much the model may say too little of a plan: every cost is less than a step too small."""
+    return float(ROUNDED_PER_NODE * atoms.nodes / data["scale"])
 
 
 def _plain_cover(cover: Cover) -> list[Any]:

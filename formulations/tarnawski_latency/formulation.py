@@ -60,15 +60,16 @@ class TarnawskiLatency(FarCosts, CommonFormulation):
             return _built(
                 problem, single, plain.build(single, cutoff=cutoff), plain.read, plain.write, plain.columns
             )
-        atoms = capped(atoms, limit)
+        atoms, rounding = capped(atoms, limit), 0.0
         if wanted.native:
             data = cp.payload(atoms, cutoff=limit, lower_bound=bound, precision=wanted.precision)
             model: Any = NativeModel(f"{cp.__name__}:build", data)
+            rounding = cp.rounding(atoms, data)
         else:
             from . import strong
 
             model = strong.build(atoms, cutoff=limit, lower_bound=bound)
-        return _built(problem, atoms, model, read_staged, write_staged, held_columns)
+        return _built(problem, atoms, model, read_staged, write_staged, held_columns, rounding)
 
 
 FORMULATION = TarnawskiLatency()
@@ -103,6 +104,7 @@ def _built(
     read: Callable[[Values, Atoms], Staged],
     write: Callable[[Staged, Atoms], Values],
     columns: Callable[[Atoms, int, int], list[str]],
+    rounding: float = 0.0,
 ) -> BuiltModel:
     """`columns`: those of which one is 1 where an atom is on an accelerator."""
 
@@ -119,4 +121,4 @@ def _built(
         return cover_rows(problem, atoms.members, plan, devices, lambda a, i: columns(atoms, a, i))
 
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
-    return BuiltModel(model, decode, encode, size=size, exclude=exclude)
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...instances.errors import InputError, UsageError
+from ...instances.kinds import kind_of
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.placement.referee.latency_rules import within_limit
-from ...instances.placement.referee.stages import stage_order
 from ..contract import (
     BuiltModel,
     CommonFormulation,
@@ -27,7 +26,7 @@ from ..tarnawski.formulation import check_plain
 from ..tarnawski.groups import GroupProblem, contract
 from ..tarnawski.groups import capped as capped_groups
 from ..tarnawski.reductions import Reduced, forced
-from . import limited_cp
+from . import cp, limited_cp
 from .atoms import Atoms, atoms_of, capped
 from .formulation import SAFETY, least_latency
 from .limited_cp import Limits
@@ -35,6 +34,9 @@ from .path_bound import path_bound
 from .translate import Staged, held_columns, plan_of, read_staged, staged_of, write_staged
 
 NAME = "cp-tarnawski"
+
+LIMIT_SLACK = 1e-9
+"""Relative: the referee sums floats, and forgives a latency so little above the limit."""
 
 
 class TarnawskiWithinLatency(CommonFormulation):
@@ -60,7 +62,7 @@ class TarnawskiWithinLatency(CommonFormulation):
         if not wanted.native:
             raise NativeOnlyError(NAME)
         cutoff = worst_value(problem) if wanted.cutoff is None else wanted.cutoff
-        limits = Limits(within_limit(options["latency_limit"]), cutoff, self.lower_bound(problem, options))
+        limits = Limits(options["latency_limit"] * (1 + LIMIT_SLACK), cutoff, self.lower_bound(problem, options))
         if limits.load > cutoff:
             return Refuted("the devices together have too little time for the work")
         if least_latency(problem, options["subgraphs_per_device"]) > limits.latency:
@@ -105,7 +107,8 @@ def _model(
     atoms = capped(atoms, limits.latency)
     limits = replace(limits, least_latency=least)
     data = limited_cp.payload(problem, atoms, limits, reduced, contiguous=contiguous, step=step)
-    return _built(problem, atoms, NativeModel(f"{limited_cp.__name__}:build", data), contiguous)
+    model = NativeModel(f"{limited_cp.__name__}:build", data)
+    return _built(problem, atoms, model, contiguous, cp.rounding(atoms, data))
 
 
 def _check_options(options: Options) -> None:
@@ -122,7 +125,9 @@ def _check_options(options: Options) -> None:
         )
 
 
-def _built(problem: PlacementProblem, atoms: Atoms, model: NativeModel, contiguous: bool) -> BuiltModel:
+def _built(
+    problem: PlacementProblem, atoms: Atoms, model: NativeModel, contiguous: bool, rounding: float
+) -> BuiltModel:
     def decode(values: Values) -> PlacementPlan:
         plan = _shared(problem, atoms, values, plan_of(problem, atoms, read_staged(values, atoms)))
         return _without_pieces(plan) if contiguous else plan
@@ -137,12 +142,12 @@ def _built(problem: PlacementProblem, atoms: Atoms, model: NativeModel, contiguo
         return cover_rows(problem, atoms.members, plan, devices, lambda a, i: held_columns(atoms, a, i))
 
     size = {"atoms": atoms.count, "stages": atoms.stages, "arcs": len(atoms.arcs)}
-    return BuiltModel(model, decode, encode, size=size, exclude=exclude)
+    return BuiltModel(model, decode, encode, size=size, exclude=exclude, rounding=rounding)
 
 
 def _chained(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> Staged | None:
     """Stages in the order of the chain; None where the plan is none, or tears an atom."""
-    order = stage_order(problem, plan)
+    order = kind_of(problem).get("stage_order")(problem, plan)
     held = {device.name: device.nodes for device in plan.devices if device.type == "accelerator" and device.nodes}
     used = [name for name in order or () if name in held]
     if order is None or len(used) > atoms.stages:

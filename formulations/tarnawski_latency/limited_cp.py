@@ -50,7 +50,7 @@ def payload(
         "cpus": problem.cpus,
         "contiguous": contiguous,
         "load_cutoff": min(math.floor(limits.cutoff * scale * (1 + 1e-12)), _all_work(data)),
-        "load_lower_bound": max(0, math.floor(limits.load * scale) - 3 * atoms.nodes),
+        "load_lower_bound": max(0, math.floor(limits.load * scale) - cp.ROUNDED_PER_NODE * atoms.nodes),
         "on_accelerators": [atom[g] for g in reduced.pinned],
         "conflicts": [[atom[g], atom[h]] for g, h in reduced.conflicts],
     }

@@ -1,4 +1,4 @@
-"""The latency IP as in the paper (specification, section 4), node by node, for teaching.
+"""The latency IP as in the paper, node by node, for teaching.
 
 Device 0 is the pool of CPUs; devices 1, ... are the subgraphs of the accelerators, q after q.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...instances.placement.plan import Device, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.placement.referee.latency import evaluate_latency
+from ...instances.verdict import evaluation_of
 from .atoms import Atoms
 
 
@@ -45,7 +45,7 @@ def _accelerator(problem: PlacementProblem, name: str, pieces: Sequence[Sequence
 
 def staged_of(problem: PlacementProblem, atoms: Atoms, plan: PlacementPlan) -> Staged | None:
     """The plan's pieces in the order of their starts; None where it has no such form (too many, torn atoms)."""
-    evaluation = evaluate_latency(problem, plan)
+    evaluation = evaluation_of(problem, plan, objective="latency")
     if evaluation.latency is None:
         return None
     place = {i: rank for rank, i in enumerate(problem.topological_order)}

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..checks import MAX_DEVICES, NodeId, check_id, check_text
-from ..errors import InputError, show
+from ..errors import InputError, PipeplanError, show
 from ..fields import as_list, as_object, as_plan, read_entries, require
 from ..records import to_record
 from .problem import PlacementProblem
 
 DeviceType = Literal["accelerator", "cpu"]
+
+
+class NotAnAssignmentError(PipeplanError, ValueError):
+    """The plan does not put every node on exactly one device that can be computed with, so it has no loads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ..errors import InputError, UsageError, show
 from .order import Deadlock, Run, earliest_starts
 from .plan import SchedulePlan
-from .problem import KIND_NAMES, BlockEdge, ScheduleProblem
+from .problem import KIND_NAMES, MAX_STARTS, BlockEdge, ScheduleProblem
 from .referee.verify import verify_schedule
 
 PASSES = "FBIW"
@@ -57,8 +57,12 @@ def table_from_csv(text: str) -> Table:
     """What stands in the file; a cell that says nothing is an `InputError` with its row and column."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     found: list[tuple[Cell, ...]] = []
+    cells = 0
     try:
         for number, row in enumerate(rows, 1):
+            cells += max(1, len(row))
+            if cells > MAX_STARTS:
+                raise InputError(f"row {number}", f"brings the cells to {cells}", f"give at most {MAX_STARTS}")
             found.append(tuple(_cell(_place(number, column), entry) for column, entry in enumerate(row, 1)))
     except csv.Error as error:
         raise InputError(f"row {len(found) + 1}", f"is not CSV ({error})", "correct the text there") from None

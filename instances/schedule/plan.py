@@ -15,6 +15,9 @@ from ..fields import as_list, as_plan, join, require, require_object
 EXAMPLE = '{"kind": "schedule", "starts": {"F0": [0, 5], ...}}'
 PERIODIC_EXAMPLE = '{"kind": "periodic-schedule", "period": 15, "starts": {"F0": 0, ...}}'
 
+# Times are exact, and shown as floats, which end at 1.8e308.
+LATEST = 10**300
+
 _RATIO = re.compile(r"-?\d{1,400}(/\d{1,400})?")
 
 
@@ -81,9 +84,12 @@ def exact(where: str, value: object) -> Fraction:
     remedy = 'give a finite number, or a text like "37/3"'
     if isinstance(value, str) and _RATIO.fullmatch(value):
         numerator, _, denominator = value.partition("/")
-        if int(denominator or 1):
-            return Fraction(int(numerator), int(denominator or 1))
-        raise InputError(where, f"is {show(value)}, a division by 0", remedy)
+        if not int(denominator or 1):
+            raise InputError(where, f"is {show(value)}, a division by 0", remedy)
+        time = Fraction(int(numerator), int(denominator or 1))
+        if abs(time) > LATEST:
+            raise InputError(where, f"is {show(value)}, later than 1e300", "give an earlier time")
+        return time
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(where, f"is {show(value)}, not a number", remedy)
     if value != value or value in (float("inf"), float("-inf")):

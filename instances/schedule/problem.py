@@ -219,6 +219,14 @@ class ScheduleProblem:
         return digest(facts)
 
 
+def check_repeats(problem: ScheduleProblem) -> None:
+    """Raise where there is no steady state to plan."""
+    if problem.leaks:
+        raise InputError("leaks", "is true, so no schedule repeats", "let blocks give back what they take")
+    if not any(problem.times):
+        raise InputError("blocks", "all have time 0", "give at least one block a time")
+
+
 def topological_order(count: int, edges: Iterable[tuple[int, int]]) -> list[int] | None:
     """Of so many numbers; None where there is a cycle."""
     following: list[list[int]] = [[] for _ in range(count)]

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..kind import Rules, chosen
+from ..simulation.checks import refuse_broken
 from ..violation import Violation
 from .kind import KIND
 from .plan import AnySchedule, PeriodicSchedulePlan, SchedulePlan
 from .problem import ScheduleProblem
 from .referee.evaluate import ScheduleEvaluation, evaluate_schedule
+from .referee.unrolled import shape_faults
 from .referee.verify import verify_schedule
 
 PERIOD = "period"
@@ -32,6 +34,7 @@ class _ScheduleRules:
         return float(value)
 
     def evaluation(self, problem: ScheduleProblem, plan: AnySchedule) -> ScheduleEvaluation:
+        refuse_broken((Violation("shape", fault) for fault in shape_faults(problem, plan)), "evaluated")
         return evaluate_schedule(problem, plan)
 
     def to_options(self) -> dict[str, Any]:
@@ -57,5 +60,11 @@ class PeriodicRules(_ScheduleRules):
 def rules_of(problem: ScheduleProblem, options: Mapping[str, Any]) -> Rules:
     """Without micro-batches there is the steady state alone."""
     if options.get("objective") == PERIOD or problem.micro_batches is None:
+        if not any(problem.times):
+            raise InputError(
+                "blocks",
+                "take no time, so that no period is the shortest",
+                "give one of them a time, or micro_batches",
+            )
         return PeriodicRules()
     return FiniteRules(chosen(options, "objective", KIND.choices["objective"]))

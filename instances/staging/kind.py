@@ -41,5 +41,6 @@ KIND = kind_in(
     held=f"{_HERE}.each_device:held",
     to_schedule=f"{_HERE}.to_schedule:lower",
     batch_grows=True,
+    memory_by_schedule=True,
     pareto="pipeplan.studies.pareto.stagings:STUDY",
 )

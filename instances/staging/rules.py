@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
 from ..kind import Rules, chosen
 from ..violation import Violation
 from .kind import KIND
 from .leveled_plan import LeveledPlan
 from .plan import StagedPlan
 from .problem import StagingProblem
-from .referee.levels import LeveledEvaluation, check_levels, evaluate_leveled, verify_leveled
+from .question import FLUSH
+from .referee.levels import LeveledEvaluation, evaluate_leveled, verify_leveled
 from .referee.stages import StagedEvaluation, evaluate_stages, verify_stages
-
-FLUSH = "flush"
-"""The objective that counts how the pipeline fills and drains once per batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +70,3 @@ def rules_of(problem: StagingProblem, options: Mapping[str, Any]) -> Rules:
     if problem.levels:
         return LevelRules(chosen(options, "hierarchy", KIND.choices["hierarchy"]))
     return StageRules(*(chosen(options, name, KIND.choices[name]) for name in ("objective", "semantics")))
-
-
-_NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
-"""The recursion over levels is defined for these alone."""
-
-
-def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
-    """On levels there is one way to count; on a flat network there is nothing for the hierarchy to say."""
-    if not problem.levels:
-        if options.get("hierarchy", "precise") != "precise":
-            raise InputError("option hierarchy", "is given and the problem has no levels", "drop it, or add levels")
-        return
-    for name, needed in _NEEDED.items():
-        if options.get(name, needed) != needed:
-            problem_is = f"is {options[name]} and the problem has levels"
-            raise InputError(f"option {name}", problem_is, f"give {needed}, or remove the levels")
-    check_levels(problem, options.get("hierarchy", "precise"))

@@ -16,8 +16,10 @@ from typer.core import TyperGroup
 
 from ..instances.clock import when_compiling
 from ..instances.errors import PipeplanError, UsageError, did_you_mean, show
+from ..instances.json_file import before_writing
 from ..show.console import clean, say_error, say_note
 from .exits import BAD_INPUT, BROKEN_PIPE, INTERNAL, INTERRUPTED, OK
+from .interrupt import hear_no_more
 
 COMMANDS: Mapping[str, str] = {
     **{
@@ -245,12 +247,11 @@ def main(argv: list[str] | None = None) -> int:
     if os.environ.get("PIPEPLAN_DEBUG") == "1":
         _tell_what_was_caught()
     when_compiling(_say_compiling)
+    before_writing(hear_no_more)
     words = sys.argv[1:] if argv is None else argv
     asked = next((word for word in _completed() or words if not word.startswith("-")), "")
     try:
         build({asked} & {*COMMANDS, *GROUPS})(args=words, prog_name="plan")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
-    except KeyboardInterrupt:
-        return INTERRUPTED
     return OK

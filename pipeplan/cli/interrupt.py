@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,28 +14,87 @@ HEARD = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 3
 """At the third signal we no longer tidy up."""
 
+AGAIN_S = 0.05
+"""So long after an interrupt that Python dropped it comes anew."""
+
+_alone = False
+_searching = False
+_count = 0
+
+
+def in_own_process() -> None:
+    """Nothing comes after this command, so its signals are ours: from here on the first one is a KeyboardInterrupt."""
+    global _alone
+    _alone = True
+    for number in _heard():
+        signal.signal(number, _interrupt)
+    sys.unraisablehook = _again
+
+
+def hear_no_more() -> None:
+    """Once a search has ended, or the first file is written, no signal disturbs what is shown and saved.
+
+    While a search goes on its files are a journal, and a signal still ends the search.
+    """
+    if _alone and not _searching and threading.current_thread() is threading.main_thread():
+        for number in _heard():
+            signal.signal(number, _hear_nothing)
+
+
+def wind_down() -> None:
+    """The exit code is decided. Python takes its handlers away when it ends; what is ignored stays ignored."""
+    for number in HEARD:
+        signal.signal(number, signal.SIG_IGN)
+    # A KeyboardInterrupt that passed through code run from a string, as dataclasses and namedtuples do, makes Python
+    # die of SIGINT at its end although it was caught; the next code run from a string makes it forget that.
+    exec("")
+
+
+def _heard() -> list[signal.Signals]:
+    """What whoever started us had ignored stays ignored: a Ctrl-C is not meant for a script's job in the background."""
+    return [number for number in HEARD if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _again(dropped: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised where nobody can catch it, as in a finaliser; an interrupt is not to be lost."""
+    global _count
+    if dropped.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(dropped)
+        return
+    _count -= 1
+    threading.Timer(AGAIN_S, signal.pthread_kill, [threading.main_thread().ident, _heard()[0]]).start()
+
+
+def _hear_nothing(number: int, frame: FrameType | None) -> None:
+    pass
+
 
 @contextmanager
 def graceful() -> Iterator[None]:
-    """The first signal raises KeyboardInterrupt in the search; later ones do not disturb the tidying up.
-
-    What whoever started us had ignored stays ignored: a Ctrl-C is not meant for a job in the background of a script.
-    """
+    """The first signal raises KeyboardInterrupt in the search; later ones do not disturb the tidying up."""
+    global _searching, _count
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    count = 0
+    _count = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal count
-        count += 1
-        if count == 1 or count >= PATIENCE:
+        global _count
+        _count += 1
+        if _count == 1 or _count >= PATIENCE:
             raise KeyboardInterrupt
 
-    heard = [number for number in HEARD if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, on_signal) for number in heard}
+    before = {number: signal.signal(number, on_signal) for number in _heard()}
+    _searching = True
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _searching = False
+        hear_no_more()
+        if not _alone:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -16,9 +16,9 @@ from ..instances.errors import unknown_name
 from ..instances.profile.packaged import load_packaged_profile, packaged_profile_names, setting_of
 from ..instances.recipe import Packaged
 from ..planners import registry as ways
-from ..planners.registry import PLANNERS
+from ..planners.registry import PLANNERS, second_methods
 from ..show.console import out, print_json, say_note, styled, styled_lines
-from ..show.words import size
+from ..show.words import amount, size
 from .arguments import Json
 from .signatures import flag_of
 
@@ -113,7 +113,7 @@ def _instance_row(row: Mapping[str, Any], packaged: Packaged) -> dict[str, Any]:
 
 
 def _time(row: Mapping[str, Any], key: str) -> str | None:
-    return None if row[key] is None else f"{row[key]:.5g} {row['time_unit'] or ''}".rstrip()
+    return None if row[key] is None else amount(row[key], row["time_unit"], 5)
 
 
 def solvers(json: Json = False) -> None:
@@ -176,6 +176,8 @@ def _show_entry(entry: Entry) -> None:
     console.print(styled(f"plans problems of kind {entry.problem_kind}; {'exact' if entry.exact else 'heuristic'}"))
     if entry.extensions:
         console.print(styled("beyond the flat problem: " + ", ".join(sorted(entry.extensions))))
+    if seconds := second_methods(entry):
+        console.print(styled("independent second methods for its proofs: " + ", ".join(e.name for e in seconds)))
     if entry.paper:
         console.print(styled(entry.paper, "dim"))
     read = "" if entry.lesson is None else f"; {entry.lesson} goes through it"

@@ -91,9 +91,10 @@ def _tell(study: MemoryStudy, json: bool, output: str | None, picture: str | Non
 
         write_json(output, study.to_json())
     if picture is not None:
-        from ..show.pictures.pareto import draw_memory
+        from ..show.front import of_memory
+        from ..show.pictures.front import draw_front
 
-        draw_memory(study, picture)
+        draw_front(of_memory(study), picture)
     if not study.complete:
         say_note("the answer is not complete: the search was interrupted, or its time was over")
     if json:

@@ -163,7 +163,9 @@ def command(
 
         write_csv(answer, csv)
     if picture is not None:
-        load_address(study.draw_picture)(answer, picture)
+        from ..show.pictures.front import draw_front
+
+        draw_front(load_address(study.front)(answer), picture)
     if report is not None:
         typed = {"points": points, **own, **({} if memory is None else {"memory": memory})}
         _write_page(answer, study, command_of_curve(named, typed, asked.limits), report)

@@ -10,7 +10,7 @@ from ..instances.errors import UsageError
 from ..instances.kinds import Problem, kind_of
 from ..instances.simulation.orders import SCHEDULES
 from ..show.console import print_json, say_error, say_note
-from ..show.words import several, size
+from ..show.words import IN_BYTES, several
 from .arguments import Cluster, InstanceArgument, Json, drawable, load_for, output_file, with_cluster
 from .exits import OK, REJECTED
 from .referee_options import Case, PlanArgument, read_case
@@ -74,11 +74,13 @@ def command(
 
 
 def _show(problem: Problem, simulation: Simulation, json: bool, picture: str | None) -> None:
-    from ..show.views.simulated import view_of_simulation
+    from ..show.views.simulated import limit_of, view_of_simulation
 
     view = view_of_simulation(problem, simulation)
     if json:
-        print_json(simulation.to_json())
+        limit = limit_of(problem)
+        over = [stage.name for stage in simulation.stages if limit is not None and stage.memory_bytes > limit]
+        print_json({**simulation.to_json(), **({"memory_limit_bytes": limit, "over_memory": over} if over else {})})
     else:
         from ..show.terminal.plan import draw
 
@@ -101,8 +103,9 @@ def _say_what_is_broken(case: Case, simulation: Simulation) -> None:
     if limit is None:
         return
     most = max(simulation.stages, key=lambda stage: stage.memory_bytes)
+    unit = IN_BYTES.like([limit])
     if most.memory_bytes > limit:
         say_note(
-            f"with this schedule a device of {most.name} holds {size(most.memory_bytes)}, "
-            f"more than its memory of {size(limit)}"
+            f"with this schedule a device of {most.name} holds {unit.text(most.memory_bytes)}, "
+            f"more than its memory of {unit.text(limit)}"
         )

@@ -3,18 +3,24 @@ what an even split costs."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Found, Result, Stop
-from .even import even_split
+from .even import equal_blocks, even_split
 from .run import optimal
 from .view import PlanView, Row, module_of
-from .words import percent
+from .words import amount, percent
+
+if TYPE_CHECKING:
+    from ..planners.referee import Ruling
 
 MOST_NAMED = 48
 """Characters for the layers of what is slowest."""
 SAME = 5e-4
 """Relative: what differs by less is said to be the same."""
+BLOCKS = "an even split of the blocks (as many numbered blocks on each device, as frameworks divide them)"
 FULL = 0.95
 TIMES_AS_LONG = 2.0
 PASSES = {"forward": "forward passes", "backward": "backward passes"}
@@ -68,12 +74,23 @@ def _full(row: Row) -> str:
 
 
 def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
-    """By how much an even split is slower; empty where there is none to compare with."""
-    other = even_split(problem, rules)
-    if other is None or other.value is None or value <= 0:
-        return ""
+    """By how much an even split is slower, of all layers and, as frameworks do it, of blocks; empty where there is none
+    to compare with."""
+    other, blocks = even_split(problem, rules), equal_blocks(problem, rules)
     words = getattr(module_of(problem), "EVEN", "")
     split = f"an even split ({words})" if words else "an even split"
+    parts = []
+    if other is not None:
+        parts.append(_compared(split, other, plan, value))
+    if blocks is not None and (other is None or blocks.plan != other.plan):
+        parts.append(_compared(BLOCKS, blocks, plan, value))
+    return "; ".join(filter(None, parts))
+
+
+def _compared(split: str, other: Ruling, plan: Plan, value: float) -> str:
+    """By how much another split is slower."""
+    if other.value is None or value <= 0:
+        return ""
     if other.plan == plan:
         return f"this is {split}"
     ratio = other.value / value
@@ -89,11 +106,21 @@ def even(problem: Problem, plan: Plan, rules: Rules, value: float) -> str:
 def how_good(problem: Problem, result: Result) -> str:
     """Value and bound, and for which plans the bound holds."""
     among = _scope(problem, result)
+    if result.in_scope is not None:
+        own = _in_scope(problem, result.in_scope)
+        return f"feasible, not proven, and no plan that the method considers; of those: {own}"
     if result.gap is None:
         return "how far it is from the best plan is not known"
     if result.found == Found.OPTIMAL and result.stop == Stop.PROVEN:
         return optimal() + (f" among {among}" if among else "")
     return f"proven: no plan saves more than {percent(result.gap)} of this time" + _within(among)
+
+
+def _in_scope(problem: Problem, own: Result) -> str:
+    """What the method itself has: a value with its proof, or the proof that there is no plan, or neither."""
+    if own.objective is None:
+        return no_plan(problem, own).rstrip(".")
+    return f"{amount(own.objective, problem.time_unit)}, {how_good(problem, own)}"
 
 
 def _within(scope: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from .words import MICROSECOND, is_visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +32,9 @@ def clean(text: object) -> str:
 
 
 def _visible(char: str) -> str:
-    if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-        return char.encode("unicode_escape").decode("ascii")
-    return char
+    if char == MICROSECOND[0] and not can_draw(char):
+        return "u"
+    return char if is_visible(char) else char.encode("unicode_escape").decode("ascii")
 
 
 def styled(text: object, style: str = "") -> Text:

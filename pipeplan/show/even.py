@@ -1,21 +1,24 @@
-"""The split that needs no planner, as many layers on each device as on any other: what a plan is compared with."""
+"""Splits that need no planner, and what a plan is compared with: as many layers on each device as on any other, or as
+many of a network's equal blocks, which is how frameworks divide it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..instances.errors import PipeplanError
 from ..instances.kind import Rules
 from ..instances.kinds import Plan, Problem
 from ..instances.result import Stop
-from ..planners.search import shares
+from ..planners.search import Item, shares
 
 if TYPE_CHECKING:
     from ..instances.chain.plan import PatternPlan
     from ..instances.chain.problem import ChainProblem
     from ..instances.placement.plan import PlacementPlan
-    from ..instances.placement.problem import PlacementProblem
+    from ..instances.placement.problem import Node, PlacementProblem
     from ..instances.staging.problem import StagingProblem
     from ..planners.referee import Ruling
 
@@ -25,10 +28,19 @@ ENOUGH_S = 1.0
 
 def even_split(problem: Problem, rules: Rules) -> Ruling | None:
     """The best of them, as the referee judges; None where none keeps the rules, or nobody has said what is even."""
+    return _best("even_plans", problem, rules)
+
+
+def equal_blocks(problem: Problem, rules: Rules) -> Ruling | None:
+    """As many blocks on each device; None where the network is no row of numbered blocks, or it does not fit."""
+    return _best("block_plans", problem, rules)
+
+
+def _best(plans_of: str, problem: Problem, rules: Rules) -> Ruling | None:
     from ..planners.referee import rule
     from .view import module_of
 
-    plans = getattr(module_of(problem), "even_plans", None)
+    plans: Callable[[Any], Iterable[Any]] | None = getattr(module_of(problem), plans_of, None)
     if plans is None:
         return None
     try:
@@ -62,15 +74,61 @@ def staging_plans(problem: StagingProblem) -> Iterator[Plan]:
         yield result.plan
 
 
+def staging_blocks(problem: StagingProblem) -> Iterator[Plan]:
+    """A stage on each device, with and without recomputation."""
+    from ..instances.staging.plan import PlannedStage, StagedPlan
+    from ..planners.piper.groupings import configured
+
+    order = problem.topological_order
+    groups = shares_of_blocks(order, [problem.layers[i].id for i in order], problem.devices)
+    if groups is not None and not problem.levels:
+        for again in (False, True):
+            chosen = configured(problem, groups, 1, again)
+            if chosen is not None:
+                yield StagedPlan(tuple(PlannedStage(tuple(ways), 1, 1, ways) for ways in chosen))
+
+
+BLOCK = re.compile(r"(.*\.)\d+")
+"""The name of a block: numbers differ, and what stands before them does not."""
+
+
+def shares_of_blocks(items: Sequence[Item], names: Sequence[Hashable], parts: int) -> list[Sequence[Item]] | None:
+    """As many blocks in each part; what comes before the blocks goes with the first of them, the rest with the one
+    that it follows. None where there are no blocks of one sort, or fewer than parts."""
+    sorts = [found[1] if (found := BLOCK.fullmatch(str(name))) else None for name in names]
+    blocks = [i for i, sort in enumerate(sorts) if sort is not None]
+    if len({*sorts} - {None}) != 1 or len(blocks) < max(parts, 2):
+        return None
+    firsts = [share[0] for share in shares(blocks, parts)]
+    return [items[start:end] for start, end in pairwise((0, *firsts[1:], len(items)))]
+
+
 def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
     """Equally many nodes of the forward pass on each accelerator; others go where their colour is."""
+    yield _placed(problem, shares(_forward(problem), problem.accelerators))
+
+
+def placed_blocks(problem: PlacementProblem) -> Iterator[PlacementPlan]:
+    """The same with as many blocks on each accelerator."""
+    forward = _forward(problem)
+    groups = shares_of_blocks(forward, [node.id for node in forward], problem.accelerators)
+    if groups is not None:
+        yield _placed(problem, groups)
+
+
+def _forward(problem: PlacementProblem) -> list[Node]:
+    """Nodes of the forward pass in their order, or all where none is of the backward pass."""
+    order = [problem.nodes[i] for i in problem.topological_order]
+    return [node for node in order if not node.backward] or order
+
+
+def _placed(problem: PlacementProblem, groups: Iterable[Iterable[Node]]) -> PlacementPlan:
     from ..instances.placement.plan import Device, PlacementPlan
 
     order = [problem.nodes[i] for i in problem.topological_order]
-    forward = [node for node in order if not node.backward] or order
     place: dict[Any, int] = {}
     by_colour: dict[Any, int] = {}
-    for device, share in enumerate(shares(forward, problem.accelerators)):
+    for device, share in enumerate(groups):
         for node in share:
             place[node.id] = device if node.color is None else by_colour.setdefault(node.color, device)
     for node in order:
@@ -78,4 +136,4 @@ def placements(problem: PlacementProblem) -> Iterator[PlacementPlan]:
     devices: list[list[Any]] = [[] for _ in range(problem.accelerators)]
     for node in order:
         devices[place[node.id]].append(node.id)
-    yield PlacementPlan(tuple(Device(f"acc{d}", "accelerator", tuple(nodes)) for d, nodes in enumerate(devices)))
+    return PlacementPlan(tuple(Device(f"acc{d}", "accelerator", tuple(nodes)) for d, nodes in enumerate(devices)))

@@ -9,13 +9,18 @@ from typing import Any
 
 from ..instances.kind import Rules
 from ..instances.kinds import Problem, kind_of
+from ..instances.result import Stop
+from ..planners.referee import rules_of
+from ..studies.memory import MemoryStudy
 from ..studies.pareto.curve import CurvePoint
-from ..studies.pareto.records import Pareto
+from ..studies.pareto.records import Pareto, Point
 from ..studies.pareto.schedules import ScheduleCurve
 from ..studies.pareto.staging_records import MemoryCurve, MemoryPoint
 from ..studies.pareto.tradeoff_records import Point as LatencyPoint
 from ..studies.pareto.tradeoff_records import Tradeoff
-from .words import IN_BYTES, MemoryUnit, amount, memory_unit
+from .sensitivity import devices
+from .view import module_of
+from .words import IN_BYTES, MemoryUnit, Times, amount, memory_unit, time_scale
 
 BEST, FREE = "best plan", "without a limit"
 
@@ -52,14 +57,38 @@ class Front:
         """All of them with the names of their curves."""
         return ((series.name, point) for series in self.series for point in series.points)
 
+    @property
+    def devices(self) -> str:
+        """How many there are, by what they are called."""
+        return devices(self.problem)
+
+    def limits(self) -> list[float]:
+        return [point.limit for _, point in self.points]
+
+    def values(self) -> list[float]:
+        """All that is drawn upwards."""
+        found = [value for _, point in self.points for value in (point.value, point.bound)]
+        found += [value for _, value in (*self.rivals[1], *self.rules)]
+        return [value for value in found if value is not None]
+
+    def times(self) -> Times:
+        """What values are drawn in."""
+        return Times.of(self.values(), self.problem.time_unit)
+
     def scale(self) -> tuple[float, str]:
         """What limits are divided by, and what the result is in."""
+        largest = max(self.limits(), default=1.0)
         if self.memory is None:
-            return 1.0, self.problem.time_unit or ""
-        return self.memory.scale(max((point.limit for _, point in self.points), default=1.0))
+            factor, unit = time_scale(largest, self.problem.time_unit)
+            return 1 / factor, unit or ""
+        return self._memory().scale(largest)
 
     def limit_text(self, limit: float) -> str:
-        return amount(limit, self.problem.time_unit) if self.memory is None else self.memory.text(limit)
+        return amount(limit, self.problem.time_unit) if self.memory is None else self._memory().text(limit)
+
+    def _memory(self) -> MemoryUnit:
+        """In multiples like those in which the limits are written."""
+        return (self.memory or IN_BYTES).like(self.limits())
 
     def need(self, point: CurvePoint) -> str:
         """What its plan takes of what is limited."""
@@ -107,6 +136,34 @@ def of_staging(curve: MemoryCurve) -> Front:
 def of_schedule(curve: ScheduleCurve) -> Front:
     """What is minimised against the memory of a device, beside the best of the named rules."""
     return _of_memory(curve, curve.objective, memory_unit(curve.problem.memory_unit), "best named rule")
+
+
+def of_memory(study: MemoryStudy) -> Front:
+    """The value of a plan against the memory of a device, from the least with a plan on."""
+    problem, method = study.problem, str(study.method)
+    points = (
+        Point(
+            method,
+            point.memory_bytes,
+            Stop.PROVEN if point.certified else Stop.COMPLETED,
+            point.value,
+            bound=point.bound,
+        )
+        for point in study.points
+    )
+    return Front(
+        problem,
+        "memory of a device",
+        value_of(study),
+        (Series(method, tuple(points)),),
+        lambda point: _within(kind_of(problem).with_memory(problem, point.limit), study.options),
+        memory=memory_unit(study.least.counted),
+    )
+
+
+def value_of(study: MemoryStudy) -> str:
+    """What the values of its plans are called."""
+    return str(module_of(study.problem).value_name(rules_of(study.problem, study.options)))
 
 
 def _of_memory(curve: MemoryCurve | ScheduleCurve, value: str, memory: MemoryUnit, rival: str) -> Front:

@@ -11,19 +11,28 @@ from ..instances.graph import Graph
 
 DOTS = ".."
 LEAST_NAME = 2 + len(DOTS)
+SEPARATORS = "./_"
+"""Between the parts of a name."""
 NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
 
 
 def shortened(text: str, most: int) -> str:
     """Cut behind parts that hold a number, as `branch0.1`, or else out of its middle: beginnings say what it is, and
-    ends which one."""
+    ends which one. A number is kept whole where there is room for it."""
     if len(text) <= most:
         return text
     kept = max(most, LEAST_NAME) - len(DOTS)
     whole = re.match(r".*\d(?=[./_])", text[: kept + 1])
     if whole:
         return whole[0] + DOTS
-    return text[: kept - kept // 2] + DOTS + text[len(text) - kept // 2 :]
+    end = len(text) - kept // 2
+    number = re.search(r"\d+$", text[:end])
+    if number and text[end : end + 1].isdigit() and len(text) - number.start() < kept:
+        end = number.start()
+    start = text[: kept - (len(text) - end)]
+    if text[len(start)].isdigit():
+        start = start.rstrip("0123456789") or start
+    return (start.rstrip(SEPARATORS) or start) + DOTS + text[end:].lstrip(SEPARATORS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +43,8 @@ class Range:
     last: str
 
     def text(self, most: int | None = None) -> str:
-        """`0-9`, `layer 0-9`, `layer3-layer9`, or `layer3-9` where there is no room for that; names that are too
-        long are shortened from the middle."""
+        """`0-9`, `layer 0-9`, `layer3-layer9`, or `layer3-9` where there is no room for that; of the last, parts
+        that it shares with the first go before anything is cut."""
         if self.first == self.last:
             return self.first if most is None else shortened(self.first, most)
         start, end = NUMBERED.fullmatch(self.first), NUMBERED.fullmatch(self.last)
@@ -47,7 +56,18 @@ class Range:
             return f"{self.first}{between}{self.last}"
         if start and end and start[1] == end[1] and len(f"{self.first}-{end[2]}") <= most:
             return f"{self.first}-{end[2]}"
-        return between.join(_both_shortened(self.first, self.last, most - len(between)))
+        shared = _shared_parts(self.first, self.last)
+        last = self.last[len(shared) :]
+        if len(self.first) + len(between) + len(last) <= most:
+            return f"{self.first}{between}{last}"
+        return between.join(_both_shortened(self.first, last, most - len(between)))
+
+
+def _shared_parts(first: str, last: str) -> str:
+    """The whole parts with which both begin: what they have in common tells neither from the other."""
+    length = next((i for i, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    common = first[:length]
+    return common[: max(common.rfind(separator) for separator in SEPARATORS) + 1]
 
 
 def _both_shortened(first: str, last: str, most: int) -> tuple[str, str]:

@@ -21,7 +21,7 @@ tell apart as well."""
 
 TERMS = {
     "weights": "#bbbbbb",
-    "kept": "#4477aa",
+    "kept": "#aa3377",
     "current": "#ee6677",
     "direct": "#228833",
     "buffers": "#ccbb44",

@@ -22,6 +22,7 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "bound": _value(result.bound, unit),
         "gap": "unknown" if result.gap is None else percent(max(0.0, result.gap)),
         "scope": result.scope,
+        "in scope": None if result.in_scope is None else _in_scope(result.in_scope, unit),
         "wider": result.scope and result.wider and f"{result.wider} asks for more plans",
         "proof": None if result.proof is None else "; ".join(result.proof.checks),
         "start": _start(result),
@@ -29,6 +30,14 @@ def run_facts(result: Result, unit: str | None) -> dict[str, str]:
         "seconds": ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items()),
     }
     return {name: text for name, text in facts.items() if text is not None}
+
+
+def _in_scope(own: Result, unit: str | None) -> str:
+    """The method's own answer, where the plan is a better one from elsewhere."""
+    facts = run_facts(own, unit)
+    stop = f" ({own.stop})" if own.stop not in (Stop.PROVEN, Stop.COMPLETED) else ""
+    among = "" if own.scope is None else f" among {own.scope}"
+    return f"{facts['found']}{stop}{among}: {facts['objective']}, bound {facts['bound']}"
 
 
 def options_of(result: Result) -> dict[str, str]:

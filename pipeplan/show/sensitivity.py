@@ -56,7 +56,7 @@ def _memory(problem: Problem) -> float | None:
 
 def _size(problem: Problem, memory: float) -> str:
     """In what the problem counts memory."""
-    return memory_unit(getattr(problem, "memory_unit", "bytes")).text(memory)
+    return memory_unit(getattr(problem, "memory_unit", "bytes")).like([_memory(problem)]).text(memory)
 
 
 def changed(problem: Problem, worth: Worth) -> str:

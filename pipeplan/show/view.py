@@ -283,16 +283,19 @@ def assumptions(problem: Problem, rules: Rules) -> tuple[str, ...]:
 def view_of(problem: Problem, plan: Plan, rules: Rules) -> PlanView:
     """Evaluates the plan; raises what the referee raises where it has no value."""
     view: PlanView = module_of(problem).view(problem, plan, rules)
-    return _in_units_that_suit(view)
+    return in_units_that_suit(view)
 
 
-def _in_units_that_suit(view: PlanView) -> PlanView:
-    """Loads in one unit, and what runs when in one: those that sentences would choose for the largest of them."""
+def in_units_that_suit(view: PlanView) -> PlanView:
+    """Loads in one unit, and what runs when in one: those that sentences would choose for the largest of them. Memory
+    is told in multiples like those in which its limits are written."""
     factor, unit = time_scale(view.full_load, view.unit)
     tables = tuple(
         replace(table, rows=tuple(_row_times(row, factor) for row in table.rows)) for table in view.tables
     )
-    view = replace(view, tables=tables, unit=unit, full_load=view.full_load * factor)
+    limits = [*(row.limit for table in tables for row in table.rows), *(curve.limit for curve in view.memory)]
+    memory_unit = view.memory_unit.like(limits)
+    view = replace(view, tables=tables, unit=unit, full_load=view.full_load * factor, memory_unit=memory_unit)
     if not view.timelines:
         return view
     line = view.timelines[0]

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from ..instances.cluster import SECONDS
-from ..instances.quantities import BYTE_NAMES
+from ..instances.quantities import BYTE_NAMES, in_thousands
 
 BYTES = ("B", "kB", "MB", "GB", "TB")
-"""Of a thousand each, as bandwidths and data sheets have them; what is typed may be in GiB."""
+"""Of a thousand each, as bandwidths and data sheets have them."""
+BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+"""Of 1024 each, as allocators and drivers report memory."""
+LONGEST_WHOLE = 1e10
+"""Numbers are written out up to here, and with a power of ten from here on."""
+MICROSECOND = "µs"
+"""How `us`, as files and options spell it, is written."""
 
 
-def size(count: float) -> str:
-    """Bytes for eyes."""
-    for unit in BYTES[:-1]:
+def size(count: float, units: Sequence[str] = BYTES) -> str:
+    """A number of bytes in the multiple that suits it."""
+    step = _step(units)
+    for unit in units[:-1]:
         if count < 999.5:
             return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} {BYTES[-1]}"
+        count /= step
+    return f"{count:.3g} {units[-1]}" if count < 999.5 else f"{count:.0f} {units[-1]}"
+
+
+def _step(units: Sequence[str]) -> float:
+    return 1024.0 if units == BINARY else 1000.0
 
 
 def rate(amount: float, time_unit: str | None) -> str:
@@ -28,26 +41,30 @@ def rate(amount: float, time_unit: str | None) -> str:
     return f"{size(amount / float(SECONDS[time_unit]))}/s"
 
 
-def byte_scale(largest: float) -> tuple[float, str]:
-    """One unit for sizes that are compared: what to divide bytes by, and what the result is in."""
-    power = max((power for power in range(len(BYTES)) if largest >= 1000.0**power), default=0)
-    return 1000.0**power, BYTES[power]
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryUnit:
     """What amounts of memory are counted in. Bytes are told in the multiple that suits them, all else as it is."""
 
     name: str | None = None
     """None: bytes; empty: the source does not say."""
+    units: tuple[str, ...] = BINARY
+    """The multiples of bytes."""
 
     def text(self, count: float) -> str:
-        """For eyes."""
-        return size(count) if self.name is None else amount(count, self.name)
+        """An amount with its unit."""
+        return size(count, self.units) if self.name is None else amount(count, self.name)
 
     def scale(self, largest: float) -> tuple[float, str]:
         """For amounts that are compared: what to divide them by, and what the result is in."""
-        return byte_scale(largest) if self.name is None else (1.0, self.name)
+        if self.name is not None:
+            return 1.0, self.name
+        step = _step(self.units)
+        power = max((power for power in range(len(self.units)) if largest >= step**power), default=0)
+        return step**power, self.units[power]
+
+    def like(self, limits: Iterable[float | None]) -> MemoryUnit:
+        """Bytes in multiples of a thousand where somebody has written a limit so, as 80GB."""
+        return replace(self, units=BYTES) if any(limit and in_thousands(limit) for limit in limits) else self
 
 
 IN_BYTES = MemoryUnit()
@@ -60,24 +77,63 @@ def memory_unit(name: str | None) -> MemoryUnit:
 
 def with_memory(memory_bytes: float | None) -> str:
     """What devices have, behind their number."""
-    return "without a memory limit" if memory_bytes is None else f"with memory {size(memory_bytes)}"
+    if memory_bytes is None:
+        return "without a memory limit"
+    return f"with memory {IN_BYTES.like([memory_bytes]).text(memory_bytes)}"
 
 
 def time_scale(largest: float, unit: str | None) -> tuple[float, str | None]:
     """The unit in which a time is between 1 and 1000: what to multiply times by, and what the result is in."""
-    if unit not in SECONDS or not largest:
+    unit = "us" if unit == MICROSECOND else unit
+    if unit not in SECONDS:
         return 1.0, unit
     names = sorted(SECONDS, key=SECONDS.__getitem__, reverse=True)
     known = (name for name in names if abs(largest) * float(SECONDS[unit] / SECONDS[name]) >= 1)
-    name = next(known, names[-1])
-    return float(SECONDS[unit] / SECONDS[name]), name
+    name = next(known, names[-1]) if largest else unit
+    return float(SECONDS[unit] / SECONDS[name]), MICROSECOND if name == "us" else name
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times that are compared, all in the unit that suits the largest of them."""
+
+    factor: float
+    """What to multiply them by."""
+    unit: str | None
+
+    @classmethod
+    def of(cls, values: Iterable[float | None], unit: str | None) -> Times:
+        """None are absent."""
+        return cls(*time_scale(max((abs(value) for value in values if value is not None), default=0.0), unit))
+
+    def text(self, value: float | None, missing: str = "-", digits: int = 7) -> str:
+        """Without the unit, which stands above."""
+        return missing if value is None else f"{value * self.factor:.{digits}g}"
+
+    @property
+    def inside(self) -> str:
+        """Behind what a table holds."""
+        return f" in {self.unit}" if self.unit else ""
 
 
 def amount(value: float, unit: str | None, digits: int = 7) -> str:
     """Seven digits are what an eye compares; and the unit where there is one, of times one that suits them."""
     factor, unit = time_scale(value, unit)
     value *= factor
-    return f"{value:.{digits}g} {unit or ''}".rstrip()
+    text = f"{value:.{digits}g}"
+    if "e+" in text and abs(value) < LONGEST_WHOLE:
+        text = f"{value:.0f}"
+    return f"{text} {unit or ''}".rstrip()
+
+
+def amount_or(value: float | None, unit: str | None, missing: str = "-") -> str:
+    """The amount, or a word for an absent one."""
+    return missing if value is None else amount(value, unit)
+
+
+def is_visible(char: str) -> bool:
+    """Not a control character, half of a character, a mark of direction or a break of a line or paragraph."""
+    return unicodedata.category(char) not in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 
 
 def measured(what: str, unit: str | None) -> str:

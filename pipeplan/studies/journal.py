@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..instances.errors import InputError
+from ..instances.json_file import MAX_FILE_BYTES, read_bytes
 
 Parsed = TypeVar("Parsed")
 
@@ -31,13 +32,13 @@ class Journal:
         if self.path is None or not self.path.exists():
             return []
         # What follows the last line break is empty, or a line that was never finished.
-        whole = self.path.read_bytes().split(b"\n")[:-1]
+        whole = read_bytes(self.path, MAX_FILE_BYTES).split(b"\n")[:-1]
         return [(n, self._parsed(n, line, parse)) for n, line in enumerate(whole, start=1) if line.strip()]
 
     def _parsed(self, number: int, line: bytes, parse: Callable[[Any], Parsed]) -> Parsed:
         try:
             return parse(json.loads(line))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"line {number}", f"is no {self._what}", self._remedy, str(self.path)) from None
 
     def append(self, content: Mapping[str, Any]) -> None:

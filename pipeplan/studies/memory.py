@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..formulations.contract import Plan, Problem
@@ -74,6 +74,8 @@ class MemoryStudy:
     points: tuple[MemoryPoint, ...] = ()
     method: str | None = None
     """Whose values these are."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """With what they were found."""
     complete: bool = True
     """Was nothing left out for want of patience or time?"""
     open_above: bool = False
@@ -162,6 +164,7 @@ class _Study:
         self.started = now()
         self.points: list[MemoryPoint] = []
         self.name: str | None = None
+        self.options: Mapping[str, Any] = {}
         self.interrupted = False
         self.open_above = True
         self.asked: set[float] = set()
@@ -175,7 +178,9 @@ class _Study:
             asked = self._ask_all(least.memory_bytes, count)
         whole = least.stop != Stop.TIME and (least.memory_bytes is None or asked == count)
         complete = whole and not self.interrupted
-        return MemoryStudy(self.problem, least, tuple(self.points), self.name, complete, self.open_above)
+        return MemoryStudy(
+            self.problem, least, tuple(self.points), self.name, self.options, complete, self.open_above
+        )
 
     def _ask_all(self, least: float, count: int) -> int:
         """Both ends, then always where the value falls most; how many were asked."""
@@ -195,7 +200,7 @@ class _Study:
         asked = kind_of(self.problem).with_memory(self.problem, amount)
         result = solve(asked, **self.method, limits=self._limits(share), on_progress=self.watch)
         self.interrupted = result.stop == Stop.INTERRUPTED
-        self.name = result.formulation or result.planner
+        self.name, self.options = result.formulation or result.planner, result.options
         point = self._point(amount, result)
         if point is not None:
             self.open_above &= amount is not None

@@ -11,7 +11,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from ...formulations.contract import NativeModel
-from ...formulations.plugins import import_from_here
+from ...formulations.plugins import blaming, import_from_here
 from ...instances.errors import InputError
 from ...instances.result import StartOutcome, Stop, WarmStart
 from ..options import SolveOptions
@@ -65,7 +65,8 @@ class Driver:
     ) -> Answer:
         if session.out_of_time():
             return Answer(Stop.TIME, message="there was no time to build the model")
-        program, names = _from_builder(native)
+        with blaming(native.builder, native.builder.partition(":")[0]):
+            program, names = _from_builder(native)
         session.tell_names(names)
         warm = WarmStart() if start is None else _assess_native(program, names, options, start, session)
         answer = _Search(program, options, session).run()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import pickle
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,9 @@ import numpy as np
 
 from ...formulations.contract import ExtraRow
 from ...instances.errors import InputError
+from ...instances.json_file import write_bytes_atomically
 from .model import MatrixModel
-from .process import child_environment, describe_end
+from .process import child_environment, describe_end, own_python
 
 LONGEST_NAME = 200
 RESERVED = frozenset(
@@ -33,36 +34,28 @@ RESERVED = frozenset(
 SECTION = re.compile(r"^(bin|gen|semi)\n((?: .*\n)*)", re.MULTILINE)
 HEADINGS = {"bin": "binary", "gen": "general"}
 """HiGHS writes headings that CBC takes for names of columns: shortened, or with nothing below."""
+LAST_LINES = {".mps": "ENDATA\n", ".lp": "end\n"}
 LEAST_COEFFICIENT = 1e-12
 """HiGHS drops smaller ones, and, where it is not told, those below 1e-9."""
 
 
 def write_model(model: MatrixModel, path: str | Path) -> None:
     """Write an .mps or .lp file (its name says which), from a process that has no solver loaded and wants none."""
-    target = Path(path)
-    part = target.with_name(f".{os.getpid()}.{target.name}")
-    try:
-        part.touch()  # where nothing can be written, this says why, and HiGHS would not
-        command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(part.absolute())]
-        done = subprocess.run(command, input=pickle.dumps(model), env=child_environment(), capture_output=True)
-        if done.returncode:
-            raise OSError(done.returncode, describe_end(done.returncode, done.stderr.decode().strip(), "writing"))
-        part.replace(target)
-    except OSError as error:
-        raise InputError(
-            str(target), f"cannot be written ({error.strerror})", "choose a place that you may write to"
-        ) from error
-    finally:
-        part.unlink(missing_ok=True)
+    command = own_python("-c", f"from {__name__} import main; main()", Path(path).suffix)
+    done = subprocess.run(command, input=pickle.dumps(model), env=child_environment(), capture_output=True)
+    if done.returncode:
+        reason = describe_end(done.returncode, done.stderr.decode().strip(), "writing")
+        raise InputError(str(path), f"cannot be written ({reason})", "look for room on the disk of temporary files")
+    write_bytes_atomically(path, done.stdout)
 
 
-def write_here(model: MatrixModel, path: Path) -> None:
-    """Write the file from a process that may load HiGHS. Numbers have 15 digits."""
+def text_of(model: MatrixModel, suffix: str) -> str:
+    """What the file says, in a process that may load HiGHS. Numbers have 15 digits."""
     import highspy
 
     from .highs import checked, linear_program
 
-    is_lp = path.suffix == ".lp"
+    is_lp = suffix == ".lp"
     named = replace(model, column_names=tuple(safe_names(model.column_names, model.columns, "x")))
     ready = _for_lp(named) if is_lp else _for_mps(named)
     program = linear_program(ready)
@@ -74,14 +67,18 @@ def write_here(model: MatrixModel, path: Path) -> None:
     checked(solver.setOptionValue("small_matrix_value", LEAST_COEFFICIENT), "the least coefficient")
     checked(solver.setOptionValue("large_matrix_value", math.inf), "the largest coefficient")
     checked(solver.passModel(program), "the model")
-    checked(solver.writeModel(str(path)), f"to write {path}")
-    text = path.read_text()
+    with tempfile.TemporaryDirectory(prefix="pipeplan-") as folder:
+        path = Path(folder) / f"model{suffix}"
+        checked(solver.writeModel(str(path)), "to write the model")
+        text = path.read_text()
+    if not text.endswith(LAST_LINES[suffix]):
+        raise OSError("HiGHS has not written the whole model")  # it does not say so itself
     if is_lp:
         text = SECTION.sub(lambda found: f"{HEADINGS[found[1]]}\n{found[2]}" if found[2] else "", text)
     if model.maximise:
         comment = "\\" if is_lp else "*"
         text = f"{comment} made from a maximisation: all signs of the objective are turned\n{text}"
-    path.write_text(text)
+    return text
 
 
 def _for_mps(model: MatrixModel) -> MatrixModel:
@@ -130,4 +127,4 @@ def safe_names(names: Sequence[str], count: int, letter: str) -> list[str]:
 
 def main() -> None:
     """What the process of `write_model` does."""
-    write_here(pickle.load(sys.stdin.buffer), Path(sys.argv[1]))
+    sys.stdout.write(text_of(pickle.load(sys.stdin.buffer), sys.argv[1]))

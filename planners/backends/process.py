@@ -131,7 +131,7 @@ class Worker:
     def _start(self) -> subprocess.Popen[bytes]:
         descriptor = self._theirs.fileno()
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", MODULE, self.backend, str(descriptor), str(os.getpid())],
+            own_python("-m", MODULE, self.backend, str(descriptor), str(os.getpid())),
             stdin=subprocess.DEVNULL,
             stdout=self._chatter,
             stderr=self._chatter,
@@ -158,6 +158,11 @@ class Worker:
         size = self._chatter.seek(0, os.SEEK_END)
         self._chatter.seek(max(0, size - LONGEST_LAST_WORDS))
         return self._chatter.read().decode(errors="replace").strip()
+
+
+def own_python(*words: str) -> list[str]:
+    """The command of a child: this Python, which imports nothing from the folder in which the user happens to be."""
+    return [sys.executable, "-P", *words]
 
 
 def child_environment() -> dict[str, str]:

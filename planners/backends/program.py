@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...instances.result import Stop
 from ..options import SolveOptions
-from .files import write_here
+from .files import text_of
 from .model import Floats, MatrixModel
 from .process import die_with_parent
 from .session import Session
@@ -36,7 +36,8 @@ def folder_with(model: MatrixModel) -> Iterator[Path]:
     """
     with tempfile.TemporaryDirectory(prefix="pipeplan-") as name:
         plain = replace(model, column_names=(), row_names=(), grids={}, offset=0.0)
-        write_here(plain, Path(name) / MODEL)
+        path = Path(name) / MODEL
+        path.write_text(text_of(plain, path.suffix))
         yield Path(name)
 
 

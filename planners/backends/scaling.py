@@ -1,7 +1,8 @@
 """A matrix model in whole numbers, so scaled that every bound proved on them holds for the true data.
 
 Rows whose numbers are decimals of few digits are scaled exactly. Others are rounded, and their sides moved
-outwards by what rounding can do: no feasible point is lost, and the rows are met up to about 1e-11 of their size.
+outwards by what rounding can do, here and where floats were added before: 0.1 + 0.2 is 0.30000000000000004, and three
+tenths are meant. So no feasible point is lost, and the rows are met up to about 1e-11 of their size.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ EXACT_LIMIT = 2**50
 ROUNDED_LIMIT = 2**40
 FINE_REACH = 2**10
 """A column with so many steps must not have its coefficient rounded."""
+EXACT_DIGITS = 10**15
+"""Decimals of so many digits come back from a float as they are; in longer ones the last digits may be its noise."""
+NOISE = Fraction(1, 2**49)
+"""Of the size of a row: what sums of floats may be off by."""
 INFINITE = 2**62
 NEARLY = Fraction(1, 10**6)
 
@@ -137,14 +142,16 @@ def _scaled_row(model: MatrixModel, i: int, box: _Box) -> tuple[Row, bool]:
     sides = [float(model.row_lower[i]), float(model.row_upper[i])]
     finite = [decimal(side) for side in sides if math.isfinite(side)]
     scale = _exact_scale([*numbers, *finite], numbers, [box.reach[j] for j in columns])
-    exact = scale is not None
+    exact, noise = scale is not None, Fraction(0)
     if scale is None:
-        scale = _rounding_scale(numbers, [box.reach[j] for j in columns], finite)
+        reach = [box.reach[j] for j in columns]
+        scale = _rounding_scale(numbers, reach, finite)
+        noise = NOISE * scale * sum(abs(number) * far for number, far in zip(numbers, reach, strict=True))
     scaled = [round(number * scale) for number in numbers]
     errors = [number * scale - whole for number, whole in zip(numbers, scaled, strict=True)]
     least, most = _error_range(errors, columns, box)
-    low = -INFINITE if sides[0] == -math.inf else math.ceil(decimal(sides[0]) * scale - most)
-    high = INFINITE if sides[1] == math.inf else math.floor(decimal(sides[1]) * scale - least)
+    low = -INFINITE if sides[0] == -math.inf else math.ceil(decimal(sides[0]) * scale - most - noise)
+    high = INFINITE if sides[1] == math.inf else math.floor(decimal(sides[1]) * scale - least + noise)
     return Row(columns, scaled, _clipped(low), _clipped(high)), exact
 
 
@@ -176,7 +183,7 @@ def _exact_scale(numbers: Sequence[Fraction], terms: Sequence[Fraction], reach: 
     scale = 1 / common_unit(nonzero)
     activity = sum(abs(term) * far for term, far in zip(terms, reach, strict=True)) * scale
     largest = max(abs(number) for number in nonzero) * scale
-    return scale if activity < EXACT_LIMIT and largest < EXACT_LIMIT else None
+    return scale if activity < EXACT_LIMIT and largest < EXACT_DIGITS else None
 
 
 def _rounding_scale(terms: Sequence[Fraction], reach: Sequence[int], sides: Sequence[Fraction]) -> Fraction:

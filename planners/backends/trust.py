@@ -19,8 +19,13 @@ so.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...formulations.contract import FLOAT_ROOM
+from .model import FEASIBILITY, MatrixModel
 from .registry import backend_named
+from .scaling import ROUNDED_LIMIT
+from .units import reaches
 
 BOUND_MARGIN = 1e-7
 """Relative: a bound of a float solver counts for so much less. Rows are kept to about 1e-9 of the largest load."""
@@ -44,6 +49,22 @@ def cutoff_for(backend: str, cutoff: float | None) -> float | None:
 
 def safe_bound(backend: str, bound: float) -> float:
     return bound if is_exact(backend) else bound - BOUND_MARGIN * abs(bound)
+
+
+def claim_rounding(backend: str, model: MatrixModel) -> float:
+    """By how much the objective of a solution may be too small, since the backend keeps rows only nearly.
+
+    A float solver keeps them, and whole numbers, up to a tolerance. Whole numbers of a rounded row are off by at most
+    half a step for every column, where the row as a whole reaches so many steps.
+    """
+    priced = (model.costs != 0)[model.col_index] & (model.coefficients != 0)
+    sizes = np.abs(model.coefficients) * np.maximum(1.0, reaches(model))[model.col_index]
+    size = np.bincount(model.row_of_entry, sizes, minlength=model.rows)
+    half_steps = 0.5 * np.bincount(model.row_of_entry, minlength=model.rows) / ROUNDED_LIMIT
+    off = (half_steps if is_exact(backend) else FEASIBILITY) * size
+    prices = np.abs(model.costs[model.col_index] / model.coefficients)
+    short = off[model.row_of_entry[priced]] * prices[priced]
+    return float(short.max(initial=0.0))
 
 
 def second_opinions(first: str) -> tuple[str, ...]:

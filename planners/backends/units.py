@@ -59,7 +59,7 @@ def in_own_units(model: MatrixModel) -> tuple[MatrixModel, Units]:
     """The model in units of its own magnitude, and the way back."""
     amounts = ~model.integer & ~((model.col_lower == 0) & (model.col_upper == 1))
     columns = np.ones(model.columns)
-    columns[amounts] = _power(_reaches(model)[amounts] / REACH)
+    columns[amounts] = _power(reaches(model)[amounts] / REACH)
     coefficients = model.coefficients * columns[model.col_index]
     rows = _row_units(model, coefficients, amounts)
     costs = model.costs * columns
@@ -99,7 +99,7 @@ def _sides(model: MatrixModel) -> Floats:
     return np.maximum(*sides)
 
 
-def _reaches(model: MatrixModel) -> Floats:
+def reaches(model: MatrixModel) -> Floats:
     """How far from 0 each column can be: by its bounds, or else by what its rows ask for."""
     far = np.maximum(np.abs(model.col_lower), np.abs(model.col_upper))
     unbounded = np.flatnonzero(~np.isfinite(far))

@@ -9,8 +9,8 @@ from typing import Any
 from ...formulations.beaumont.integer_chain import IntegerChain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.compiled import compiled
+from ...instances.verdict import violations_of
 from . import anneal_kernel
 from .schedule import longest_period, pattern_at
 
@@ -56,7 +56,7 @@ class Annealer:
         allocation = canonical(state.gpu.tolist())
         starts, sent = state.starts.tolist(), state.sent.tolist()
         plan = pattern_at(self.problem, self.chain, allocation, starts, sent, period)
-        return None if plan is None or verify_pattern(self.problem, plan) else plan
+        return None if plan is None or violations_of(self.problem, plan) else plan
 
     def _state(self, allocation: Sequence[int]) -> anneal_kernel.State:
         tasks = self.chain.tasks

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ...instances.amounts import fits
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .contiguous import best_contiguous, pipedream_partition
 from .eager import Measured, pipedream_points, scheduled
@@ -33,7 +33,7 @@ class _Best:
         if plan is None:
             return False
         value = plan.period / plan.batches_per_period
-        if (self.value is not None and value >= self.value) or verify_pattern(self.problem, plan):
+        if (self.value is not None and value >= self.value) or violations_of(self.problem, plan):
             return False
         self.plan, self.value = plan, value
         self.request.board.post(plan, value)

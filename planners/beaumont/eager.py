@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...instances.amounts import fits
+from ...instances.chain.names import plain
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.layout import plain
 from .contiguous import Stages, best_contiguous, pipedream_partition
 from .measure import measured_period, peak_memory, repeated
 from .simulation import simulate

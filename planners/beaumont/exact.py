@@ -14,9 +14,9 @@ from ...formulations.beaumont.scope import loads_decide
 from ...instances.chain.allocation import given_allocation
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
 from ...instances.result import StartOutcome, Stop
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .allocation import balanced, least_period, packed_pattern
 from .annealing import canonical
@@ -91,7 +91,7 @@ class _Run(Standing):
 
     def with_memory(self) -> Outcome:
         for start in (best_contiguous(self.problem), self._given()):
-            if start is not None and not verify_pattern(self.problem, start):
+            if start is not None and not violations_of(self.problem, start):
                 self.tell(start, 0.0)
         try:
             search = self._search(coarse_steps(self.problem))

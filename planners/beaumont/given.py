@@ -11,8 +11,8 @@ from ...formulations.beaumont.scope import loads_decide
 from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .allocation import packed_pattern
 from .grids import coarse_steps, fine_steps
@@ -42,7 +42,7 @@ class GivenAllocation(Standing):
         if memory is not None and memory_of(problem, self.allocation).memory_bytes > memory:
             return self.answer(Stop.INFEASIBLE)
         start = one_by_one(problem, self.allocation)
-        if not verify_pattern(problem, start):
+        if not violations_of(problem, start):
             self.tell(start, self.bound)
         try:
             return self.answer(self._on_grids())

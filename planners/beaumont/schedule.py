@@ -23,8 +23,8 @@ from ...formulations.timetable import Timetable, Wait, tightest
 from ...instances.amounts import as_written
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.result import Stop
+from ...instances.verdict import violations_of
 from .contiguous import one_batch
 from .solver import Solver
 
@@ -145,7 +145,7 @@ def best_schedule(
 
 def _fits(problem: ChainProblem, chain: IntegerChain, plan: PatternPlan) -> bool:
     exact = chain.exact_sizes and not chain.exclusive_buffers
-    return exact or not verify_pattern(problem, plan)
+    return exact or not violations_of(problem, plan)
 
 
 def longest_period(chain: IntegerChain) -> int:

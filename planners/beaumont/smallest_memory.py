@@ -18,10 +18,9 @@ from ...formulations.beaumont.least_memory import Sizes, sizes_of, unit_of
 from ...formulations.contract import NativeModel
 from ...instances.amounts import as_written
 from ...instances.chain.allocation import given_allocation
+from ...instances.chain.names import Terms, plain, task_name
 from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
-from ...instances.chain.referee.layout import plain, task_name
-from ...instances.chain.referee.memory import Terms
 from ...instances.clock import now
 from ...instances.least_memory import SmallestMemory, at_most, enough
 from ...instances.result import Stop
@@ -93,14 +92,14 @@ def smallest_memory(problem: ChainProblem, limits: SolveOptions | None = None) -
     """
     sizes, gpus = sizes_of(problem), min(problem.gpus, problem.layers)
     allocation = _first(problem, sizes, gpus)
-    lower = _without_search(sizes, gpus)
+    lower, stop = _without_search(sizes, gpus), Stop.TIME
     if _need(sizes, allocation).total > lower:
-        found, bound = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
+        found, bound, stop = _search(sizes, gpus, allocation, lower, limits or SolveOptions())
         allocation = min(allocation, found, key=lambda at: _need(sizes, at).total)
         lower = max(lower, bound)
     if _need(sizes, allocation).total - lower < unit_of(sizes):
         return memory_of(problem, allocation)
-    return _report(problem, sizes, allocation, lower)
+    return replace(_report(problem, sizes, allocation, lower), stop=stop)
 
 
 def _first(problem: ChainProblem, sizes: Sizes, gpus: int) -> tuple[int, ...]:
@@ -209,16 +208,21 @@ def _runs(sizes: Sizes, gpus: int) -> tuple[int, ...]:
 
 def _search(
     sizes: Sizes, gpus: int, start: tuple[int, ...], lower: Fraction, limits: SolveOptions
-) -> tuple[tuple[int, ...], Fraction]:
-    """The best allocation, and what none needs less than: by sweeps, and where those have too many states by CP-SAT."""
-    solver = Solver(None if limits.time_limit_s is None else now() + limits.time_limit_s, limits.seed)
+) -> tuple[tuple[int, ...], Fraction, Stop]:
+    """The best allocation, what none needs less than, and why the two may not meet.
+
+    By sweeps, and where those have too many states by CP-SAT.
+    """
+    deadline = None if limits.time_limit_s is None else now() + limits.time_limit_s
+    solver = Solver(deadline, limits.seed, limits.memory_limit_bytes)
     data = model.payload(sizes, gpus, start)
     unit = unit_of(sizes)
     bracket = _Bracket(math.floor(lower / unit) - 1, _units(data, start), start)
     bracket.narrow(lambda limit: sweep(data, limit, solver.over))
     if bracket.refuted + 1 < bracket.needed and not solver.over():
         _ask_solver(sizes, gpus, bracket, solver, limits.threads or os.cpu_count() or 1)
-    return bracket.allocation, unit * (bracket.refuted + 1)
+    stop = Stop.TIME if solver.death is None else solver.death.stop
+    return bracket.allocation, unit * (bracket.refuted + 1), stop
 
 
 @dataclass

@@ -27,6 +27,10 @@ class Solver:
     deadline: float | None = None
     """On the clock of limits; None: no limit."""
     seed: int = 0
+    memory_limit_bytes: int | None = None
+    """Of each process."""
+    death: Answer | None = None
+    """The last word of a process that failed or was killed; nothing more is asked after it."""
     stopped: threading.Event = field(default_factory=threading.Event)
     solved: int = 0
 
@@ -39,7 +43,13 @@ class Solver:
 
     def unfinished(self) -> Stop:
         """Why a search ends that has proven nothing: by a limit only where there is one."""
+        if self.death is not None:
+            return self.death.stop
         return Stop.COMPLETED if self.deadline is None else Stop.TIME
+
+    def messages(self) -> tuple[str, ...]:
+        """What a result says of the solver's death."""
+        return () if self.death is None else (f"{NAME}: {self.death.message}",)
 
     def backend(self) -> dict[str, Any]:
         """What a result says of the solver behind it."""
@@ -53,12 +63,18 @@ class Solver:
         native: Mapping[str, Any] | None = None,
         heard: Callable[[Event], None] | None = None,
     ) -> Answer | None:
-        """The outcome, or None where there was no time for one; `heard` is told what comes before."""
+        """The outcome, or None where no time or no process was left for one; `heard` is told what comes before."""
         if self.over():
             return None
         limits = [limit for limit in (limit_s, self.seconds_left()) if limit is not None]
         limit = min(limits, default=None)
-        options = SolveOptions(time_limit_s=limit, threads=threads, seed=self.seed, native=native or {})
+        options = SolveOptions(
+            time_limit_s=limit,
+            threads=threads,
+            memory_limit_bytes=self.memory_limit_bytes,
+            seed=self.seed,
+            native=native or {},
+        )
         job = submit(model.backend, model, options)
         try:
             while job.outcome is None:
@@ -71,6 +87,8 @@ class Solver:
             job.kill()
             raise
         self.solved += 1
-        if job.outcome.stop == Stop.ERROR:
-            raise RuntimeError(job.outcome.message or "CP-SAT failed")
+        if job.outcome.stop in (Stop.ERROR, Stop.MEMORY):
+            self.death = job.outcome
+            self.stopped.set()
+            return None
         return job.outcome

@@ -20,7 +20,8 @@ class Standing:
     def __init__(self, problem: ChainProblem, request: Request, bound: float) -> None:
         self.problem, self.request, self.bound = problem, request, bound
         left = request.seconds_left()
-        self.solver = Solver(None if left is None else now() + left, request.limits.seed)
+        deadline = None if left is None else now() + left
+        self.solver = Solver(deadline, request.limits.seed, request.limits.memory_limit_bytes)
         self.best: PatternPlan | None = None
         self.start_outcome = StartOutcome.NONE
         self.counts: dict[str, int] = {}
@@ -48,5 +49,6 @@ class Standing:
             warm_start=WarmStart(self.start_outcome),
             backend=self.solver.backend(),
             model_size=self.counts,
+            messages=self.solver.messages(),
             checks=(LOADS_DECIDE if loads_decide(self.problem) else REFUTED_ON_GRIDS,),
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from .anneal_kernel import Tables
 
-FITS, REFUTED, OPEN = 1, 0, -1
+FITS, REFUTED, UNDECIDED = 1, 0, -1
 DEPTH = 100
 """Branchings below each other before the search gives up."""
 UNKNOWN, OPEN = -1, -2
@@ -243,14 +243,14 @@ def begin(part: Part, apart: Any) -> None:
 
 
 def examine(part: Part, stack: Any, nodes: int) -> int:
-    """FITS, REFUTED, or OPEN after so many nodes. stack[depth] are the distances of the nodes on the way."""
+    """FITS, REFUTED, or UNDECIDED after so many nodes. stack[depth] are the distances of the nodes on the way."""
     begin(part, stack[0])
     chosen = np.zeros(3, dtype=np.int64)
     depth = 0
     while depth >= 0:
         nodes -= 1
         if nodes < 0 or depth + 2 > len(stack):
-            return OPEN
+            return UNDECIDED
         apart = stack[depth]
         if not settle(part, apart):
             depth -= 1

@@ -21,9 +21,8 @@ from ...instances.compiled import repays_loading
 from ...instances.errors import UsageError
 from ...instances.placement.plan import PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.placement.referee.evaluate import evaluate
-from ...instances.placement.referee.verify import overfull
 from ...instances.result import StartOutcome, Stop, WarmStart, met
+from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..placement.orders import various_orders
 from ..referee import BOUND_SLACK, rule, rules_of
@@ -197,14 +196,14 @@ class _Run:
             self.by_a_hair = True
             return
         if value > self.ceiling:  # some of its costs were cut
-            value = evaluate(self.problem, plan).objective(self.objective)
+            value = evaluation_of(self.problem, plan).objective(self.objective)
         if self.value is None or value < self.value:
             self.plan, self.value = plan, value
             self.request.board.post(self.plan, value)
 
     def _exceeds_memory(self, plan: PlacementPlan) -> bool:
         exact = self.problem.whole_sizes.exact or not self.bounding
-        return not exact and next(overfull(self.problem, plan), None) is not None
+        return not exact and any(broken.rule == "memory" for broken in violations_of(self.problem, plan))
 
     def _raise_bound(self, bound: float) -> None:
         """Of the present model, with values from the present lattice."""

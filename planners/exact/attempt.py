@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...formulations.contract import BuiltModel, ExtraRow, Formulation, NativeModel, Plan, Refuted
+from ...formulations.contract import BuiltModel, ExtraRow, Formulation, NativeModel, NativeOnlyError, Plan, Refuted
 from ...formulations.native import with_rows
 from ...instances.errors import UsageError
 from ...instances.result import Stop
 from ..backends import Answer, Event, Incumbent, Job, compile_pyomo, find_backend, submit
-from ..backends.trust import cutoff_for, safe_bound
+from ..backends.trust import claim_rounding, cutoff_for, safe_bound
 from ..contract import Board, Request
 from ..options import Progress, SolveOptions
 from ..referee import Ruling
@@ -55,7 +55,8 @@ class Attempt:
     refused_value: float | None = None
     answers: list[Answer] = field(default_factory=list)
     """Of the backends that came to an end, as far as they are believed."""
-    dead: list[str] = field(default_factory=list)
+    dead: dict[str, Stop] = field(default_factory=dict)
+    """Backends that are of no use from now on, each with why it stopped."""
     messages: list[str] = field(default_factory=list)
     seconds: float = 0.0
     build_seconds: float = 0.0
@@ -143,29 +144,35 @@ class Attempt:
     def _launch(self, name: str, limits: SolveOptions, start: Plan | None) -> bool:
         """Build and submit, unless building took all the time; True where it has already refuted the cut-off."""
         began = self.board.seconds
-        built = self.formulation.build(
-            self.request.problem,
-            self.options,
-            native=find_backend(name).capabilities.native,
-            cutoff=cutoff_for(name, self.cutoff),
-            precision=self.precision,
-        )
+        try:
+            built = self.formulation.build(
+                self.request.problem,
+                self.options,
+                native=find_backend(name).capabilities.native,
+                cutoff=cutoff_for(name, self.cutoff),
+                precision=self.precision,
+            )
+        except NativeOnlyError:
+            if not self.forgiving:
+                raise
+            self.dead[name] = Stop.ERROR
+            return False
         if isinstance(built, Refuted):
             self.refuted = built.reason
             return True
-        model, columns = built.model, None
+        model, columns, rounding = built.model, None, built.rounding
         rows = exclusions(built, self.excluded)
         if isinstance(model, NativeModel):
             model = with_rows(model, rows) if rows else model
         else:
             model = compile_pyomo(model, grids=built.grids, grid_loss=built.grid_loss).with_rows(rows)
-            columns = model.position
+            columns, rounding = model.position, rounding + claim_rounding(name, model)
         values = None if start is None else start_values(built, start, columns)
         self.build_seconds += self.board.seconds - began
         if self.request.out_of_time():
             return False
         limits = replace(limits, time_limit_s=self.request.seconds_at_most(limits.time_limit_s))
-        self.runners.append(_Runner(built, submit(name, model, limits, start=values), columns, len(rows)))
+        self.runners.append(_Runner(built, submit(name, model, limits, start=values), columns, rounding, len(rows)))
         self.messages.extend(built.notes)
         return False
 
@@ -209,9 +216,10 @@ class Attempt:
         if ruling.value is None:
             self.refused.append(plan)
             self.refused_value = claimed
-        elif self.value is None or ruling.value < self.value:
+            return
+        self.board.accept(ruling, runner.claim(claimed, ruling.value), runner.name)
+        if self.value is None or ruling.value < self.value:
             self.value, self.improved_at = ruling.value, self.board.seconds
-            self.board.accept(ruling, claimed if runner.built.claims else None, runner.name)
             self._share(runner, plan)
 
     def _share(self, finder: _Runner, plan: Plan) -> None:
@@ -245,14 +253,14 @@ class Attempt:
         if answer.message:
             self.messages.append(f"{runner.name}: {answer.message}")
         if answer.stop in (Stop.ERROR, Stop.MEMORY):
-            self.dead.append(runner.name)
+            self.dead[runner.name] = answer.stop
         if answer.stop != Stop.ERROR:
             self.answers.append(answer)
             self._take_bound(runner, answer.bound, final=answer.stop in COMPLETE)
 
     def _take_refutation(self, runner: _Runner, answer: Answer) -> None:
         if self.has_plan_of(self.cutoff):
-            self.dead.append(runner.name)
+            self.dead[runner.name] = Stop.ERROR
             self.messages.append(f"{runner.name} calls infeasible what another solver has solved: it is left out")
             return
         self.refuted = f"{runner.name} proved that the model has no solution"
@@ -274,12 +282,18 @@ class _Runner:
     job: Job
     columns: Collection[str] | None
     """The model's own columns, where the parent knows them."""
+    rounding: float
+    """By how much the solver may say too little of a plan, since model and solver round."""
     exclusions: int = 0
     """Rows that cut off plans which the referee refused before."""
 
     @property
     def name(self) -> str:
         return self.job.backend
+
+    def claim(self, told: float | None, value: float) -> float | None:
+        """What the solver says that a plan is worth, up to its arithmetic: the plan's value where that explains it."""
+        return told if told is None or told >= value else min(value, told + self.rounding)
 
 
 def start_values(built: BuiltModel, plan: Plan, columns: Collection[str] | None) -> dict[str, float] | None:

@@ -72,7 +72,8 @@ class _Run:
         """What the model calls a plan and the referee does not."""
         self.last: Attempt | None = None
         self.build_seconds = 0.0
-        self.given_up: set[str] = set()
+        self.given_up: dict[str, Stop] = {}
+        """Solvers that are asked no more, each with why it stopped."""
         self.refusals: list[str] = []
         """Why the referee did not accept plans."""
         self.excluded: list[Plan] = []
@@ -184,7 +185,7 @@ class _Run:
                 continue
             threads_of, seconds = self._living(stage)
             if not threads_of:
-                return Stop.ERROR
+                return Stop.MEMORY if Stop.MEMORY in self.given_up.values() else Stop.ERROR
             cutoff = self._cutoff(gap)
             if self.request.out_of_time():  # where cut-offs are sought with care
                 return Stop.TIME
@@ -289,7 +290,9 @@ class _Run:
         attempt = self._asking(
             self.request, cutoff, enough, precision=1e-6 if coarse else 1e-9, forgiving=forgiving
         )
-        self.last = attempt.run(threads_of, seconds, start)
+        attempt.run(threads_of, seconds, start)
+        if attempt.runners or attempt.refuted is not None or self.last is None:
+            self.last = attempt  # else no solver took the model, and there is nothing to say of it
         self.build_seconds += attempt.build_seconds
         self.messages.extend(attempt.messages)
         self.given_up.update(attempt.dead)
@@ -362,11 +365,11 @@ class _Run:
         return None
 
     def _leave_out(self, first: str, other: str, attempt: Attempt) -> None:
-        self.given_up.add(first)
+        self.given_up[first] = Stop.ERROR
         self.contradicted = True
         attempt.refuted = None
         attempt.answers.clear()
-        attempt.dead.append(first)
+        attempt.dead[first] = Stop.ERROR
         self.board.bound = self.bound  # what the first one said on the way is not believed either
         self.messages.append(f"{first} excluded a plan that {other} has found: {first} is left out")
 

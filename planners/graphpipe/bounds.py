@@ -56,9 +56,9 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_pipeline.memory import GraphMemory, whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
 from .configurations import allowed_degrees, synchronisation
+from .memory import GraphMemory, whole_graph_memory
 from .paths import Path, Shares, disjoint_paths
 
 Share = tuple[int, int]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_pipeline.memory import whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import Menu, synchronisation
+from .memory import whole_graph_memory
 
 Facts = tuple[tuple[float, float, float], tuple[int, int]]
 """Weights, boundary tensors and their bytes; and what memory holds of them: fixed, and for all samples in flight."""

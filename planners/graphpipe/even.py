@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.graph_pipeline.referee.costs import forced_edges, required_in_flight
 from ..search import shares
+from .configurations import Configuration, required_in_flight
 
 MOST_MICRO_BATCHES = 64
 """In an iteration: more are not simulated for a comparison."""
@@ -27,9 +27,17 @@ def stage_graphs(problem: GraphPipelineProblem) -> Iterator[StageGraphPlan]:
 
 def by_the_rule(problem: GraphPipelineProblem, plan: StageGraphPlan) -> StageGraphPlan:
     """Each stage with what those behind it make it hold, and each edge that the operators ask for."""
-    plan = replace(plan, edges=tuple(sorted({*plan.edges, *forced_edges(problem, plan)})))
+    stage_of = {node: number for number, stage in enumerate(plan.stages) for node in stage.nodes}
+    between = {(stage_of[u], stage_of[v]) for u, v in problem.edges if stage_of[u] != stage_of[v]}
+    plan = replace(plan, edges=tuple(sorted({*plan.edges, *between})))
+    passes = [Configuration(stage.micro_batch, stage.k) for stage in plan.stages]
+    held = [stage.in_flight for stage in plan.stages]
     for _ in plan.stages:
-        held = required_in_flight(problem, plan)
-        stages = (replace(stage, in_flight=most) for stage, most in zip(plan.stages, held, strict=True))
-        plan = replace(plan, stages=tuple(stages))
-    return plan
+        held = [
+            required_in_flight(
+                own, [(passes[j], held[j]) for i, j in plan.edges if i == number], problem.mini_batch
+            )
+            for number, own in enumerate(passes)
+        ]
+    stages = (replace(stage, in_flight=most) for stage, most in zip(plan.stages, held, strict=True))
+    return replace(plan, stages=tuple(stages))

@@ -35,9 +35,9 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...instances.graph_pipeline.memory import whole_graph_memory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from .configurations import allowed_degrees
+from .memory import whole_graph_memory
 
 MOST_IN_ROUND = 5
 """Stages that wait for transfers together."""

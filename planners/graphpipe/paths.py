@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...instances.graph_pipeline.memory import GraphMemory
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 from . import kernel
+from .memory import GraphMemory
 
 ROUNDING = 1e-12
 

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ...formulations.graphpipe.more_in_flight import with_more_in_flight
 from ...instances.errors import InputError
-from ...instances.graph_pipeline.more_in_flight import with_more_in_flight
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem, micro_batch_sizes
-from ...instances.graph_pipeline.referee.costs import overfull, passes_of
-from ...instances.graph_pipeline.referee.evaluate import evaluate_stage_graph
 from ...instances.graph_pipeline.series_parallel import contracted
 from ...instances.result import Stop, met
+from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..referee import rule, rules_of
 from ..search import OutOfTimeError, tick_of
@@ -93,12 +92,27 @@ def value_of(
     # Small micro-batches are slow, and there are many of them: most need not be simulated.
     if known is not None and busiest(problem, plan) >= known:
         return None
-    return evaluate_stage_graph(problem, plan).iteration
+    iteration: float | None = evaluation_of(problem, plan).iteration
+    return iteration
+
+
+def too_full(problem: GraphPipelineProblem, plan: StageGraphPlan) -> bool:
+    """Does the referee find a device that holds more than its memory?"""
+    return any(violation.rule == "memory" for violation in violations_of(problem, plan))
 
 
 def busiest(problem: GraphPipelineProblem, plan: StageGraphPlan) -> float:
     """The longest time that a stage computes: no iteration is shorter."""
-    return max(problem.mini_batch // stage.micro_batch * sum(passes_of(problem, stage)) for stage in plan.stages)
+    return max(
+        problem.mini_batch
+        // stage.micro_batch
+        * sum(
+            operator.forward(stage.micro_batch / stage.devices)
+            + operator.backward(stage.micro_batch / stage.devices)
+            for operator in (problem.operators[problem.index[node]] for node in stage.nodes)
+        )
+        for stage in plan.stages
+    )
 
 
 @dataclass(frozen=True)
@@ -212,7 +226,7 @@ class _Choice:
 
     def consider(self, search: Search, answer: Answer) -> None:
         plan = self.arranged(answer.plan)
-        if not search.costs.memory.exact and any(overfull(self.request.problem, plan)):
+        if not search.costs.memory.exact and too_full(self.request.problem, plan):
             self.refused = True
             return
         self._take(plan, value_of(self.request.problem, plan, self.objective, answer.value, self.value))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...formulations.family import Family
+from ...formulations.family import Family, Outside
 from ...formulations.graphpipe.scope import devices, family, freer, micro_batches
+from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
 
@@ -20,4 +21,10 @@ def stage_graphs(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> F
 def decomposed(problem: GraphPipelineProblem, options: Mapping[str, Any]) -> Family:
     """Of the program for short iterations; the model asks for more stages than it."""
     known = family(problem, {**options, "family": "series-parallel", "objective": "iteration"})
-    return replace(known, wider="--formulation cp-graphpipe --objective iteration --family convex")
+    wider = "--formulation cp-graphpipe --objective iteration --family convex"
+
+    def outside(plan: StageGraphPlan) -> Outside | None:
+        reason = known.outside(plan)
+        return replace(reason, asks=wider) if reason is not None and reason.asks == "--family convex" else reason
+
+    return replace(known, wider=wider, outside=outside)

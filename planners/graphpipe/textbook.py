@@ -15,7 +15,6 @@ from ...instances.checks import check_whole
 from ...instances.errors import InputError
 from ...instances.graph_pipeline.plan import StageGraphPlan
 from ...instances.graph_pipeline.problem import GraphPipelineProblem
-from ...instances.graph_pipeline.referee.costs import overfull
 from ...instances.graph_pipeline.series_parallel import Leaf, Parallel, Tree, decompose
 from ...instances.result import Stop
 from ..contract import Outcome, Request
@@ -24,7 +23,7 @@ from ..search import OutOfTimeError, tick_of
 from .configurations import Menu, menu
 from .costs import Costs
 from .options import MOST_DOWNSETS
-from .planner import bounded, in_a_row, sizes_of, value_of
+from .planner import bounded, in_a_row, sizes_of, too_full, value_of
 from .search import plan_of
 from .trace import Decision
 
@@ -164,7 +163,7 @@ class TextbookPlanner:
                 return None
             period, decisions = found
             plan = in_a_row(plan_of(problem, choice, decisions, in_order=True))
-            if not any(overfull(problem, plan)):
+            if not too_full(problem, plan):
                 break
         value = value_of(problem, plan, options.get("objective", "iteration"), period, known)
         return None if value is None else (value, plan)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ...formulations.contract import OptionSpec
 from ...instances.kind import load_address
 from ...instances.placement.plan import PlacementPlan
-from ...instances.placement.referee.latency import evaluate_latency
 from ...instances.result import Stop
+from ...instances.verdict import evaluation_of
 from ..contract import Board, Outcome, Request
 from ..dp.options import OPTIONS as DP_OPTIONS
 from ..placement.expert import Expert
@@ -52,7 +52,9 @@ class _Borrowed:
 
 
 CPU = LatencyCpu()
-EXPERT = Expert("latency-expert", lambda request, plan: evaluate_latency(request.problem, plan).latency)
+EXPERT = Expert(
+    "latency-expert", lambda request, plan: evaluation_of(request.problem, plan, objective="latency").latency
+)
 DP = _Borrowed("dp", "pipeplan.planners.dp.planner:PLANNER", DP_OPTIONS)
 LINEAR_DP = _Borrowed("linear-dp", "pipeplan.planners.placement.linear_dp:PLANNER", OPTIONS["linear-dp"])
 PARTITION = _Borrowed("partition", "pipeplan.planners.placement.partition:PLANNER", OPTIONS["partition"])

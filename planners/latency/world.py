@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...instances.compiled import compiled, repays_loading
-from ...instances.placement.plan import Device, PlacementPlan
+from ...instances.placement.plan import Device, NotAnAssignmentError, PlacementPlan
 from ...instances.placement.problem import PlacementProblem
-from ...instances.placement.referee.evaluate import NotAnAssignmentError
-from ...instances.placement.referee.latency import evaluate_latency
+from ...instances.verdict import evaluation_of
 from ..placement.kernel import ragged
 from . import kernel
 
@@ -86,7 +85,7 @@ class World:
     def places(self, plan: PlacementPlan) -> list[int] | None:
         """The plan's pieces; None where it is no plan, or an accelerator needs more pieces than it may have."""
         try:
-            evaluation = evaluate_latency(self.problem, plan)
+            evaluation = evaluation_of(self.problem, plan, objective="latency")
         except NotAnAssignmentError:
             return None
         if evaluation.latency is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -135,7 +135,7 @@ class Search:
         if left is not None and left <= LEAST_S:
             raise _OverError
         seconds = None if left is None else left / 2
-        return ask(amount, SolveOptions(time_limit_s=seconds, threads=self.limits.threads, seed=self.limits.seed))
+        return ask(amount, replace(self.limits, time_limit_s=seconds, rel_gap=0.0, abs_gap=0.0))
 
     def _seconds_left(self) -> float | None:
         limit = self.limits.time_limit_s

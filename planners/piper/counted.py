@@ -1,4 +1,4 @@
-"""Stages counted, and devices by type: the least load of at most so many stages (specification, section 3, extended).
+"""Stages counted, and devices by type: the least load of at most so many stages.
 
 For a limit on all loads and every downset D (what is left to do behind a stage is one),
 
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...instances.errors import InputError
-from ...instances.staging.memory import StagingMemory
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.stages import evaluate_stages
+from ...instances.verdict import evaluation_of
 from .hierarchy import downsets
+from .memory import StagingMemory
 from .model import ROUNDING
 from .search import NEAR, STRICT
 from .stage_costs import Shape, StageCosts
@@ -131,7 +131,7 @@ class Counted:
         if self.least[-1][(-1, *self.counts)] >= beyond:
             return None
         plan = StagedPlan(tuple(self._back(limit, most_stages or 0)))
-        return Found(plan, evaluate_stages(self.problem, plan, self.semantics).time_per_micro_batch)
+        return Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
 
     def _below(self, j: int) -> Iterator[int]:
         """Downsets that are smaller parts of downset j."""

@@ -1,4 +1,4 @@
-"""`equi`: equal groups of layers in a row, the same degrees for all; what people do by hand (specification, section 4).
+"""`equi`: equal groups of layers in a row, the same degrees for all; what people do by hand.
 
 On devices within devices every level has equal stages and equal degrees of its own: see `equal_trees`.
 """
@@ -13,9 +13,10 @@ from ...instances.kind import Rules
 from ...instances.result import Stop
 from ...instances.staging.plan import PlannedStage, StagedPlan
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.rules import LevelRules, StageRules, check_question
+from ...instances.staging.question import check_question
 from ...instances.violation import Violation
 from ..contract import Outcome, Request
+from ..referee import rules_of
 from .equal_trees import equal_trees
 from .groupings import Groups, configured, groupings, usual_degrees
 
@@ -48,10 +49,15 @@ class EqualPlanner:
         """How plans are judged, the plans, and what is said where none of them fits."""
         check_question(problem, options)
         if problem.levels:
-            rules = LevelRules(options.get("hierarchy", "precise"))
-            return rules, equal_trees(problem, rules.hierarchy, self.tensor_parallel), NO_TREES
+            hierarchy = options.get("hierarchy", "precise")
+            rules = rules_of(problem, {"hierarchy": hierarchy})
+            return rules, equal_trees(problem, hierarchy, self.tensor_parallel), NO_TREES
         semantics = options.get("semantics", "paper")
-        return StageRules(semantics=semantics), equal_plans(problem, semantics, self.tensor_parallel), NO_STAGES
+        return (
+            rules_of(problem, {"semantics": semantics}),
+            equal_plans(problem, semantics, self.tensor_parallel),
+            NO_STAGES,
+        )
 
 
 def _why_none(if_none: str, broken: tuple[Violation, ...]) -> str:

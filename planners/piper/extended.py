@@ -13,11 +13,11 @@ from typing import Any
 
 from ...instances.errors import InputError
 from ...instances.result import Stop
-from ...instances.staging.memory import StagingMemory, whole_memory
-from ...instances.staging.referee.stages import evaluate_stages, verify_stages
+from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .counted import Counted, Found
+from .memory import StagingMemory, whole_memory
 from .model import build
 from .options import ROUNDED_MEMORY
 from .search import STRICT, Search
@@ -69,7 +69,7 @@ class _Run:
         return self.flushed() if self.flush else self.fastest()
 
     def fits(self, found: Found) -> bool:
-        return self.memory.exact or not verify_stages(self.problem, found.plan, self.semantics)
+        return self.memory.exact or not violations_of(self.problem, found.plan, semantics=self.semantics)
 
     def value(self, found: Found) -> float:
         return found.load * (self.slots(found.stages) / self.problem.micro_batches if self.flush else 1.0)
@@ -123,7 +123,7 @@ class _Run:
             return None
         self.low = search.bound
         plan = search.plan(answer[1])
-        found = Found(plan, evaluate_stages(self.problem, plan, self.semantics).time_per_micro_batch)
+        found = Found(plan, evaluation_of(self.problem, plan, semantics=self.semantics).time_per_micro_batch)
         self.low = min(self.low, found.load)
         self.post(found, self.low)
         return found

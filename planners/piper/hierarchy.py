@@ -1,4 +1,4 @@
-"""Piper's dynamic program for devices within devices (specification, section 5): the best tree of stages.
+"""Piper's dynamic program for devices within devices: the best tree of stages.
 
 For every level l, from the innermost, and every pair of downsets D' in D (closed under successors: what is left to do
 after a stage is one),
@@ -27,11 +27,12 @@ from typing import Any
 
 from ...instances.errors import InputError
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.staging.memory import StagingMemory, whole_memory
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.levels import check_levels, upper_load
+from ...instances.staging.question import check_levels
 from ..dp.lattice import closed_sets
 from .level_decisions import LevelDecisions
+from .links import upper_load
+from .memory import StagingMemory, whole_memory
 from .stage_costs import Shape, StageCosts
 
 MAX_DOWNSETS = 300
@@ -225,8 +226,7 @@ class _Hierarchy:
         import numpy as np
 
         d, below = stage.data_parallel, stage.copies // stage.data_parallel
-        ids = self.costs.ids(self.sets[j] & ~self.sets[i])
-        links = upper_load(self.problem, ids, d, self.problem.levels[level].bandwidth)
+        links = upper_load(self.problem, self.sets[j] & ~self.sets[i], d, self.problem.levels[level].bandwidth)
         inner = self.tables[level - 1][j][i, self.problem.levels[level - 1].devices]
         later = -(-suffix // d) - below
         return np.maximum(links, inner[later, below] / d)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...instances.checks import NodeId
-from ...instances.staging.memory import Bytes
 from ...instances.staging.problem import Configuration
-from ...instances.staging.referee.stages import TRIPS
 from ..dp.lattice import held, sums
+from .links import TRIPS
+from .memory import Bytes
 from .model import PiperModel
 
 if TYPE_CHECKING:

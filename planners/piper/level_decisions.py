@@ -25,9 +25,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
-from ...instances.staging.memory import StagingMemory
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.levels import evaluate_leveled, upper_load
+from ...instances.verdict import evaluation_of
+from .links import upper_load
+from .memory import StagingMemory
 from .model import ROUNDING
 from .search import FASTER, FIRST_TRY, NEAR, STRICT
 from .stage_costs import Shape, StageCosts
@@ -81,7 +82,7 @@ class LevelDecisions:
         self.decisions = 0
 
     def _links(self, members: int, level: int, d: int) -> float:
-        return upper_load(self.problem, self.costs.ids(members), d, self.problem.levels[level].bandwidth)
+        return upper_load(self.problem, members, d, self.problem.levels[level].bandwidth)
 
     def best(self) -> Decided | None:
         """The plan of the least load; None where none fits."""
@@ -121,7 +122,7 @@ class LevelDecisions:
         if stages is None:
             return None
         plan = LeveledPlan(tuple(stages))
-        return Decided(plan, evaluate_leveled(self.problem, plan).time_per_micro_batch)
+        return Decided(plan, evaluation_of(self.problem, plan).time_per_micro_batch)
 
 
 class _Decision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...instances.result import Stop
-from ...instances.staging.referee.levels import verify_leveled
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .hierarchy import plan_levels
@@ -22,7 +22,7 @@ def plan_with_levels(request: Request) -> Outcome:
         if found is None:
             return Outcome(Stop.INFEASIBLE, checks=CHECKS)
         bound = found.time_per_micro_batch
-        if verify_leveled(problem, found.plan, variant):
+        if violations_of(problem, found.plan, hierarchy=variant):
             messages = (ROUNDED_MEMORY,)
             found = plan_levels(problem, variant, tick, inside=True)
     except OutOfTimeError:

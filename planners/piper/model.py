@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...instances.staging.memory import Bytes, StagingMemory, whole_memory
 from ...instances.staging.problem import Configuration, StagingProblem
-from ...instances.staging.referee.stages import SYNC_TRIPS
 from ..dp.lattice import ideal_bits, sums
+from .links import SYNC_TRIPS
+from .memory import Bytes, StagingMemory, whole_memory
 
 ROUNDING = 1e-11
 """Relative: bounds on sums of work are relaxed by this."""

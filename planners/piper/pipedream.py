@@ -1,4 +1,4 @@
-"""PipeDream's partitioner for stagings: cuts of a path and replication, all memory ignored (specification, section 4).
+"""PipeDream's partitioner for stagings: cuts of a path and replication, all memory ignored.
 
 The graph is contracted between its articulation points to a path; the path is cut, and each piece gets a number of
 replicas, so that the largest load is least: Piper's program over the few downsets that are ends of the path, without
@@ -13,7 +13,7 @@ from typing import Any
 from ...instances.errors import InputError
 from ...instances.result import Stop
 from ...instances.staging.problem import StagingProblem
-from ...instances.staging.referee.stages import verify_stages
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..placement.pipedream import contract_to_path
 from ..search import OutOfTimeError, tick_of
@@ -42,7 +42,7 @@ class PipeDreamPlanner:
             return Outcome(Stop.COMPLETED, messages=("no cut of the path gives every layer a configuration",))
         value, steps = answer
         plan = search.plan(steps)
-        broken = any(violation.rule == "memory" for violation in verify_stages(problem, plan, semantics))
+        broken = any(violation.rule == "memory" for violation in violations_of(problem, plan, semantics=semantics))
         messages = ("the plan exceeds the memory, which PipeDream's partitioner ignores",) if broken else ()
         return Outcome(Stop.COMPLETED, plan, value, messages=messages)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ...instances.errors import UsageError
 from ...instances.result import Stop, met
 from ...instances.staging.plan import StagedPlan
-from ...instances.staging.referee.stages import verify_stages
-from ...instances.staging.rules import check_question
+from ...instances.staging.question import check_question
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from ..search import OutOfTimeError, tick_of
 from .degree_table import check_size, check_table, table_of, write_table
@@ -114,7 +114,8 @@ class _Run:
         plan = None
         if self.value is None or value < self.value:
             plan = search.plan(steps)
-            if search.model.memory.exact or not verify_stages(search.model.problem, plan, search.model.semantics):
+            model = search.model
+            if model.memory.exact or not violations_of(model.problem, plan, semantics=model.semantics):
                 self.value, self.plan = value, plan
             else:
                 plan = None

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ...instances.staging.memory import Bytes, StagingMemory
 from ...instances.staging.problem import Configuration, StagingProblem
-from ...instances.staging.referee.stages import SYNC_TRIPS, TRIPS
 from .choose import Choice, choose
+from .links import SYNC_TRIPS, TRIPS
+from .memory import Bytes, StagingMemory
 
 
 class Shape(NamedTuple):

@@ -1,1 +1,1 @@
-"""Heuristics and baselines. They share no code with formulations, so that a comparison means something."""
+"""Heuristics and baselines. They import no formulation, so that a comparison means something."""

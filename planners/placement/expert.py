@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...instances.errors import UsageError
-from ...instances.placement.plan import PlacementPlan
-from ...instances.placement.referee.evaluate import NotAnAssignmentError, evaluate
+from ...instances.placement.plan import NotAnAssignmentError, PlacementPlan
 from ...instances.result import Stop
 from ...instances.results import load_plan
+from ...instances.verdict import evaluation_of
 from ..contract import Outcome, Request
 from .incumbent import objective_of
 
@@ -33,4 +33,6 @@ class Expert:
         return Outcome(Stop.COMPLETED, plan, value)
 
 
-PLANNER = Expert("expert", lambda request, plan: evaluate(request.problem, plan).objective(objective_of(request)))
+PLANNER = Expert(
+    "expert", lambda request, plan: evaluation_of(request.problem, plan).objective(objective_of(request))
+)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...instances.errors import UsageError
-from ...instances.placement.referee.latency import evaluate_latency
-from ...instances.placement.referee.latency_rules import within_limit
+from ...instances.verdict import violations_of
 from ..contract import Outcome, Request
 from .groups import Groups, capped
 from .incumbent import Incumbent, groups_of
@@ -54,8 +53,9 @@ PLANNER = LimitedLinearDp()
 
 def _is_within(request: Request, groups: Groups, cut: Sequence[int], limit: float) -> bool:
     """Sums of loads are floats, and the limit is a matter of the last digit."""
-    latency = evaluate_latency(request.problem, groups.plan(request.problem, cut)).latency
-    return latency is not None and latency <= within_limit(limit)
+    plan = groups.plan(request.problem, cut)
+    broken = violations_of(request.problem, plan, latency_limit=limit)
+    return not any(violation.rule in ("latency", "latency-limit") for violation in broken)
 
 
 class _Cuts:

@@ -18,7 +18,7 @@ from ...instances.result import PROVEN_TOLERANCE, Found, Result, Stop, relative_
 from ..referee import Ruling, is_above, rule, rules_of
 from ..registry import EXACT
 from .choose import Method, choose, declared_options
-from .judge import settle
+from .judge import settle, within
 
 SAME = 1e-9
 """Relative: a stored value that differs by no more differs by rounding."""
@@ -48,10 +48,28 @@ def recompute(problem: Problem, result: Result) -> Recomputed:
         nothing = replace(result.unproven(), stop=Stop.ERROR, found=Found.REJECTED, verified=False, objective=None)
         return Recomputed(nothing, (other,))
     ruling = None if result.plan is None else rule(problem, result.plan, rules_of(problem, result.options))
+    if ruling is not None and result.scope is not None:
+        ruling = _within_scope(problem, result, ruling)
     refuted = ruling is not None and result.stop in (Stop.INFEASIBLE, Stop.UNBOUNDED)
     claim = replace(result, stop=Stop.PROVEN) if refuted else result  # a proof none the less: the figures decide
     true = replace(settle(claim, ruling), messages=result.messages)
-    return Recomputed(true, tuple(_differences(problem, result, ruling)))
+    differences = tuple(_differences(problem, result, ruling))
+    if result.in_scope is None:
+        return Recomputed(true, differences)
+    inner = recompute(problem, result.in_scope)
+    told = tuple(f"in its scope {difference}" for difference in inner.differences)
+    return Recomputed(replace(true, in_scope=inner.result), differences + told)
+
+
+def _within_scope(problem: Problem, result: Result, ruling: Ruling) -> Ruling:
+    """What is proven of a family is not believed where the plan is none of it; an unknown method says nothing."""
+    if unknown_allocation(result.options.get("allocation")) is not None or is_address(_named(result)):
+        return ruling
+    try:
+        method = stored_method(problem, result)
+    except UsageError:
+        return ruling  # the differences say so
+    return within(method.name, method.family(problem), ruling)
 
 
 def _differences(problem: Problem, result: Result, ruling: Ruling | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A second exact method, which shares no code with the first: do the two proofs agree?
+"""A second exact method, which shares no arithmetic with the first: do the two proofs agree?
 
 A plan of either method is a fact (the referee recomputed it), a bound is a proof. They contradict each other where a
 bound of one is above a plan of the other that the bound is meant for, or where one says that there is no plan.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...formulations.contract import Problem
+from ...formulations.contract import Plan, Problem
 from ...formulations.family import Family
 from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.errors import TooLargeError, UsageError
@@ -31,14 +31,14 @@ Solve = Callable[..., Result]
 
 def other_method(problem: Problem, method: Method) -> Entry:
     """Whom to ask, or a `UsageError`."""
-    entry = cross_check_of(method.entry)
+    objective = method.options.get("objective", usual_objective(problem.kind))
+    entry = cross_check_of(method.entry, objective)
     if entry is None:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
     limited = next((name for name in questions() if method.options.get(name) is not None), None)
     if limited is not None:
         flag = "--" + limited.replace("_", "-")
         raise UsageError(f"There is no cross-check with {flag}; drop --cross-check.")
-    objective = method.options.get("objective", usual_objective(problem.kind))
     able = _objectives(entry)
     if objective not in able:
         raise UsageError(
@@ -58,8 +58,10 @@ def _objectives(entry: Entry) -> tuple[str | None, ...]:
     return choices[0] if choices else (usual_objective(entry.problem_kind),)
 
 
-def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, solve: Solve) -> dict[str, Any]:
-    """The other method's answer, and what in it contradicts `result` (None: nothing)."""
+def cross_check(
+    problem: Problem, method: Method, rules: Rules, result: Result, solve: Solve
+) -> tuple[dict[str, Any], Plan | None]:
+    """The other method's answer with what in it contradicts `result` (None: nothing), and its plan."""
     entry = other_method(problem, method)
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
     known = {spec.name for spec in entry.options}
@@ -69,11 +71,11 @@ def cross_check(problem: Problem, method: Method, rules: Rules, result: Result, 
     try:
         other = solve(problem, **names, **solver, options=question)
     except TooLargeError as error:  # it costs the check, not the plan that is there
-        return {**names, "stop": str(Stop.MEMORY), "message": str(error), "contradiction": None}
+        return {**names, "stop": str(Stop.MEMORY), "message": str(error), "contradiction": None}, None
     ours, theirs = method.family(problem), entry.family(problem, resolve_options(entry, question))
     same_plans = rules.to_options().get("contiguity", "chain") == "chain" and _is_of(theirs, result)
     against = contradiction(result, other, same_plans=same_plans, common=_is_of(ours, other))
-    return {**names, **facts_of(other), "contradiction": against}
+    return {**names, **facts_of(other), "contradiction": against}, other.plan
 
 
 def _is_of(family: Family | None, result: Result) -> bool:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from ...formulations.contract import Plan
 from ...formulations.family import Family
+from ...instances.errors import TooLargeError
 from ...instances.kind import Rules
-from ...instances.result import PROVEN_TOLERANCE, Found, Proof, Result, Stop, met
+from ...instances.result import Found, Proof, Result, Stop, met
 from ..contract import Board, Outcome, Request
 from ..options import SolveOptions
-from ..referee import Ruling, is_above, rule
+from ..referee import Ruling, contradiction, is_above, rule
 
 RECOMPUTED = "the referee recomputed the plan's value"
 NO_FAMILY = "the method's bound was dropped: it does not say for which plans it holds"
@@ -24,7 +25,10 @@ def judge(request: Request, rules: Rules, method: str, family: Family | None, ou
     What the referee has accepted in this run stands as it is.
     """
     board, messages = request.board, list(outcome.messages)
-    rulings = [board.ruling_of(plan) or rule(request.problem, plan, rules) for plan in _offers(outcome, board)]
+    rulings = [
+        within(method, family, board.ruling_of(plan) or rule(request.problem, plan, rules))
+        for plan in _offers(outcome, board)
+    ]
     refused = [ruling for ruling in rulings if ruling.value is None]
     best = min(rulings, key=_worth, default=None)
     bound = _bound(outcome, board, family, messages)
@@ -43,7 +47,23 @@ def judge(request: Request, rules: Rules, method: str, family: Family | None, ou
         proof=None if family is None else _proof(method, family, outcome, len(refused) < len(rulings)),
         messages=tuple(messages),
     )
-    return _compared_with_claim(settle(claim, best, request.limits))
+    judged = settle(claim, best, request.limits)
+    doubt = board.doubt or contradiction(judged.claimed, judged.objective)
+    return judged if doubt is None else replace(judged, messages=(*judged.messages, doubt))
+
+
+def within(method: str, family: Family | None, ruling: Ruling) -> Ruling:
+    """The ruling, unless the plan is none of those that the method says it plans: then its bound says nothing."""
+    if family is None or ruling.value is None:
+        return ruling
+    try:
+        reason = family.outside(ruling.plan)
+    except TooLargeError:  # nobody can say
+        return ruling
+    if reason is None:
+        return ruling
+    why = f"the plan has {reason.why}, which is outside what {method} plans ({family.scope})"
+    return Ruling(ruling.plan, None, (why,))
 
 
 def settle(claim: Result, ruling: Ruling | None, limits: SolveOptions | None = None) -> Result:
@@ -141,14 +161,3 @@ def _claimed(best: Ruling | None, outcome: Outcome, board: Board) -> float | Non
     posted = best.value is not None and best.plan != outcome.plan
     claimed = board.value if posted else outcome.claimed
     return claimed if claimed is not None and math.isfinite(claimed) else None
-
-
-def _compared_with_claim(result: Result) -> Result:
-    """A claim may be higher than the plan's value (a model's load variable need not be tight), not lower."""
-    value, claimed = result.objective, result.claimed
-    if value is None or claimed is None or value <= claimed:
-        return result
-    if math.isclose(value, claimed, rel_tol=PROVEN_TOLERANCE, abs_tol=1e-12):
-        return result
-    doubt = f"the method claimed {claimed!r}, the referee computes {value!r}"
-    return replace(result, messages=(*result.messages, doubt))

@@ -1,4 +1,4 @@
-"""Is a stored proof right? Its bound is proven anew, if possible by a method that shares no model with the first.
+"""Is a stored proof right? Its bound is proven anew, if possible by a method that shares no arithmetic with the first.
 
 A result says of which plans its bound speaks. A second exact method over the same plans (`proves_anew` of its entry)
 is asked whether there is a plan below that bound, starting from the stored plan, which the referee has recomputed.
@@ -100,6 +100,7 @@ def verify_proof(
     differences = recompute(problem, result).differences
     if differences:
         return ProofCheck(Answer.CONTRADICTED, "; ".join(differences))
+    result = result.in_scope or result  # of a plan outside the scope nothing is proven
     method = stored_method(problem, result)
     family = method.family(problem)
     if family is None or not result.is_bounded:
@@ -117,7 +118,9 @@ class _Ask:
 
     method: Method
     other: bool
-    """Is it another method than the result's, and none that took part in it?"""
+    """Is it a method that shares no arithmetic with the result's, and none that took part in it?"""
+    same: bool = False
+    """Is it the result's own method once more?"""
     seed: int = 0
 
     @property
@@ -165,7 +168,9 @@ def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
     against = contradiction(result, found, same_plans=True)
     if against is not None:
         return ProofCheck(Answer.CONTRADICTED, f"{ask.title}: {against}", by=by, facts=facts)
-    how = "" if ask.other else " (the same method once more: no other settles it)"
+    why = f": {found.messages[-1]}" if found.stop == Stop.ERROR and found.messages else ""
+    related = " (it shares arithmetic with the first method, or took part: no independent one settles it)"
+    how = why + ("" if ask.other else " (the same method once more: no other settles it)" if ask.same else related)
     if result.bound is None:
         agreed = found.stop == Stop.INFEASIBLE
         words = "finds no plan either" if agreed else f"stopped ({found.stop}) before it knew"
@@ -180,23 +185,25 @@ def _answer(result: Result, found: Result, ask: _Ask) -> ProofCheck:
 
 
 def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
-    """Other methods over the same plans first, then those that took part, and the same one anew."""
+    """Independent methods over the same plans, then related ones and those that took part, then the same one."""
     asked, took_part = list[Method](), _helpers(problem, method)
     for entry in provers(problem.kind):
         for own in entry.proves_anew if entry.name != method.name else ():
             other = _second(problem, entry.name, {**_common(method, entry), **own})
             if other is not None and _same_question(problem, method, other):
                 asked.append(other)
-    yield from (_Ask(other, True) for other in asked if other.name not in took_part)
-    yield from (_Ask(other, False) for other in asked if other.name in took_part)
+    asks = [
+        _Ask(other, other.name not in took_part and other.entry.is_independent_of(method.entry)) for other in asked
+    ]
+    yield from sorted(asks, key=lambda ask: not ask.other)
     if method.formulation is None:
-        yield _Ask(method, False, seed=1)
+        yield _Ask(method, False, seed=1, same=True)
         return
     used = result.backend.get("name")
     for solver in STANDARD:
         if solver != used:
-            yield _Ask(replace(method, solver=solver), False)
-    yield _Ask(replace(method, solver=str(used) if used else "auto"), False, seed=1)
+            yield _Ask(replace(method, solver=solver), False, same=True)
+    yield _Ask(replace(method, solver=str(used) if used else "auto"), False, seed=1, same=True)
 
 
 def _helpers(problem: Problem, method: Method) -> set[str]:

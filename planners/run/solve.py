@@ -11,7 +11,7 @@ from typing import Any
 
 from ...formulations.contract import Problem
 from ...formulations.family import Family
-from ...formulations.plugins import mistake_in
+from ...formulations.plugins import PluginMistakeError, mistake_in
 from ...instances.errors import PipeplanError, UsageError
 from ...instances.given import problem_of
 from ...instances.kind import Rules
@@ -25,7 +25,7 @@ from .cross_check import cross_check as check
 from .cross_check import other_method
 from .judge import judge
 from .remarks import remarks
-from .warm_start import AskedStart, Outsider, Start, prepare, start_of
+from .warm_start import AskedStart, Outsider, Start, plan_instead, prepare, start_of
 from .why_none import reasons
 
 _log = logging.getLogger("pipeplan")
@@ -45,8 +45,9 @@ def solve(
 ) -> Result:
     """Plan a problem, and report a plan that the referee has recomputed and accepted.
 
-    A bound, and *optimal*, hold for the plans that the result names in `scope`. A warm start that is none of them
-    is no part of any proof; where it is better than all of them it is the answer, and nothing is proven of it.
+    A bound, and *optimal*, hold for the plans that the result names in `scope`. A plan from elsewhere (a warm start,
+    a cross-check) that is none of them is no part of any proof; where it is better than all of them it is the answer,
+    nothing is proven of it, and `in_scope` has what the method found and proved.
     An interrupt keeps the best plan so far.
 
     Parameters
@@ -95,16 +96,29 @@ def solve(
     rules, family = _rules(problem, method), method.family(problem)
     request = Request(problem, method.request_options(), limits, board=Board(on_progress, method.name))
     start = Start(request, rules, family, warm_start if isinstance(warm_start, str) else "plan")
-    outcome = _run(method, start, warm_start)
-    planned = request.board.seconds
+    outcome: Outcome | None = None
     try:
-        judged = judge(request, rules, method.name, family, outcome)
-    except KeyboardInterrupt:  # came too late to stop the search, and must not cost its plan
-        judged = judge(request, rules, method.name, family, outcome)
+        outcome = _run(method, start, warm_start)
+        result = _result(method, start, rules, family, outcome)
+    except KeyboardInterrupt:  # whenever it comes, it must not cost the plan
+        result = _result(method, start, rules, family, outcome or Outcome(Stop.INTERRUPTED))
+        if cross_check:
+            result = _not_cross_checked(result)
+    else:
+        if cross_check:
+            result = _cross_checked(start, method, result, limits)
+    return result if start.outsider is None else _with_outsider(result, start.outsider, method.name, family)
+
+
+def _result(method: Method, start: Start, rules: Rules, family: Family | None, outcome: Outcome) -> Result:
+    """What the referee leaves of the outcome, with all that is known of the run."""
+    request = start.request
+    planned = request.board.seconds
+    judged = judge(request, rules, method.name, family, outcome)
     why = () if judged.plan is not None else reasons(request, method, judged.stop)
-    result = replace(
+    return replace(
         judged,
-        problem=describe(problem),
+        problem=describe(request.problem),
         formulation=method.formulation.name if method.formulation else None,
         planner=method.planner.name,
         warm_start=start.report(outcome.warm_start),
@@ -112,16 +126,18 @@ def solve(
         options=_echo(method, rules, start),
         seconds=_seconds(outcome, planned, request.board),
         model_size=outcome.model_size,
-        messages=(*start.messages, *remarks(problem), *judged.messages, *why),
+        messages=(*start.messages, *remarks(request.problem), *judged.messages, *why),
         history=tuple(request.board.history),
     )
-    if cross_check:
-        result = _cross_checked(problem, method, rules, result, limits)
-    return result if start.outsider is None else _with_outsider(result, start.outsider, method.name, family)
 
 
 def _with_outsider(result: Result, outsider: Outsider, method: str, family: Family | None) -> Result:
-    """A start that the method could not have found is the answer where it is better; no bound speaks of it."""
+    """A plan that the method could not have found is the answer where it is better; no bound speaks of it.
+
+    It does not hide that the referee rejected the method's own plan.
+    """
+    if result.found == Found.REJECTED:
+        return result
     if result.objective is not None and not is_above(result.objective, outsider.value):
         return result
     assert family is not None, "who plans everything has nothing outside"
@@ -135,7 +151,9 @@ def _with_outsider(result: Result, outsider: Outsider, method: str, family: Fami
         claimed=outsider.value,
         verified=True,
         violations=(),
+        options={**result.options, **outsider.rules.to_options()},
         messages=(*result.messages, _said_of(result, outsider, method, family)),
+        in_scope=replace(result, cross_check=None, history=()),
     )
 
 
@@ -148,26 +166,36 @@ def _said_of(result: Result, outsider: Outsider, method: str, family: Family) ->
         known = (
             f"the {'optimum' if result.stop == Stop.PROVEN else 'best plan found'} of these is {result.objective!r}"
         )
+    source = "the warm start" if outsider.source == "user" else outsider.source
     asks = "" if outsider.reason.asks is None else f"; {outsider.reason.asks} asks for such plans"
     return (
-        f"nothing is proven of this plan: the start of value {outsider.value!r} has {outsider.reason.why}, which is "
-        f"outside what {method} plans ({family.scope}); {known}{asks}"
+        f"nothing is proven of this plan: the plan of value {outsider.value!r} from {source} has "
+        f"{outsider.reason.why}, which is outside what {method} plans ({family.scope}); {known}{asks}"
     )
 
 
-def _cross_checked(problem: Problem, method: Method, rules: Rules, result: Result, limits: SolveOptions) -> Result:
-    """The other method has the same limits, and no plan of the first to start from; an interrupt leaves it out."""
-    limits = replace(limits, native={}, log_path=None)
+def _cross_checked(start: Start, method: Method, result: Result, limits: SolveOptions) -> Result:
+    """The other method has the same limits, and no plan of the first to start from; an interrupt leaves it out.
+
+    A plan of the other that the first does not plan is kept as a start from outside is.
+    """
+    problem, limits = start.request.problem, replace(limits, native={}, log_path=None)
     try:
-        facts = check(problem, method, rules, result, partial(solve, limits=limits, warm_start="none"))
+        facts, plan = check(problem, method, start.rules, result, partial(solve, limits=limits, warm_start="none"))
     except KeyboardInterrupt:
-        return replace(result, messages=(*result.messages, "interrupted: the cross-check was left out"))
+        return _not_cross_checked(result)
+    if plan is not None:
+        start.look_outside(plan, "the cross-check")
     if facts["contradiction"] is None:
         return replace(result, cross_check=facts)
     message = f"the proofs contradict each other: {facts['contradiction']}"
     found = Found.FEASIBLE if result.found == Found.OPTIMAL else result.found
     messages = (*result.messages, message)
     return replace(result.unproven(), stop=Stop.ERROR, found=found, cross_check=facts, messages=messages)
+
+
+def _not_cross_checked(result: Result) -> Result:
+    return replace(result, messages=(*result.messages, "interrupted: the cross-check was left out"))
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -183,17 +211,22 @@ def describe(problem: Problem) -> dict[str, Any]:
 
 def _rules(problem: Problem, method: Method) -> Rules:
     """By which rules its plans are judged."""
-    return rules_of(problem, method.options, None if method.formulation is None else method.formulation.load())
+    formulation = None if method.formulation is None else method.formulation.load()
+    return rules_of(problem, method.options, formulation)
 
 
 def _run(method: Method, start: Start, asked: AskedStart) -> Outcome:
-    """The method's answer; an interrupt or a failure costs the method, not the plans that it posted."""
+    """The method's answer; a failure costs the method, not the plans that it posted."""
     try:
         prepare(start, method, asked)
         outcome: Outcome = method.planner.load().plan(replace(start.request, warm_start=start.plan))
+        if outcome.stop in (Stop.ERROR, Stop.MEMORY) and outcome.plan is None and start.request.board.plan is None:
+            plan_instead(start, method)
         return outcome
-    except KeyboardInterrupt:
-        return Outcome(Stop.INTERRUPTED)
+    except PluginMistakeError as error:
+        if start.request.board.plan is None:
+            raise
+        return Outcome(Stop.ERROR, messages=(str(error),))
     except PipeplanError:
         raise  # what the user can mend is for the user
     except MemoryError:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from ...formulations.contract import Plan
 from ...formulations.family import Family, Outside
 from ...formulations.registry import Entry
-from ...instances.errors import UsageError, show
+from ...instances.errors import TooLargeError, UsageError, show
 from ...instances.given import plan_of
 from ...instances.kind import Rules
 from ...instances.result import StartOutcome, WarmStart
 from ..contract import Board, Request
-from ..referee import Ruling, rule
+from ..referee import Ruling, rule, rules_of
 from ..registry import PLANNERS, all_methods, quick_planners
 from .choose import Method, lacks
 
@@ -28,9 +27,13 @@ AskedStart = Word | Plan
 
 START_SHARE = 0.5
 """Of the time limit, for a start."""
+INSTEAD_SHARE = 0.1
+"""Of the time limit, for a plan in the place of one that died with its solver."""
 
 DP = "dp"
 """What the user asks for who wants a dynamic program's plan as a start: the optimum among chains, in general."""
+
+INSTEAD = "instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,10 @@ class Outsider:
 
     plan: Plan
     value: float
+    source: str
     reason: Outside
+    rules: Rules
+    """By which it is a plan: those of the method, or without its contiguity."""
 
 
 @dataclass
@@ -56,7 +62,7 @@ class Start:
     known: WarmStart = WarmStart()
     """What we know of it; the planner's word is added in the end."""
     outsider: Outsider | None = None
-    """The best start that is none of the family."""
+    """The best plan from elsewhere that is none of the family."""
     messages: list[str] = field(default_factory=list)
 
     def report(self, told: WarmStart) -> WarmStart:
@@ -72,23 +78,43 @@ class Start:
 
     def offer(self, plan: Plan, source: str) -> Ruling:
         """A plan that the referee accepts is a start, and an incumbent from now on, if the method plans such."""
-        ruling = rule(self.request.problem, plan, self.rules)
-        if ruling.value is None:
-            return ruling
-        reason = None if self.family is None else self.family.outside(plan)
-        if reason is not None:
-            self._keep_outside(Outsider(plan, ruling.value, reason), source)
+        outsider, ruling = self.look_outside(plan, source)
+        if outsider is not None and self.plan is None:
+            self.known = WarmStart(StartOutcome.OUTSIDE, source, outsider.value)
+        if outsider is not None or ruling.value is None:
             return ruling
         if self.plan is None or self.known.value is None or ruling.value < self.known.value:
             self.plan, self.known = plan, WarmStart(StartOutcome.ACCEPTED, source, ruling.value)
         self.request.board.accept(ruling, source=source)
         return ruling
 
-    def _keep_outside(self, outsider: Outsider, source: str) -> None:
+    @staticmethod
+    def _why_outside(family: Family, plan: Plan) -> Outside | None:
+        try:
+            return family.outside(plan)
+        except TooLargeError:  # nobody can say, so that no proof may rest on it
+            return Outside("parts that are too many to be compared with those of the method", family.wider)
+
+    def look_outside(self, plan: Plan, source: str) -> tuple[Outsider | None, Ruling]:
+        """The plan as one from outside, kept if it is the best of these; None: it is one of the family, or none."""
+        rules, ruling = self.rules, rule(self.request.problem, plan, self.rules)
+        if self.family is None:
+            return None, ruling
+        if ruling.value is not None:
+            reason = self._why_outside(self.family, plan)
+        elif rules.to_options().get("contiguity", "none") == "none":
+            return None, ruling
+        else:  # contiguity is the method's rule, and no rule of the problem
+            rules = rules_of(self.request.problem, {**rules.to_options(), "contiguity": "none"})
+            free = rule(self.request.problem, plan, rules)
+            ruling = ruling if free.value is None else free
+            reason = Outside("devices that are not contiguous", self.family.wider)
+        if ruling.value is None or reason is None:
+            return None, ruling
+        outsider = Outsider(plan, ruling.value, source, reason, rules)
         if self.outsider is None or outsider.value < self.outsider.value:
             self.outsider = outsider
-            if self.plan is None:
-                self.known = WarmStart(StartOutcome.OUTSIDE, source, outsider.value)
+        return outsider, ruling
 
 
 def start_of(given: object) -> AskedStart:
@@ -117,7 +143,20 @@ def prepare(start: Start, method: Method, asked: AskedStart) -> None:
         _check_other(method, quick)
     for entry in quick:
         if lacks(entry, start.request.problem) is None:  # else its plan would be one for another problem
-            _try_quick(entry, start, method.options)
+            _try_quick(entry, start, method)
+
+
+def plan_instead(start: Start, method: Method) -> None:
+    """The solvers of the method died and left no plan: that of a heuristic is the answer, where there is one.
+
+    However late the death comes, there is a little time for it, if need be beyond the limit.
+    """
+    for entry in quick_planners(method.entry, INSTEAD):
+        if lacks(entry, start.request.problem) is None:
+            _try_quick(entry, start, method, INSTEAD_SHARE)
+            if start.request.board.plan is not None:
+                start.messages.append(f"the plan is that of {entry.name}: no solver lived to find one")
+                return
 
 
 def _check_takes_start(method: Method) -> None:
@@ -143,13 +182,14 @@ def _take_from_user(start: Start, plan: Plan) -> None:
         start.messages.append(f"the warm start was not used: {ruling.violations[0]}")
 
 
-def _try_quick(entry: Entry, start: Start, options: Mapping[str, Any]) -> None:
-    """A planner that fails here costs us its start and nothing more."""
+def _try_quick(entry: Entry, start: Start, method: Method, least_share: float = 0.0) -> None:
+    """A planner that fails here costs us its start and nothing more; this share of the limit it has at any moment."""
     name, run = entry.name, start.request
-    known = {spec.name: options.get(spec.name, spec.default) for spec in entry.options} | dict(entry.start_options)
+    own = {**method.options, **method.entry.start_options}
+    known = {spec.name: own.get(spec.name, spec.default) for spec in entry.options}
     limits = run.limits
-    if limits.time_limit_s is not None:
-        limits = replace(limits, time_limit_s=limits.time_limit_s * START_SHARE)
+    if (whole := limits.time_limit_s) is not None:
+        limits = replace(limits, time_limit_s=max(whole * START_SHARE, run.board.seconds + whole * least_share))
     request = Request(run.problem, known, limits, board=Board(started=run.board.started))
     if request.out_of_time():
         return

@@ -21,8 +21,7 @@ from ...instances.kind import load_address
 from ...instances.result import StartOutcome, Stop, WarmStart, met
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.referee.evaluate import evaluate_schedule
-from ...instances.schedule.referee.verify import verify_schedule
+from ...instances.verdict import evaluation_of, violations_of
 from ..backends import Answer, Event, Incumbent
 from ..beaumont.solver import Solver
 from ..contract import Board, Outcome, Planner, Request
@@ -98,7 +97,8 @@ class _Run:
         self.finite = finite_problem(problem, NAME)
         self.runs = len(problem.blocks) * self.finite.batches
         left = request.seconds_left()
-        self.solver = Solver(None if left is None else now() + left, request.limits.seed)
+        deadline = None if left is None else now() + left
+        self.solver = Solver(deadline, request.limits.seed, request.limits.memory_limit_bytes)
         self.best: SchedulePlan | None = None
         self.value: Fraction | None = None
         self.bound = Fraction(work_bound(self.finite, self.objective)) / self.finite.steps
@@ -113,11 +113,11 @@ class _Run:
         """The plan with the best times for its orders, if the referee accepts it and it is better than the best one."""
         best = tightest(self.finite, sequences_of(self.problem, in_order(plan)), self.objective)
         for found in (plan,) if best is None else (best, plan):
-            value = evaluate_schedule(self.problem, found).objective(self.objective)
+            value = evaluation_of(self.problem, found).objective(self.objective)
             assert value is not None, "the micro-batches have an end"
             if self.value is not None and value >= self.value:
                 return False
-            if not verify_schedule(self.problem, found):
+            if not violations_of(self.problem, found):
                 self.best, self.value = found, value
                 self._post()
                 return True
@@ -298,6 +298,6 @@ class _Run:
             float(self.bound),
             WarmStart(self.start),
             self.solver.backend(),
-            messages=tuple(dict.fromkeys(self.messages)),
+            messages=tuple(dict.fromkeys([*self.messages, *self.solver.messages()])),
             checks=self.checks,
         )

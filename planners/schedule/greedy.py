@@ -14,8 +14,7 @@ from ...instances.errors import UsageError
 from ...instances.result import Stop
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.referee.evaluate import evaluate_schedule
-from ...instances.schedule.referee.verify import verify_schedule
+from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from .alone import order_alone
 from .chain_shape import chain_shape
@@ -31,7 +30,7 @@ class ZeroBubbleGreedy:
         """The best variant; each plan is posted as soon as it is there."""
         objective, board = str(request.options["objective"]), request.board
         for plan in greedy_schedules(request.problem, objective):
-            value = evaluate_schedule(request.problem, plan).objective(objective)
+            value = evaluation_of(request.problem, plan).objective(objective)
             assert value is not None, "the micro-batches have an end"
             board.post(plan, float(value))
             if request.out_of_time():
@@ -65,7 +64,7 @@ def greedy_schedules(problem: ScheduleProblem, objective: str) -> Iterator[Sched
         starts = listed(whole, rule, alone, problem.micro_batches or 0)
         for found in () if starts is None else (starts, late(whole, starts)):
             plan = as_plan(whole, found)
-            if not verify_schedule(problem, plan):
+            if not violations_of(problem, plan):
                 yield plan
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...instances.result import Stop
-from ...instances.schedule.referee.evaluate import evaluate_schedule
+from ...instances.verdict import evaluation_of
 from ..contract import Outcome, Request
 from .list_schedule import better_and_better
 from .listing import why_none
@@ -24,7 +24,7 @@ class ListSchedule:
             return Outcome(stop, periodic, float(periodic.period))
         board = request.board
         for plan in better_and_better(problem, objective, request.out_of_time, seed=request.limits.seed):
-            value = evaluate_schedule(problem, plan).objective(objective)
+            value = evaluation_of(problem, plan).objective(objective)
             assert value is not None, "the micro-batches have an end"
             board.post(plan, float(value))
         stop = Stop.TIME if request.out_of_time() else Stop.COMPLETED

@@ -16,7 +16,7 @@ from itertools import chain
 
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.referee.verify import verify_schedule
+from ...instances.verdict import violations_of
 from .alone import order_alone
 from .listing import Rule, Starts, as_plan, cost, late, listed, mirrored, rules
 from .named import rule_schedules
@@ -83,7 +83,7 @@ class _Search:
         found = False
         for moved in () if starts is None else (starts, late(self.whole, starts)):
             value = cost(self.whole, moved, self.objective)
-            if (self.value is None or value < self.value) and not verify_schedule(
+            if (self.value is None or value < self.value) and not violations_of(
                 self.whole.problem, as_plan(self.whole, moved)
             ):
                 self.best, self.value, found = moved, value, True

@@ -17,8 +17,7 @@ from ...instances.schedule.order import Deadlock, Run, earliest_starts
 from ...instances.schedule.pipelines import LOOP, V_SHAPE
 from ...instances.schedule.plan import SchedulePlan
 from ...instances.schedule.problem import BlockEdge, ScheduleProblem
-from ...instances.schedule.referee.evaluate import evaluate_schedule
-from ...instances.schedule.referee.verify import verify_schedule
+from ...instances.verdict import evaluation_of, violations_of
 from ..contract import Outcome, Request
 from .chain_shape import ChainShape, chain_shape
 
@@ -209,7 +208,7 @@ class Named:
 
     def plan(self, request: Request) -> Outcome:
         plan = schedule_by(self, request.problem)
-        evaluation = evaluate_schedule(request.problem, plan)
+        evaluation = evaluation_of(request.problem, plan)
         value = evaluation.objective(str(request.options["objective"]))
         assert value is not None, "the micro-batches have an end"
         full = [use for use in evaluation.devices if use.limit is not None and use.peak > use.limit]
@@ -303,5 +302,5 @@ def rule_schedules(problem: ScheduleProblem) -> Iterator[tuple[str, SchedulePlan
             plan = schedule_by(named, problem)
         except UsageError:
             continue
-        if not verify_schedule(problem, plan):
+        if not violations_of(problem, plan):
             yield named.name, plan

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from ...instances.schedule.plan import PeriodicSchedulePlan
 from ...instances.schedule.problem import ScheduleProblem
-from ...instances.schedule.referee.verify import verify_schedule
+from ...instances.verdict import violations_of
 from .alone import order_alone
 from .whole import WholeProblem, in_whole_numbers
 
@@ -43,7 +43,7 @@ def _accepted(whole: WholeProblem, period: int, starts: Sequence[int]) -> Period
         Fraction(period, whole.steps),
         {block.id: Fraction(start, whole.steps) for block, start in zip(whole.problem.blocks, starts, strict=True)},
     )
-    return None if verify_schedule(whole.problem, plan) else plan
+    return None if violations_of(whole.problem, plan) else plan
 
 
 def one_by_one(whole: WholeProblem, alone: Sequence[int]) -> tuple[int, list[int]]:

@@ -177,6 +177,14 @@ CHANGED_ON_PURPOSE: Mapping[tuple[str, str], str] = {
     ("placement-infeasible", ".messages"): "there was none, and now the least memory is said",
     ("placement-infeasible", ".messages[0]"): "this is it",
     ("graph-pipeline-infeasible", ".messages[2]"): "the least memory is said behind what there was",
+    ("schedule-ilp", ".model_size.rows"): "the program reads the problem by itself, and narrows windows further",
+    ("schedule-ilp", ".model_size.nonzeros"): "the same",
+    ("schedule-ilp", ".proof.checks[0]"): "values are whole steps, so that the cut-off has other digits",
+    ("schedule-ilp", ".proof.checks[1]"): "an integer solver takes the program now, and is a second opinion",
+    ("schedule-mip-periodic", ".model_size.columns"): "one whole number for each pair of blocks, and no heights",
+    ("schedule-mip-periodic", ".model_size.integers"): "the same",
+    ("schedule-mip-periodic", ".model_size.rows"): "the same",
+    ("schedule-mip-periodic", ".model_size.nonzeros"): "the same",
     ("staging-equi", ".options.hierarchy"): "even splits take devices within devices, so they have the option, too",
 }
 """By the start of a case's name and the path of a field: why it is no longer compared."""

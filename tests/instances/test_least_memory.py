@@ -16,12 +16,12 @@ from pipeplan.instances.quantities import size
     [
         (18.0, "--memory 18"),
         (0.3, "--memory 1"),
-        (4236279820, "--memory 4.237GB"),
-        (165214976.0, "--memory 165.3MB"),
-        (12382200000, "--memory 12.39GB"),
+        (4236279820, "--memory 3.946GiB"),
+        (165214976.0, "--memory 157.6MiB"),
+        (12382200000, "--memory 11.54GiB"),
         (80e9, "--memory 80GB"),
-        (1e16 + 2, "--memory 10001TB"),
-        (Fraction(10**9) + Fraction(1, 3), "--memory 1.001GB"),
+        (1e16 + 2, "--memory 9095TiB"),
+        (Fraction(10**9) + Fraction(1, 3), "--memory 953.7MiB"),
     ],
 )
 def test_amounts_are_rounded_up_to_what_can_be_read(needed: float | Fraction, said: str) -> None:

@@ -21,6 +21,7 @@ from .amounts import SENTINELS
 from .chains import chain, whole_chain
 from .graph_pipelines import graph_pipeline
 from .placements import latency, placement
+from .schedules import schedule
 from .stagings import levels, on_two_types, staging, types
 from .units import in_fifteen_digits, scaled, times_power
 from .variants import better, renamed
@@ -46,6 +47,7 @@ MAKERS: Mapping[str, Callable[..., Problem]] = {
     "types": types,
     "levels": levels,
     "graph-pipeline": graph_pipeline,
+    "schedule": schedule,
 }
 KINDS = tuple(MAKERS)
 

@@ -12,6 +12,7 @@ from pipeplan.instances.chain.problem import ChainProblem
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Link, Operator, TimeCurve
 from pipeplan.instances.kinds import Problem
 from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import Configuration, Layer, StagingProblem
 
 Change = Callable[[Any], Any]
@@ -79,6 +80,22 @@ def _changed(problem: Problem, time: Change, size: Change, rate: Change) -> Prob
                 replace(kind, memory_bytes=size(kind.memory_bytes)) for kind in problem.device_types
             ),
         )
+    if isinstance(problem, ScheduleProblem):
+        blocks = tuple(
+            replace(
+                block,
+                time=time(block.time),
+                memory={name: size(change) for name, change in block.memory.items()},
+                workspace={name: size(amount) for name, amount in block.workspace.items()},
+            )
+            for block in problem.blocks
+        )
+        edges = tuple(replace(edge, lag=time(edge.lag)) for edge in problem.edges)
+        devices = tuple(
+            replace(device, memory=size(device.memory), standing=size(device.standing))
+            for device in problem.devices
+        )
+        return problem.replace(blocks=blocks, edges=edges, devices=devices)
     assert isinstance(problem, GraphPipelineProblem)
 
     def link(old: Link) -> Link:

@@ -10,6 +10,7 @@ from typing import Any
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem
 from pipeplan.instances.kinds import Problem
 from pipeplan.instances.placement.problem import PlacementProblem
+from pipeplan.instances.schedule.problem import ScheduleProblem
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingProblem
 from pipeplan.instances.upgrades import variants
 
@@ -32,6 +33,13 @@ def renamed(problem: Problem, seed: int) -> Problem:
         operators = [replace(operator, id=name[operator.id]) for operator in problem.operators]
         edges = [(name[u], name[v]) for u, v in problem.edges]
         return problem.replace(operators=tuple(_shuffled(rng, operators)), edges=tuple(_shuffled(rng, edges)))
+    if isinstance(problem, ScheduleProblem):  # the order of blocks in the file decides between those at one instant
+        name = _names(rng, [block.id for block in problem.blocks])
+        blocks = tuple(replace(block, id=str(name[block.id])) for block in problem.blocks)
+        waits = [
+            replace(edge, source=str(name[edge.source]), target=str(name[edge.target])) for edge in problem.edges
+        ]
+        return problem.replace(blocks=blocks, edges=tuple(_shuffled(rng, waits)))
     return problem
 
 
@@ -56,6 +64,6 @@ def _renamed_layer(layer: Layer, name: Mapping[int | str, int | str]) -> Layer:
 
 def better(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """More of one thing each, in a measure that matters to this problem: the optimum is no worse."""
-    memory = problem.memory_bytes or 1.0
+    memory = getattr(problem, "memory_bytes", None) or 1.0
     for variant in variants(problem, memory_bytes=memory):
         yield variant.change, variant.problem

@@ -168,7 +168,7 @@ def test_the_table_fits_and_names_its_units(plan: Plan) -> None:
     said = plan("solve", "mmt-8", "--planner", "graphpipe", "-v")
     assert "…" not in said.out
     assert "load (transfers and synchronisation included): ms per sample" in said.out
-    assert "latency 5 us" in said.out
+    assert "latency 5 µs" in said.out
     bound = next(line for line in said.out.splitlines() if line.split()[:1] == ["bound"])
     assert bound.split()[2:] == ["ms"]
 

@@ -139,6 +139,49 @@ def test_an_interrupt_before_there_is_a_plan(hard: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_search_changes_nothing(tmp_path: Path, number: int) -> None:
+    """It comes while the result is shown: the exit code is that of the result, which is written whole."""
+    saved = tmp_path / "saved.json"
+    body = f"""
+import os, sys
+from pipeplan.cli import main, solve
+show = solve._show
+def shown(*arguments, **named):
+    os.kill(os.getpid(), {int(number)})
+    show(*arguments, **named)
+    os.kill(os.getpid(), {int(number)})
+solve._show = shown
+sys.argv = ["plan", "solve", "tiny-chain", "--planner", "greedy", "--output", {str(saved)!r}]
+sys.exit(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", body], capture_output=True, text=True, preexec_fn=hear_ctrl_c, timeout=PATIENCE_S
+    )
+    assert (done.returncode, json.loads(saved.read_text())["verified"]) == (0, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_leaves_the_curve_that_was_there(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the old curve stays whole, and one sentence says why."""
+    saved = tmp_path / "curve.jsonl"
+    saved.write_text("what was there\n")
+    done = subprocess.run(
+        [*PLAN, "pareto", "golden-4", "--points", "2", "--no-resume", "--output", str(saved)],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: (
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20)),
+        ),
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, saved.read_text()) == (2, "what was there\n"), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [saved.name]
+    assert "cannot be written (File too large)" in done.stderr
+
+
 def test_a_killed_solver_costs_itself_only(hard: Path) -> None:
     """kill -9 of every worker: the run goes on without it, or ends and keeps the best verified plan."""
     with started("solve", hard, *HARD, "--time-limit", "4s") as process:

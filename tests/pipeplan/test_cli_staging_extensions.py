@@ -121,9 +121,9 @@ def test_changes_are_told_in_plain_words(plan: Plan) -> None:
     assert said.out.splitlines() == [
         "as it is (4 devices, 35 B): 6 s (proven)",
         "5 devices: 5 s, 16.67 % less time (proven)",
-        "1 GB more memory (1 GB): 5 s, 16.67 % less time (proven)",
+        "1 GB more memory (954 MiB): 5 s, 16.67 % less time (proven)",
         "10 % more bandwidth: 5.909091 s, 1.52 % less time (proven)",
-        "Advice: 5 devices and 1 GB more memory (1 GB) help most, with 16.67 % less time.",
+        "Advice: 5 devices and 1 GB more memory (954 MiB) help most, with 16.67 % less time.",
     ]
 
 
@@ -191,8 +191,8 @@ def test_steps_and_options_of_methods(plan: Plan, tight: Callable[[float], Path]
 def test_no_plan_at_all(plan: Plan, tight: Callable[[float], Path]) -> None:
     said = plan("sensitivity", tight(5.0))
     assert said.code == 1
-    assert "1 GB more memory (1 GB): 5 s, where there was no plan (proven)" in said.out
-    assert "Advice: 1 GB more memory (1 GB) makes a plan possible." in said.out
+    assert "1 GB more memory (954 MiB): 5 s, where there was no plan (proven)" in said.out
+    assert "Advice: 1 GB more memory (954 MiB) makes a plan possible." in said.out
 
 
 @pytest.mark.parametrize(

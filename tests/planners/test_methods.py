@@ -77,7 +77,7 @@ def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> No
     quick = [start for asked in entry.starts for start in quick_planners(entry, asked)]
     check = cross_check_of(entry)
     assert {other.problem_kind for other in (*quick, *filter(None, [check]))} <= {entry.problem_kind}
-    assert set(entry.start_options) <= {spec.name for spec in entry.options}
+    assert set(entry.start_options) <= {spec.name for start in quick for spec in start.options}
     if check is not None:
         assert check.name != entry.name
         assert check.scope is not None, "it has bounds"
@@ -86,19 +86,41 @@ def test_starts_and_checks_are_methods_for_the_same_problems(entry: Entry) -> No
 
 def test_cross_checks_go_both_ways() -> None:
     pairs = {entry.name: entry.checked_by for entry in all_methods() if entry.checked_by}
-    assert pairs == {"dp": "ip-tarnawski", "dp-piper": "mip-piper", "graphpipe": "cp-graphpipe"}
+    assert pairs == {
+        "dp": "ip-tarnawski",
+        "dp-piper": "mip-piper",
+        "graphpipe": "cp-graphpipe",
+        "ilp-zero-bubble": "cp-schedule",
+        "mip-periodic": "cp-periodic",
+    }
     asked = ("dp", "greedy", "equi", "graphpipe", "spp-pipedream", "cp-graphpipe", "piper-downsets", "cp-beaumont")
     checks = {name: cross_check_of({**PLANNERS, **FORMULATIONS}[name]) for name in asked}
     assert {name: check and check.name for name, check in checks.items()} == {
         "dp": "ip-tarnawski",
-        "greedy": "dp",
+        "greedy": None,
         "equi": "dp-piper",
         "graphpipe": "cp-graphpipe",
         "spp-pipedream": "cp-graphpipe",
         "cp-graphpipe": "graphpipe",
-        "piper-downsets": "graphpipe",
+        "piper-downsets": None,
         "cp-beaumont": None,
     }
+
+
+def test_schedules_are_checked_by_the_program_for_their_objective() -> None:
+    everything = {entry.name: entry for entry in all_methods()}
+    checks = {
+        ("exact-schedule", "makespan"): "ilp-zero-bubble",
+        ("exact-schedule", "span"): "ilp-zero-bubble",
+        ("exact-schedule", "period"): "mip-periodic",
+        ("ilp-zero-bubble", "span"): "cp-schedule",
+        ("cp-periodic", None): "mip-periodic",
+        ("mip-periodic", "period"): "cp-periodic",
+    }
+    for (name, objective), checker in checks.items():
+        check = cross_check_of(everything[name], objective)
+        assert check is not None
+        assert check.name == checker
 
 
 @pytest.mark.parametrize(

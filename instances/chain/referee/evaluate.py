@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from ...amounts import as_written
+from ..names import Terms, plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
-from .layout import Layout, edge_name, lay_out, plain, task_name
-from .memory import Profile, Terms, memory_profile, most_at_once
+from .layout import Layout, edge_name, lay_out
+from .memory import Profile, memory_profile, most_at_once
 from .verify import PATTERN_RULES as PATTERN_RULES
 from .verify import verify_pattern as verify_pattern
 

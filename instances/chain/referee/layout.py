@@ -16,6 +16,7 @@ from functools import cached_property
 
 from ...amounts import as_written
 from ...errors import PipeplanError, show
+from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
 
@@ -171,18 +172,8 @@ class Layout:
 # ---- names and numbers ---------------------------------------------------------------------------------
 
 
-def task_name(problem: ChainProblem, task: int) -> str:
-    """F3, B3: the direction and the layer from 1."""
-    return f"{'F' if task < problem.layers else 'B'}{problem.layer_of[task] + 1}"
-
-
 def edge_name(problem: ChainProblem, edge: int) -> str:
     return f"{task_name(problem, edge - 1)} -> {task_name(problem, edge)}"
-
-
-def plain(value: Fraction) -> float:
-    """A whole number as such, another one as the nearest floating-point number."""
-    return value.numerator if value.denominator == 1 else float(value)
 
 
 def common_denominator(values: Iterable[Fraction]) -> int:

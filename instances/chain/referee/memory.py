@@ -8,27 +8,13 @@ tasks of this GPU; `buffers` for tensors that cross the GPU's border. Births and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from .layout import Layout, common_denominator, plain
+from ..names import Terms, plain
+from .layout import Layout, common_denominator
 
 TERMS = ("weights", "kept", "current", "direct", "buffers")
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """Bytes on a GPU at one instant, by kind."""
-
-    weights: float = 0
-    kept: float = 0
-    current: float = 0
-    direct: float = 0
-    buffers: float = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...amounts import as_written
+from ..names import plain, task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
-from .layout import Layout, edge_name, lay_out, plain, task_name
+from .layout import Layout, edge_name, lay_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from typing import Any
 
 from ...amounts import as_written, in_digits
 from ...violation import Violation
+from ..names import task_name
 from ..plan import PatternPlan
 from ..problem import ChainProblem
-from .layout import Layout, edge_name, lay_out, shape_faults, task_name
+from .layout import Layout, edge_name, lay_out, shape_faults
 from .memory import memory_profile
 
 PATTERN_RULES = (

@@ -1,4 +1,4 @@
-"""What one stage of a stage graph costs (specification of GraphPipe, sections 3 and 4), from the decisions alone.
+"""What one stage of a stage graph costs, from the decisions alone.
 
 A stage of d devices splits every micro-batch of b samples into d equal shares.
 """

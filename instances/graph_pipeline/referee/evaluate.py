@@ -1,4 +1,4 @@
-"""What a stage graph costs and what is wrong with it (specification of GraphPipe, sections 1, 3, 4 and 5)."""
+"""What a stage graph costs and what is wrong with it."""
 
 from __future__ import annotations
 

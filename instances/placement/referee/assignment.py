@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...errors import PipeplanError, show
-from ..plan import Device, DeviceType, PlacementPlan
+from ...errors import show
+from ..plan import Device, DeviceType, NotAnAssignmentError, PlacementPlan
 from ..problem import NodeId, PlacementProblem
 from .tree import replication_faults, structure_faults, type_faults
 
 DEVICE_TYPES: tuple[DeviceType, ...] = ("accelerator", "cpu")
-
-
-class NotAnAssignmentError(PipeplanError, ValueError):
-    """The plan does not put every node on exactly one device that can be computed with, so it has no loads."""
 
 
 def device_of_nodes(problem: PlacementProblem, plan: PlacementPlan) -> list[int]:

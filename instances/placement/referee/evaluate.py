@@ -1,4 +1,4 @@
-"""What a split costs: loads from the definition (specification, sections 2 and 3), each producer once per device."""
+"""What a split costs: loads from the definition, each producer once per device."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from ...checks import check_known
 from ..plan import DeviceType, PlacementPlan
+from ..plan import NotAnAssignmentError as NotAnAssignmentError
 from ..problem import PlacementProblem, refuse_other_kinds
-from .assignment import NotAnAssignmentError as NotAnAssignmentError
 from .assignment import check_computable, device_of_nodes, time_of
 from .tree import Tree, level_facts, level_of, tree_of
 

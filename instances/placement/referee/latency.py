@@ -1,4 +1,4 @@
-"""The single-stream latency of a split (specification, section 4).
+"""The single-stream latency of a split.
 
 All CPUs are one pool of unlimited width: a node starts as soon as its inputs are there. An accelerator processes
 its pieces in order, without overlap; a piece starts when all that it reads from outside has finished, lasts as

@@ -1,4 +1,4 @@
-"""What is wrong with a split as a plan for latency (specification, section 4), rule by rule, one sentence each."""
+"""What is wrong with a split as a plan for latency, rule by rule, one sentence each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from ...errors import show
 from ...violation import Violation
-from ..plan import PlacementPlan
+from ..plan import NotAnAssignmentError, PlacementPlan
 from ..problem import PlacementProblem
-from .assignment import NotAnAssignmentError
 from .latency import evaluate_latency
 from .verify import verify
 

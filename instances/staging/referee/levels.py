@@ -1,4 +1,4 @@
-"""What a plan costs on a cluster with devices within devices (specification of Piper, section 5), and what is wrong.
+"""What a plan costs on a cluster with devices within devices, and what is wrong.
 
 The load of a stage above level 1 is the *largest* of what its levels take, not their sum: per micro-batch, 1/d of its
 transfers and weight synchronisation over the links of its own level, or 1/d of the slowest stage inside one of its
@@ -25,12 +25,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...amounts import as_written
-from ...checks import NodeId, check_known
-from ...errors import InputError, show
+from ...checks import NodeId
+from ...errors import show
 from ...violation import Violation
 from ..leveled_plan import LeveledPlan, LeveledStage
 from ..plan import PlannedStage
 from ..problem import Layer, StagingProblem
+from ..question import check_levels
 from .stages import (
     SYNC_TRIPS,
     TRIPS,
@@ -43,7 +44,6 @@ from .stages import (
     ways_of,
 )
 
-VARIANTS = ("basic", "crude", "precise")
 LEVELED_RULES = ("levels", "assignment", "configuration", "contiguity", "devices", "batches", "memory")
 
 
@@ -97,15 +97,6 @@ class LeveledEvaluation:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def check_levels(problem: StagingProblem, variant: str) -> None:
-    """Refuse what the question makes no sense for."""
-    check_known("variant", variant, VARIANTS)
-    if not problem.levels:
-        raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
-    if variant != "precise" and problem.exact_batches:
-        raise InputError("exact_batches", f"means nothing to the {variant} variant", "use the precise variant")
 
 
 def full_weight(layer: Layer) -> float:

@@ -1,4 +1,4 @@
-"""What a staged plan costs, from the definitions (specification of Piper, section 2), and what is wrong with it.
+"""What a staged plan costs, from the definitions, and what is wrong with it.
 
 Two semantics: `paper` synchronises the weights once per d micro-batches of a stage with d replicas; `reference`, the
 published program, once per batch of N micro-batches, and asks that d divides N.

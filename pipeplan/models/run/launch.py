@@ -16,6 +16,7 @@ from typing import Any
 
 from ...instances.errors import PipeplanError
 from ...instances.json_file import read_json
+from ...planners.backends.process import child_environment, own_python
 from .job import Job, answer_file, error_file
 
 POLL_S = 0.05
@@ -44,10 +45,7 @@ def launch(job: Job) -> list[dict[str, Any]]:
 def _started(folder: Path, ranks: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """In sessions of their own, so that a Ctrl-C comes to us alone and we end them."""
     processes: list[subprocess.Popen[bytes]] = []
-    command = [sys.executable, "-m", "pipeplan.models.run.rank", str(folder)]
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": path}
+    command = own_python("-m", "pipeplan.models.run.rank", str(folder))
     try:
         for rank in range(ranks):
             with (folder / f"rank-{rank}.log").open("wb") as log:
@@ -57,7 +55,7 @@ def _started(folder: Path, ranks: int) -> Iterator[list[subprocess.Popen[bytes]]
                         stdin=subprocess.PIPE,
                         stdout=log,
                         stderr=log,
-                        env=environment,
+                        env={**child_environment(), **ENVIRONMENT},
                         start_new_session=True,
                     )
                 )

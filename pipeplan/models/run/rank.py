@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import fx
 
 from ...instances.errors import InputError, PipeplanError
-from ...instances.json_file import write_json
+from ...instances.json_file import write_json, write_text_atomically
 from ..capture import Build, Captured, capture
 from ..extraction import Foreign, Piece, extract
 from ..function_file import for_samples, function_of
@@ -42,12 +42,12 @@ def main() -> int:
     try:
         write_json(answer_file(folder, rank), _Rank(Job.read(folder), folder, rank).answer())
     except PipeplanError as error:
-        error_file(folder, rank).write_text(str(error))
+        write_text_atomically(error_file(folder, rank), str(error))
         return 2
     except Exception as error:
         traceback.print_exc()
         text = " ".join(str(error).split())[:300]
-        error_file(folder, rank).write_text(f"{type(error).__name__}: {text}")
+        write_text_atomically(error_file(folder, rank), f"{type(error).__name__}: {text}")
         return 1
     return 0
 

@@ -15,7 +15,7 @@ from ...instances.errors import UsageError
 from ...instances.simulation.engine import run
 from ...instances.simulation.model import Pipeline
 from ..palette import BACKWARD, FORWARD, TERMS, ink_on
-from ..words import byte_scale, several
+from ..words import IN_BYTES, several
 from .charts import chart, legend, limit_swatch, scrolled, svg, swatch, zoom
 from .explore_settings import (
     BATCHES,
@@ -71,7 +71,7 @@ def plan_explorer(pipeline: Pipeline, limit_bytes: float | None) -> str:
     _check(pipeline)
     stages, batches = list(_stages(pipeline)), min(pipeline.passes(0), MOST_MICRO_BATCHES)
     most = 2 * max(limit_bytes or 0.0, run(pipeline).peak_memory_bytes) or 1.0
-    factor, unit = byte_scale(most)
+    factor, unit = IN_BYTES.like([limit_bytes]).scale(most)
     head = tag(
         "header",
         None,

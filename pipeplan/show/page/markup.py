@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
+from ..words import is_visible
+
 Node = Element | str | None
 
 
@@ -38,4 +40,4 @@ def _text(value: Any) -> str:
 
 def _visible(text: str) -> str:
     """Control characters have no place in a page; what they were stays readable."""
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+    return "".join(char if is_visible(char) or char in "\n\t" else repr(char)[1:-1] for char in text)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from xml.etree.ElementTree import Element
 
+from ...instances.quantities import written_bytes
 from ...studies.pareto.curve import Answer, CurvePoint
 from ..front import Front
 from ..view import module_of, view_of
@@ -65,10 +66,15 @@ def _asked(answer: Answer) -> dict[str, object]:
     """What was said; what was left open is left out."""
     settings = answer.settings.to_json()
     return {
-        WORDS.get(name, name.replace("_", " ")): ", ".join(map(str, value)) if isinstance(value, list) else value
+        WORDS.get(name, name.replace("_", " ")): _said(name, value)
         for name, value in settings.items()
         if value is not None
     }
+
+
+def _said(name: str, value: object) -> object:
+    written = written_bytes if name == "memory_bytes" else str
+    return ", ".join(map(written, value)) if isinstance(value, list) else value
 
 
 # ---- the chart -----------------------------------------------------------------------------------------
@@ -76,16 +82,18 @@ def _asked(answer: Answer) -> dict[str, object]:
 
 def _curves(front: Front) -> list[Element]:
     """The best found is drawn below and most visibly, what it is compared with above it."""
-    factor, unit = front.scale()
-    lines = [Line(series.name, _spots(series.points, factor), steps=True) for series in front.series]
+    (factor, unit), times = front.scale(), front.times()
+    lines = [Line(series.name, _spots(series.points, factor, times.factor), steps=True) for series in front.series]
     name, rivals = front.rivals
-    lines.append(Line(name, tuple(Spot(limit / factor, value) for limit, value in rivals), steps=True))
+    lines.append(
+        Line(name, tuple(Spot(limit / factor, value * times.factor) for limit, value in rivals), steps=True)
+    )
     lines = _with_ends([line for line in lines if line.spots])
     if not lines:
         return [tag("p", None, "No point has a plan.")]
     values = [value for line in lines for spot in line.spots for value in (spot.y, spot.bound) if value is not None]
-    titles = measured(front.limited, unit), measured(front.value, front.problem.time_unit)
-    rules = [Rule(name, value) for name, value in front.rules]
+    titles = measured(front.limited, unit), measured(front.value, times.unit)
+    rules = [Rule(name, value * times.factor) for name, value in front.rules]
     label = f"{front.value} against {front.limited}"
     low = from_zero(min(values), max(values))
     return [line_chart(lines, label, *titles, low=low, rules=rules), tag("p", {"class": "note"}, HOW_TO_READ)]
@@ -97,9 +105,15 @@ def _with_ends(lines: list[Line]) -> list[Line]:
     return [replace(line, until=max(limits) + BEYOND * (max(limits) - min(limits))) for line in lines]
 
 
-def _spots(points: tuple[CurvePoint, ...], factor: float) -> tuple[Spot, ...]:
+def _spots(points: tuple[CurvePoint, ...], factor: float, time: float) -> tuple[Spot, ...]:
     return tuple(
-        Spot(point.limit / factor, point.value, _verdict(point), not point.certified, point.bound)
+        Spot(
+            point.limit / factor,
+            point.value * time,
+            _verdict(point),
+            not point.certified,
+            None if point.bound is None else point.bound * time,
+        )
         for point in points
         if point.value is not None
     )
@@ -132,11 +146,11 @@ def _key(point: CurvePoint) -> str:
 
 
 def _points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Element:
-    unit = front.problem.time_unit
+    times = front.times()
     head = [
         "curve",
         front.limited,
-        measured(front.value, unit),
+        measured(front.value, times.unit),
         "verdict",
         "bound",
         "needs",
@@ -146,10 +160,10 @@ def _points(front: Front, plans: Mapping[str, tuple[int, CurvePoint]]) -> Elemen
     ]
     rows = []
     for name, point in front.points:
-        value = "no plan" if point.value is None else amount(point.value, None)
+        value = times.text(point.value, "no plan")
         source = getattr(point, "source", None) or ""
         plan = "" if point.plan is None else str(plans[_key(point)][0])
-        bound = "" if point.bound is None else amount(point.bound, None)
+        bound = times.text(point.bound, "")
         cells = [value, _verdict(point), bound, front.need(point), source, plan]
         rows.append([name, front.limit_text(point.limit), *cells, f"{point.seconds:.1f}"])
     return table(head, rows, "Recomputed by the referee; a plan stands behind every larger limit as well")

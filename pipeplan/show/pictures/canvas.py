@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import InputError
 from ...instances.json_file import write_bytes_atomically
+from ..words import is_visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +73,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 def legible(name: object) -> str:
     """A name from a file as text for a picture: no control characters, which SVG could not hold, and not too long."""
-    text = "".join(char if char.isprintable() else "?" for char in str(name))
+    text = "".join(char if is_visible(char) else "?" for char in str(name))
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 3] + "..."
 
 

@@ -19,6 +19,8 @@ ROW_IN = 0.28
 FRAME_IN = 1.7
 MOST_ROWS = 64
 MOST_NAMED = 32
+ROOM = 1.04
+"""Loads are drawn up to so many times the largest, whose line then lies within the frame."""
 
 
 def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:
@@ -40,6 +42,7 @@ def draw_bars(view: PlanView, path: str | os.PathLike[str]) -> None:
 def _draw_loads(axes: Axes, view: PlanView, rows: Sequence[Row]) -> None:
     _stack_bars(axes, [row.parts for row in rows], LOADS)
     axes.axvline(view.full_load, color=INK, linestyle=":", linewidth=1, label="the largest load")
+    axes.set_xlim(0, ROOM * view.full_load or 1.0)
     axes.set_xlabel(measured("load", view.unit))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..page.axes import number
 from ..palette import MEMORY, ink_on
 from ..view import Bar, Curve, PlanView, Timeline
 from ..words import measured
@@ -210,7 +211,7 @@ def _draw_with_memory(
         axes.tick_params(axis="x", length=3 if curve is curves[-1] else 0)
         if timeline.steady is not None:
             axes.axvline(timeline.steady, color=INK, linestyle="--", linewidth=1)
-    peaks = ", ".join(f"{legible(curve.name)} {max(curve.totals) / factor:.4g}" for curve in curves)
+    peaks = ", ".join(f"{legible(curve.name)} {number(max(curve.totals) / factor)}" for curve in curves)
     told = f", peaks: {peaks}" if len(peaks) <= MOST_PEAKS else ""
     strips[0].set_title(f"memory{f' ({legible(unit)})' if unit else ''}{told}", loc="left")
     strips[-1].set_xlabel(measured("time", view.time_unit))
@@ -234,7 +235,7 @@ def _draw_memory(part: Any, curves: Sequence[Curve], rows: int, view: PlanView) 
         axes.set_xlim(0, curve.end)
         axes.set_ylim(0, (ROOM if curve.limit is None else HIGH_ROOM) * (_most(curves) / factor or 1.0))
         axes.xaxis.set_major_locator(MaxNLocator(COLUMN_TICKS, steps=ROUND))
-        axes.set_title(f"{curve.name}: peak {max(curve.totals) / factor:.4g}", loc="left")
+        axes.set_title(f"{curve.name}: peak {number(max(curve.totals) / factor)}", loc="left")
     for axes in flat[len(curves) :]:
         axes.set_visible(False)
     for row in panels:
@@ -259,4 +260,4 @@ def _stack(axes: Axes, curve: Curve, factor: float, where: Mapping[str, Any]) ->
         limit = curve.limit / factor
         axes.axhline(limit, color=INK, linestyle="--", linewidth=1)
         place: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", **where}
-        axes.annotate(f"limit {limit:.4g}", (1.0, limit), fontsize=SMALL_PT, **place)
+        axes.annotate(f"limit {number(limit)}", (1.0, limit), fontsize=SMALL_PT, **place)

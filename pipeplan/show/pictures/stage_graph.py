@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_NAMED = 26
+MOST_NAMED = 24
 BOX_HEIGHT = 0.62
 SLOWEST_PT, USUAL_PT = 2.5, 0.8
 WIDTH_IN, LEVEL_IN = 11.0, 1.9
@@ -78,8 +78,14 @@ def _box(axes: Axes, place: tuple[int, int], row: Row, load: float, memory: str)
     count, names = (0, "") if row.held is None else (row.held.count, legible(row.held.text(MOST_NAMED)))
     settings = f"b {cells['b']}, k {cells['k']}, held {cells['held']}"
     text = f"{row.title}: {several(count, 'operator')} on {cells['d']}\n{names}\n{settings}"
-    frame: dict[str, Any] = {"edgecolor": INK, "linewidth": SLOWEST_PT if row.slowest else USUAL_PT}
-    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color=GROUND, **frame)
+    # Ground and ink are of one element each: in the file a shape has one colour of the page.
+    frame: dict[str, Any] = {
+        "facecolor": "none",
+        "edgecolor": INK,
+        "linewidth": SLOWEST_PT if row.slowest else USUAL_PT,
+    }
+    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, color=GROUND)
+    axes.bar(x, BOX_HEIGHT, 0.84, y - BOX_HEIGHT / 2, **frame)
     axes.text(x, y + 0.06, f"{text}\n{memory}", ha="center", va="center", fontsize=SMALL_PT)
     _bar(axes, place, -0.22, load, CATEGORIES[0])
     if row.limit:

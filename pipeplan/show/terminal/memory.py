@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ...instances.least_memory import at_least, said, sufficient
+from ...instances.least_memory import at_least, option, said, sufficient
 from ...studies.memory import MemoryPoint, MemoryStudy, worse
-from ..console import clean, number, out
+from ..console import clean, out
+from ..front import value_of
+from ..words import Times
 from .shapes import columns, new_table
 
 
@@ -19,18 +21,18 @@ def draw_memory_study(study: MemoryStudy) -> None:
 
 def _least(study: MemoryStudy) -> str:
     least = study.least
-    exact = "" if least.memory_bytes is None else f"; --memory {least.memory_bytes:.17g} asks for it"
+    exact = "" if least.memory_bytes is None else f"; {option(least.memory_bytes, least.counted)} asks for it"
     return f"{said(least)}{exact}"
 
 
 def _draw_points(study: MemoryStudy) -> None:
-    unit = "" if study.problem.time_unit is None else f" in {study.problem.time_unit}"
+    times = Times.of((point.value for point in study.points), study.problem.time_unit)
     table, first = new_table(), study.points[0].value
-    columns(table, f"memory,value{clean(unit)},less time,gap")
+    columns(table, f"memory,{clean(value_of(study))}{clean(times.inside)},less time,gap")
     for point in study.points:
         table.add_row(
             sufficient(point.memory_bytes, study.least.counted),
-            number(point.value, "none"),
+            times.text(point.value, "none"),
             _less(point, first),
             _gap(point),
         )

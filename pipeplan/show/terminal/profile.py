@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ...instances.amounts import exact_sum
-from ...instances.cluster import SECONDS
 from ...instances.profile.profile import Profile
 from ..console import out, styled
-from ..words import amount, percent, several, size
+from ..words import Times, amount, percent, several, size
 
 SHOWN_NODES = 200
 
@@ -66,29 +65,21 @@ def draw_profile(profile: Profile) -> None:
     for sentence in _sentences(profile, report["profile"]):
         console.print(styled(sentence))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    factor, unit = _time_scale(profile, report["nodes"])
+    times = Times.of((row[side] for row in report["nodes"] for side in ("forward", "backward")), profile.time_unit)
     passes = ("forward", "backward") if profile.training else ("forward",)
     kept = ("saved",) if profile.training else ()
-    console.print(styled(f"times in {unit}"))
+    console.print(styled(f"times{times.inside}"))
     for i, heading in enumerate(("node", *passes, "share", "parameters", *kept)):
         table.add_column(heading, overflow="fold", justify="right" if i else "left", min_width=0 if i else 20)
     for row in report["nodes"][:SHOWN_NODES]:
-        times = (f"{row[side] * factor:.4g}" for side in passes)
+        costs = (times.text(row[side], digits=4) for side in passes)
         share = "-" if row["share"] is None else percent(row["share"])
         sizes = (size(row[f"{what}_bytes"]) for what in ("parameter", *kept))
-        table.add_row(*map(styled, (row["id"], *times, share, *sizes)))
+        table.add_row(*map(styled, (row["id"], *costs, share, *sizes)))
     console.print(table)
     if len(report["nodes"]) > SHOWN_NODES:
         left = several(len(report["nodes"]) - SHOWN_NODES, "more node")
         console.print(styled(f"... and {left}; --json has all of them"))
-
-
-def _time_scale(profile: Profile, rows: Sequence[Mapping[str, Any]]) -> tuple[float, str]:
-    """A unit in which the largest time is above 1: what to multiply times by, and what the result is in."""
-    largest = max(max(row["forward"], row["backward"]) for row in rows)
-    given = SECONDS[profile.time_unit]
-    name = next((name for name, unit in SECONDS.items() if largest * float(given / unit) >= 1), profile.time_unit)
-    return float(given / SECONDS[name]), name
 
 
 def _sentences(profile: Profile, facts: Mapping[str, Any]) -> list[str]:

@@ -5,40 +5,40 @@ from __future__ import annotations
 from ...studies.pareto.export import verdict
 from ...studies.pareto.schedules import ScheduleCurve, SchedulePoint
 from ...studies.pareto.staging_records import Ends
-from ..console import clean, number, out
-from ..words import MemoryUnit, memory_unit, percent, several
+from ..console import clean, out
+from ..words import MemoryUnit, Times, amount_or, memory_unit, percent, several
 from .shapes import columns, new_table
 
 
 def draw_table(curve: ScheduleCurve) -> None:
     """The best value in each memory, how long devices idle then, and what the ends of the curve are."""
     page, problem = out(), curve.problem
-    unit = "" if problem.time_unit is None else f" in {clean(problem.time_unit)}"
+    times = Times.of((time for point in curve.points for time in (point.value, point.rule)), problem.time_unit)
     count = problem.micro_batches
     what = f"{several(len(problem.devices), 'device')}, {several(len(problem.blocks), 'block')}"
     batches = "" if count is None else f", {count} micro-batches"
-    page.print(f"{clean(problem.name)}: {what}{batches}; {curve.objective}{unit}", soft_wrap=True)
-    table, memory = new_table(), memory_unit(problem.memory_unit)
+    page.print(f"{clean(problem.name)}: {what}{batches}; {curve.objective}{clean(times.inside)}", soft_wrap=True)
+    table, memory = new_table(), memory_unit(problem.memory_unit).like(point.memory for point in curve.points)
     columns(table, "memory,value,gap,bound,idle,needs,best rule,seconds")
     for point in curve.points:
-        table.add_row(*_cells(point, memory))
+        table.add_row(*_cells(point, memory, times))
     page.print(table)
     page.print("*: proven; %: gap to the bound; -: no schedule, or no named rule made for this shape and memory")
     if curve.ends is not None:
-        for sentence in _said(curve.ends, memory):
+        for sentence in _said(curve.ends, memory, problem.time_unit):
             page.print(sentence, soft_wrap=True)
 
 
-def _cells(point: SchedulePoint, memory: MemoryUnit) -> list[str]:
-    value = number(point.value, "-*" if point.certified else "-")
+def _cells(point: SchedulePoint, memory: MemoryUnit, times: Times) -> list[str]:
+    value = times.text(point.value, "-*" if point.certified else "-")
     idle = "" if point.bubble is None else percent(point.bubble)
     needs = "" if point.peak is None else memory.text(point.peak)
-    rule = number(point.rule, "-")
+    rule = times.text(point.rule)
     return [
         memory.text(point.memory),
         value,
         verdict(point),
-        number(point.bound, ""),
+        times.text(point.bound, ""),
         idle,
         needs,
         rule,
@@ -46,11 +46,11 @@ def _cells(point: SchedulePoint, memory: MemoryUnit) -> list[str]:
     ]
 
 
-def _said(ends: Ends, memory: MemoryUnit) -> list[str]:
+def _said(ends: Ends, memory: MemoryUnit, unit: str | None) -> list[str]:
     least, best = ends.least.peak_bytes, ends.best
     known = "proven" if ends.least_proven else f"none exists with less than {memory.text(ends.lower_bytes)}"
-    free = "proven" if ends.best_proven else f"bound {number(ends.bound, 'unknown')}"
+    free = "proven" if ends.best_proven else f"bound {amount_or(ends.bound, unit, 'unknown')}"
     return [
         f"smallest memory with any schedule: {memory.text(least)} ({known})",
-        f"without a limit: {number(best.value)} ({free}), found with {memory.text(best.peak_bytes)}",
+        f"without a limit: {amount_or(best.value, unit)} ({free}), found with {memory.text(best.peak_bytes)}",
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...studies.pareto.export import verdict
 from ...studies.pareto.tradeoff_records import Ends, Point, Tradeoff
-from ..console import clean, number, out
-from ..words import several
+from ..console import clean, out
+from ..words import Times, amount_or, several
 from .shapes import columns, new_table
 
 DIGITS = 6
@@ -14,36 +14,33 @@ DIGITS = 6
 def draw_tradeoff(tradeoff: Tradeoff) -> None:
     """The best load within each limit, what one sample takes, and what the ends of the curve are."""
     page, problem = out(), tradeoff.problem
-    unit = "" if problem.time_unit is None else f" in {clean(problem.time_unit)}"
+    values = (time for point in tradeoff.points for time in (point.latency_limit, point.max_load))
+    times = Times.of(values, problem.time_unit)
     counts = ((len(problem.nodes), "node"), (problem.accelerators, "accelerator"), (problem.cpus, "CPU"))
     sizes = ", ".join(several(count, word) for count, word in counts)
-    page.print(f"{clean(problem.name)}: {sizes}; times{unit}", soft_wrap=True)
+    page.print(f"{clean(problem.name)}: {sizes}; times{clean(times.inside)}", soft_wrap=True)
     table = new_table()
     columns(table, "latency limit,load,gap,bound,latency,found by,seconds")
     for point in tradeoff.points:
-        table.add_row(*_cells(point))
+        table.add_row(*_cells(point, times))
     page.print(table)
     page.print("*: proven; %: gap to the bound; -: no plan")
     if tradeoff.ends is not None:
-        for sentence in _said(tradeoff.ends):
+        for sentence in _said(tradeoff.ends, problem.time_unit):
             page.print(sentence, soft_wrap=True)
 
 
-def _cells(point: Point) -> list[str]:
+def _cells(point: Point, times: Times) -> list[str]:
     none = "-*" if point.certified else "-"
-    load = none if point.max_load is None else _short(point.max_load)
-    facts = [_short(value) for value in (point.bound, point.latency)]
-    return [_short(point.latency_limit), load, verdict(point), *facts, point.source or "", f"{point.seconds:.1f}"]
+    load = times.text(point.max_load, none, DIGITS)
+    limit, *facts = (times.text(time, "", DIGITS) for time in (point.latency_limit, point.bound, point.latency))
+    return [limit, load, verdict(point), *facts, point.source or "", f"{point.seconds:.1f}"]
 
 
-def _short(value: float | None) -> str:
-    return "" if value is None else f"{value:.{DIGITS}g}"
-
-
-def _said(ends: Ends) -> list[str]:
-    quick = "proven" if ends.latency_proven else f"bound {number(ends.latency_bound)}"
-    free = "proven" if ends.max_load_proven else f"bound {number(ends.max_load_bound)}"
+def _said(ends: Ends, unit: str | None) -> list[str]:
+    quick = "proven" if ends.latency_proven else f"bound {amount_or(ends.latency_bound, unit)}"
+    free = "proven" if ends.max_load_proven else f"bound {amount_or(ends.max_load_bound, unit)}"
     return [
-        f"least latency of any plan: {number(ends.latency)} ({quick})",
-        f"least load without a limit: {number(ends.max_load)} ({free})",
+        f"least latency of any plan: {amount_or(ends.latency, unit)} ({quick})",
+        f"least load without a limit: {amount_or(ends.max_load, unit)} ({free})",
     ]

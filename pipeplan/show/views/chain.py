@@ -16,10 +16,10 @@ from ..even import chain_plans
 from ..names import Held, Order
 from ..palette import PHASE_NAMES
 from ..view import MOST_TOLD, About, Bar, Curve, PlanView, Row, Table, Timeline
-from ..words import amount, percent, several, size, with_memory
+from ..words import IN_BYTES, amount, percent, rate, several, with_memory
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-ENOUGH_S = 20.0
+ENOUGH_S = 5.0
 """For the smallest memory."""
 STEADY_PERIODS = 2
 """So many periods are shown after the pipeline has filled."""
@@ -42,10 +42,10 @@ def facts(problem: ChainProblem) -> dict[str, Any]:
     """What the instance is, in a few words."""
     speed = "transfers take no time"
     if problem.has_transfers:
-        rate = "given times" if problem.bandwidth is None else f"{size(problem.bandwidth)} per time unit"
-        speed = f"transfers at {rate}, {problem.duplex} duplex"
+        at = "given times" if problem.bandwidth is None else rate(problem.bandwidth, problem.time_unit)
+        speed = f"transfers at {at}, {problem.duplex} duplex"
     return {
-        "chain": f"{several(problem.layers, 'layer')}, work {amount(sum(problem.durations), None)}",
+        "chain": f"{several(problem.layers, 'layer')}, work {amount(sum(problem.durations), problem.time_unit)}",
         "cluster": f"{several(problem.gpus, 'GPU')} {with_memory(problem.memory_bytes)}; {speed}",
         "memory": f"mode {problem.memory_mode}, weights x {problem.weight_copies:g}",
     }
@@ -96,12 +96,12 @@ def view(problem: ChainProblem, plan: PatternPlan, rules: Rules) -> PlanView:
         full_load=evaluation.period,
         limits=_limits(problem, evaluation),
         sentences=(
-            f"period {amount(evaluation.period, None)}, batches per period: {batches}, "
+            f"period {amount(evaluation.period, unit)}, batches per period: {batches}, "
             f"under way: {evaluation.in_flight}; bottleneck: {evaluation.bottleneck}",
-            *map(_peak, evaluation.devices[:MOST_TOLD]),
+            *(_peak(use, problem) for use in evaluation.devices[:MOST_TOLD]),
             *(
                 f"buffer of {overrun.name} on gpu{overrun.gpu} ({overrun.side}) is needed "
-                f"{amount(overrun.excess, None)} longer than until the next batch"
+                f"{amount(overrun.excess, unit)} longer than until the next batch"
                 for overrun in evaluation.overruns
             ),
         ),
@@ -147,10 +147,11 @@ def _terms(terms: Any) -> dict[str, float]:
     return {TERM_NAMES.get(term, term): float(getattr(terms, term)) for term in TERMS}
 
 
-def _peak(use: GpuUse) -> str:
+def _peak(use: GpuUse, problem: ChainProblem) -> str:
     """What the peak is made of, and when it is."""
-    parts = ", ".join(f"{name} {size(held)}" for name, held in _terms(use.terms).items() if held)
-    when = f"during {use.peak_task}" if use.peak_task else f"at {amount(use.peak_time, None)}"
+    memory = IN_BYTES.like([problem.memory_bytes])
+    parts = ", ".join(f"{name} {memory.text(held)}" for name, held in _terms(use.terms).items() if held)
+    when = f"during {use.peak_task}" if use.peak_task else f"at {amount(use.peak_time, problem.time_unit)}"
     return f"gpu{use.gpu} holds the most {when}: {parts or 'nothing'}"
 
 

@@ -90,7 +90,7 @@ def view(problem: GraphPipelineProblem, plan: StageGraphPlan, rules: Rules) -> P
     return PlanView(
         name=problem.name,
         value=_value(evaluation, rules, unit),
-        headline=f"{amount(evaluation.time_per_sample, unit, 4)} per sample, depth {evaluation.depth}",
+        headline=f"{_value(evaluation, rules, unit)}, depth {evaluation.depth}",
         tables=(Table("stage", rows, "operator"),),
         unit=unit,
         full_load=evaluation.time_per_sample,

@@ -16,7 +16,7 @@ from ...instances.placement.referee.latency import LatencyEvaluation, Piece
 from ...instances.placement.rules import LatencyRules
 from ..names import Order, order_of
 from ..view import Bar, Graph, PlanView, Row, Table, Timeline
-from ..words import amount, several, size
+from ..words import IN_BYTES, amount, several
 
 MARKS = "123456789abcdefghijklmnopqrstuvwxyz"
 MOST_NAMED = 40
@@ -92,6 +92,7 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
     limits = {device.name: limit_of(problem, device) for device in plan.devices}
     sizes = [sum(problem.nodes[problem.index[node_id]].size_bytes for node_id in piece.nodes) for piece in pieces]
     totals: dict[str, float] = {}
+    memory = IN_BYTES.like(limits.values())
     for piece, held in zip(pieces, sizes, strict=True):
         totals[piece.device] = totals.get(piece.device, 0.0) + held
     count: Counter[str] = Counter()
@@ -104,7 +105,7 @@ def _rows(problem: PlacementProblem, plan: PlacementPlan, pieces: Sequence[Piece
             parts={"from start to finish": time},
             cells={
                 "piece": str(number),
-                "size": size(held),
+                "size": memory.text(held),
             },
             times={"start": piece.start, "finish": piece.finish},
             label=f"{piece.device}, piece {number}",

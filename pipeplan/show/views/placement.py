@@ -11,13 +11,13 @@ from ...instances.placement.problem import PlacementProblem
 from ...instances.placement.referee.evaluate import DeviceLoad, PlacementEvaluation
 from ...instances.placement.referee.stages import stage_order
 from ...instances.placement.rules import LATENCY
-from ..even import placements
+from ..even import placed_blocks, placements
 from ..names import Order, order_of
 from ..view import MOST_TOLD, PlanView, Row, Table
-from ..words import amount, several, with_memory
+from ..words import amount, rate, several, with_memory
 from . import latency
 
-even_plans = placements
+even_plans, block_plans = placements, placed_blocks
 """(problem) -> what anyone would try first, to compare with."""
 EVEN = "as many nodes on each accelerator"
 """What they are."""
@@ -43,7 +43,7 @@ def _cluster_facts(problem: PlacementProblem) -> dict[str, str]:
         + (
             "no replicas"
             if level.sync_bandwidth is None
-            else f"replicas over {level.sync_bandwidth:g} bytes per time unit"
+            else f"replicas over {rate(level.sync_bandwidth, problem.time_unit)}"
         )
         for level in problem.levels
     ]

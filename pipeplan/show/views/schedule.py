@@ -31,7 +31,7 @@ STANDING, TAKEN, WORKSPACE = "standing", "taken by micro-batches", "workspace"
 STEADY_PERIODS = 2
 """So many are shown after the pipeline has filled."""
 IDLE = "idle in own span"
-"""From a device's first pass to its last, where the sentence counts the whole makespan."""
+"""From a device's first pass to its last."""
 
 
 def even_plans(problem: ScheduleProblem) -> tuple[()]:
@@ -83,7 +83,7 @@ def view(problem: ScheduleProblem, plan: AnySchedule, rules: Rules) -> PlanView:
         value=f"{rules.objective} {amount(float(value), unit)} {_of_what(problem, rules)}",
         headline=f"{value_name(rules)} {amount(float(value), unit)} {_of_what(problem, rules)}, "
         f"{_idle_in_words(evaluation, value, rules)}",
-        tables=(Table("device", tuple(_rows(problem, evaluation))),),
+        tables=(Table("device", tuple(_rows(evaluation, value, rules))),),
         unit=unit,
         full_load=most,
         limits=_limits(evaluation, value, rules, unit),
@@ -103,7 +103,8 @@ def _of_what(problem: ScheduleProblem, rules: Rules) -> str:
     return f"for {problem.micro_batches} micro-batch{'' if problem.micro_batches == 1 else 'es'}"
 
 
-def _rows(problem: ScheduleProblem, evaluation: ScheduleEvaluation) -> Iterator[Row]:
+def _rows(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> Iterator[Row]:
+    """Idle over what the headline counts it over."""
     most = max(use.busy for use in evaluation.devices)
     for use in evaluation.devices:
         yield Row(
@@ -111,15 +112,22 @@ def _rows(problem: ScheduleProblem, evaluation: ScheduleEvaluation) -> Iterator[
             load=float(use.busy),
             parts={"busy": float(use.busy)},
             cells={
-                "idle" if evaluation.period is not None else IDLE: ""
+                IDLE if rules.objective == "span" else "idle": ""
                 if use.bubble is None
-                else percent(max(0.0, float(use.bubble)))
+                else percent(_idle_of(use, value, rules))
             },
             memory=_at_peak(use),
             limit=None if use.limit is None else float(use.limit),
             slowest=use.busy == most,
             told={"at its peak": "" if _at_peak(use) is None else _peak_block(use)},
         )
+
+
+def _idle_of(use: DeviceUse, value: Fraction, rules: Rules) -> float:
+    """A share of the device's own span, where that is minimised, or of the value."""
+    if rules.objective == "span":
+        return max(0.0, float(use.bubble or 0))
+    return max(0.0, float(1 - use.busy / value)) if value else 0.0
 
 
 def _at_peak(use: DeviceUse) -> dict[str, float] | None:
@@ -139,7 +147,12 @@ def _idle(evaluation: ScheduleEvaluation, value: Fraction) -> float:
 
 
 def _idle_in_words(evaluation: ScheduleEvaluation, value: Fraction, rules: Rules) -> str:
-    """Of all of the value, and so more than the devices' own columns say, which begin and end with their passes."""
+    """Over what the column of the devices counts it over."""
+    if rules.objective == "span":
+        shares = [_idle_of(evaluation.devices[d], value, rules) for d in evaluation.computing]
+        most = percent(max(shares, default=0.0))
+        least = percent(min(shares, default=0.0)).removesuffix(" %")
+        return f"devices idle {most if f'{least} %' == most else f'{least} to {most}'} of their own spans"
     return f"counted over the whole {rules.objective}, devices idle {percent(max(0.0, _idle(evaluation, value)))}"
 
 

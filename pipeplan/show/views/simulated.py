@@ -9,7 +9,7 @@ from ...instances.simulate import simulate
 from ...instances.simulation.timeline import Simulation, StageRun, Task, TaskKind
 from ...instances.staging.leveled_plan import LeveledPlan
 from ..palette import PHASE_NAMES
-from ..view import Bar, Curve, PlanView, Row, Table, Timeline
+from ..view import Bar, Curve, PlanView, Row, Table, Timeline, in_units_that_suit
 from ..words import amount, several
 
 COLOUR_OF: dict[TaskKind, int] = {"forward": 0, "backward": 1, "weights": 2, "synchronisation": 3}
@@ -23,7 +23,7 @@ MOST_MICRO_BATCHES = 24
 def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
     """Stages with what they do and hold."""
     timeline = timeline_of(simulation, kind_of(problem).counted)
-    return PlanView(
+    view = PlanView(
         name=problem.name,
         value="",
         headline=f"{several(len(simulation.stages), 'stage')}, simulated",
@@ -35,6 +35,7 @@ def view_of_simulation(problem: Problem, simulation: Simulation) -> PlanView:
         timelines=(timeline,),
         memory=memory_of(simulation, limit_of(problem)),
     )
+    return in_units_that_suit(view)
 
 
 def limit_of(problem: Problem) -> float | None:

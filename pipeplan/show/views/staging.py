@@ -8,11 +8,11 @@ from ...instances.kind import Rules
 from ...instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from ...instances.staging.plan import PlannedStage, StagedPlan, counted
 from ...instances.staging.problem import StagingProblem
+from ...instances.staging.question import FLUSH
 from ...instances.staging.referee.levels import LeafCost, LeveledEvaluation
 from ...instances.staging.referee.rows import LeveledRow, leveled_rows
 from ...instances.staging.referee.stages import StageCost, StagedEvaluation, type_of
-from ...instances.staging.rules import FLUSH
-from ..even import staging_plans
+from ..even import staging_blocks, staging_plans
 from ..names import Order, order_of
 from ..view import MOST_TOLD, Graph, PlanView, Row, Table
 from ..words import amount, rate, several, time_scale, with_memory
@@ -25,6 +25,7 @@ USUAL = ("weights synchronised as published", "memory counted on all levels")
 
 even_plans = staging_plans
 """(problem) -> what anyone would try first, to compare with."""
+block_plans = staging_blocks
 EVEN = "as many layers in each stage, the same degrees for all"
 """What they are."""
 

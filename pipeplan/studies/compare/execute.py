@@ -7,14 +7,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from typing import IO, Any
 
-from ...planners.backends.process import LONGEST_LAST_WORDS, child_environment, describe_end, resident_bytes
+from ...planners.backends.process import (
+    LONGEST_LAST_WORDS,
+    child_environment,
+    describe_end,
+    own_python,
+    resident_bytes,
+)
 from .run import Record, Run, Status
 
 TICK_S = 0.1
@@ -48,7 +53,7 @@ def execute_job(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _start(run: Run, problem: str, answer: IO[bytes], chatter: IO[bytes]) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", CHILD, str(os.getpid())],
+        own_python("-m", CHILD, str(os.getpid())),
         stdin=subprocess.PIPE,
         stdout=answer,
         stderr=chatter,

@@ -12,12 +12,15 @@ from typing import Any, TypeVar
 from ...instances.cluster import STAGING_OPTIONS
 from ...instances.errors import InputError, PipeplanError, UsageError, did_you_mean, show
 from ...instances.fields import as_list, as_object, join, refuse_unknown, require
+from ...instances.json_file import read_text
 from ...instances.profile.options import PROFILE_FIELDS
 from ...instances.quantities import duration, levels, rate, size, size_or_none
 from ...planners.options import SolveOptions
 from .suite import Competitor, Instance, Published, Setting, Suite, of_name
 
 T = TypeVar("T")
+# Python's reader of TOML takes a time that is quadratic in the length of a dotted key.
+MAX_SUITE_BYTES = 128 * 2**10
 LIMITS = ("time_limit", "memory_limit", "gap", "abs_gap", "threads")
 CLUSTER = (
     *("devices", "cpus", "memory", "bandwidth", "cpu_slowdown", "inference", "batch"),
@@ -37,14 +40,10 @@ def load_suite(name: str, quick: bool = False) -> Suite:
     known = _packaged()
     if name in known:
         return _parse(known[name], name, quick, None)
-    path = Path(name)
-    if not path.is_file():
+    if not Path(name).is_file():
         guess = did_you_mean(name, known)
         raise UsageError(f"There is no suite and no file {name!r}{guess}; packaged are {', '.join(sorted(known))}.")
-    try:
-        return _parse(path.read_text("utf-8"), name, quick, path.parent)
-    except UnicodeDecodeError:
-        raise InputError("content", "is no UTF-8 text", "save it as UTF-8", name) from None
+    return _parse(read_text(name, max_bytes=MAX_SUITE_BYTES), name, quick, Path(name).parent)
 
 
 def _packaged() -> dict[str, str]:
@@ -57,8 +56,10 @@ def _packaged() -> dict[str, str]:
 def _parse(text: str, name: str, quick: bool, folder: Path | None) -> Suite:
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also for a whole number of thousands of digits
         raise InputError("content", f"is no TOML ({error})", "mend it", name) from None
+    except RecursionError:
+        raise InputError("content", "is nested too deeply", "give a suite with tables in one level", name) from None
     try:
         suite = _suite(data, folder, Path(name).stem)
         return _quick(suite, as_object("quick", data.get("quick", {}), "a table")) if quick else suite

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...instances.errors import UsageError
-from ...instances.json_file import write_bytes_atomically, write_text_atomically
+from ...instances.json_file import csv_cell, write_bytes_atomically, write_text_atomically
 from ...instances.result import met
 from .comparison import Comparison
 from .table import CASE, absent_as_none, best_proven, faults, plain_rows, ratios, summary, values
@@ -29,7 +29,7 @@ def write_tables(comparison: Comparison, folder: Path, parquet: bool = False) ->
     """Everything, atomically; the paths by what they hold."""
     frame = comparison.table()
     paths = {"runs": folder / "runs.csv", "tables": folder / "tables.md"}
-    write_text_atomically(paths["runs"], frame.to_csv(index=False))
+    write_text_atomically(paths["runs"], frame.apply(lambda column: column.map(csv_cell)).to_csv(index=False))
     write_text_atomically(paths["tables"], markdown(comparison, frame))
     if parquet:
         buffer = io.BytesIO()

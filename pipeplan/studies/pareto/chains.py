@@ -18,7 +18,6 @@ STUDY = Study(
     takes=frozenset({"method", "memory"}),
     run=f"{_HERE}.chains:ready",
     draw_table="pipeplan.show.terminal.pareto:draw_curves",
-    draw_picture="pipeplan.show.pictures.pareto:draw_pareto",
     front="pipeplan.show.front:of_chain",
 )
 

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Mapping
 
-from ...instances.json_file import write_text_atomically
+from ...instances.json_file import csv_cell, write_text_atomically
 from .curve import Answer, CurvePoint
 from .records import Pareto, Point
 
@@ -18,7 +18,8 @@ def write_csv(answer: Answer, path: str | os.PathLike[str]) -> None:
     writer = csv.DictWriter(text, answer.columns, lineterminator="\n")
     writer.writeheader()
     for point in answer.points:
-        writer.writerow({**point.facts(), "certified": "yes" if point.certified else "no"})
+        facts = {**point.facts(), "certified": "yes" if point.certified else "no"}
+        writer.writerow({name: csv_cell(value) for name, value in facts.items()})
     write_text_atomically(path, text.getvalue())
 
 

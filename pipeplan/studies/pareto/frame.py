@@ -83,7 +83,7 @@ def _compact(
     rivals = [best, *single(candidates), *([] if offered is None else [offered])]
     best = min((r for r in rivals if r.period <= best.period * (1 + SAME)), key=lambda rival: rival.peak_bytes)
     limit = COMPACT_S if limits.time_limit_s is None else min(COMPACT_S, limits.time_limit_s)
-    solver = Solver(now() + limit, limits.seed)
+    solver = Solver(now() + limit, limits.seed, limits.memory_limit_bytes)
     low, question = least.memory_bytes, QUESTION_SHARE * limit
     closeness = RESOLUTION * (best.peak_bytes - low)
     while best.peak_bytes - low > closeness and not solver.over():

@@ -35,7 +35,6 @@ STUDY = Study(
     takes=frozenset({"memory", "objective"}),
     run="pipeplan.studies.pareto.schedules:ready",
     draw_table="pipeplan.show.terminal.schedule_curve:draw_table",
-    draw_picture="pipeplan.show.pictures.memory_curve:draw_schedules",
     front="pipeplan.show.front:of_schedule",
 )
 

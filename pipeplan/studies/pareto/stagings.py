@@ -53,7 +53,6 @@ STUDY = Study(
     takes=frozenset({"memory"}),
     run="pipeplan.studies.pareto.stagings:ready",
     draw_table="pipeplan.show.terminal.memory_curve:draw_table",
-    draw_picture="pipeplan.show.pictures.memory_curve:draw_curve",
     front="pipeplan.show.front:of_staging",
 )
 

@@ -17,6 +17,7 @@ from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import verify_pattern
 from ...instances.errors import InputError
 from ...instances.fields import as_list, as_object, require, require_list, require_object
+from ...instances.json_file import write_text_atomically
 from ...instances.result import Stop
 from ..journal import Journal, line_of
 from .candidates import measured
@@ -46,7 +47,8 @@ def opened(
     if journal.path is None:
         return journal
     if not resume:
-        journal.path.write_text("")
+        write_text_atomically(journal.path, line_of(head))
+        return journal
     lines = journal.read(partial(as_object, "line"))
     if lines:
         _check_head(lines[0][1], json.loads(line_of(head)), journal.path)

@@ -35,10 +35,8 @@ class Study:
     """(problem, asked, path of the points, resume, watch) -> `Answer`."""
     draw_table: str
     """(answer)."""
-    draw_picture: str
-    """(answer, path)."""
     front: str
-    """(answer) -> `show.front.Front`, for a page."""
+    """(answer) -> `show.front.Front`, for pictures and pages."""
 
     def check(self, kind: str, asked: Asked) -> None:
         """A `UsageError` where something was said that means nothing here."""

@@ -57,7 +57,6 @@ STUDY = Study(
     takes=frozenset({"latency_limit", "non_contiguous", "subgraphs_per_device"}),
     run=f"{_HERE}.tradeoff:ready",
     draw_table="pipeplan.show.terminal.tradeoff:draw_tradeoff",
-    draw_picture="pipeplan.show.pictures.tradeoff:draw_tradeoff",
     front="pipeplan.show.front:of_placement",
 )
 

@@ -20,7 +20,7 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import Stop
 from pipeplan.instances.staging.problem import DeviceType, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import VARIANTS
+from pipeplan.instances.staging.question import VARIANTS
 from pipeplan.instances.staging.rules import rules_of
 
 LIMITS = pipeplan.SolveOptions(threads=1)

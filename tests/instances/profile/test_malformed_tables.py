@@ -112,7 +112,7 @@ TABLES = [
     Bad("open quote", rows('a,"1,2,3,4,5', B), "row 2 opens a quote that nothing closes", 'close it with a second "'),
     Bad("UTF-16", rows(A).encode("utf-16"), "is not UTF-8 text", "save the file with the encoding UTF-8"),
     Bad("Latin", rows("é,1,2,3,4,5").encode("latin-1"), "is not UTF-8 text", "encoding UTF-8"),
-    Bad("too many columns", rows(A, "," * 2000), "columns", "give at most 1000"),
+    Bad("too many columns", rows(A, "," * 2000 + "x"), "columns", "give at most 1000"),
     Bad("no Excel file", "PK nothing", "content cannot be read as .xlsx", "save the table once more", ".xlsx"),
     Bad("no Parquet file", "PAR1 nothing",
         "content cannot be read as .parquet", "save the table once more", ".parquet"),

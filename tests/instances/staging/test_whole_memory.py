@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from pipeplan.instances.graph_pipeline.memory import MOST, whole_graph_memory
 from pipeplan.instances.graph_pipeline.problem import GraphPipelineProblem, Operator, TimeCurve
-from pipeplan.instances.staging.memory import whole_memory
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Layer, StagingProblem
+from pipeplan.planners.graphpipe.memory import MOST, whole_graph_memory
+from pipeplan.planners.piper.memory import whole_memory
 
 
 def amount(rng: random.Random) -> float:

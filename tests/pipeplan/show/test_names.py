@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pipeplan.instances.placement.problem import Node, PlacementProblem
@@ -51,7 +53,25 @@ def test_names_are_cut_behind_their_numbers_or_out_of_the_middle() -> None:
     assert shortened("branch0.1.attention", 13) == "branch0.1.."
     assert shortened("ParallelTransformerLayer17", 12) == "Paral..yer17"
     assert shortened("short", 12) == "short"
-    assert Range("branch0.0.attention", "branch0.1.down").text(24) == "branch0.0..-branch0.1.."
+    assert Range("branch0.0.attention", "branch0.1.down").text(24) == "branch0.0..-1.down"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "most", "said"),
+    [
+        ("branch0.0.attention", "branch0.1.down", 26, "branch0.0.attention-1.down"),
+        ("model.layers.12.attn", "model.layers.17.mlp", 30, "model.layers.12.attn-17.mlp"),
+        ("model.layers.12.attn", "model.layers.17.mlp", 60, "model.layers.12.attn-model.layers.17.mlp"),
+    ],
+)
+def test_what_both_names_share_goes_before_anything_is_cut(first: str, last: str, most: int, said: str) -> None:
+    assert Range(first, last).text(most) == said
+
+
+@pytest.mark.parametrize("most", range(8, 24))
+def test_no_number_is_cut_and_dots_stand_alone(most: int) -> None:
+    assert re.search(r"(?<!\d)1234$", shortened("TransformerLayerOfMine1234", most))
+    assert "..." not in shortened("model.embed_tokens", most)
 
 
 def test_ranges_follow_the_edges_where_the_file_does_not() -> None:

@@ -17,11 +17,10 @@ from pipeplan.instances.simulate import simulate
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.planners.referee import rules_of
 from pipeplan.planners.run.solve import solve
-from pipeplan.show.pictures.memory_curve import draw_curve
-from pipeplan.show.pictures.pareto import draw_pareto
+from pipeplan.show.front import of_chain, of_placement, of_staging
+from pipeplan.show.pictures.front import draw_front
 from pipeplan.show.pictures.plans import draw_plan, draw_view
 from pipeplan.show.pictures.profile import write_profile
-from pipeplan.show.pictures.tradeoff import draw_tradeoff
 from pipeplan.show.views.simulated import view_of_simulation
 from pipeplan.studies.pareto import records, staging_records, tradeoff_records
 
@@ -57,14 +56,16 @@ def draw_periods(path: Path) -> None:
         for size, period in zip(memory, values, strict=True)
     )
     problem = load_packaged("golden-4")
-    draw_pareto(records.Pareto(problem, records.Settings(), None, points, True), path)
+    draw_front(of_chain(records.Pareto(problem, records.Settings(), None, points, True)), path)
 
 
 def draw_latency(path: Path) -> None:
     limits = {10.0: 8.0, 14.0: 6.5, 20.0: 6.0}
     points = tuple(tradeoff_records.Point(limit, Stop.PROVEN, load, limit) for limit, load in limits.items())
     problem = load_packaged("tiny-chain")
-    draw_tradeoff(tradeoff_records.Tradeoff(problem, tradeoff_records.Settings(), None, points, True), path)
+    draw_front(
+        of_placement(tradeoff_records.Tradeoff(problem, tradeoff_records.Settings(), None, points, True)), path
+    )
 
 
 def draw_memory(path: Path) -> None:
@@ -74,7 +75,9 @@ def draw_memory(path: Path) -> None:
         staging_records.MemoryPoint(size, Stop.PROVEN, one, bound=one.value, even=10.0 - i)
         for i, (size, one) in enumerate(zip((1e9, 2e9, 4e9), staged, strict=True))
     )
-    draw_curve(staging_records.MemoryCurve(problem, staging_records.Settings(), None, points, True), path)
+    draw_front(
+        of_staging(staging_records.MemoryCurve(problem, staging_records.Settings(), None, points, True)), path
+    )
 
 
 def draw_profile(path: Path) -> None:

@@ -126,9 +126,11 @@ def test_memory_is_in_the_unit_of_the_problem() -> None:
 
 def test_bytes_are_told_in_the_multiple_that_suits_them_and_an_unknown_unit_has_no_name() -> None:
     assert memory_unit("bytes") is IN_BYTES
-    assert IN_BYTES.text(2e9) == "2 GB"
-    assert IN_BYTES.scale(2e9) == (1e9, "GB")
-    assert memory_unit(None).text(2e9) == "2e+09"
+    assert IN_BYTES.text(2e9) == "1.86 GiB"
+    assert IN_BYTES.scale(2e9) == (2**30, "GiB")
+    assert IN_BYTES.like([None, 80e9]).text(2e9) == "2 GB", "somebody has written 80GB"
+    assert IN_BYTES.like([None, 2**33, 123456789.0]) is IN_BYTES
+    assert memory_unit(None).text(2e9) == "2000000000"
     assert memory_unit(None).scale(7) == (1, "")
 
 
@@ -163,9 +165,13 @@ def test_where_all_wait_the_sentence_says_so() -> None:
 
 
 def test_two_kinds_of_idle_have_two_names() -> None:
-    """Of a device: in its own span. Of all together: in what is minimised. In a period these are the same."""
-    problem = pipeline()
-    assert "idle in own span" in shown(problem, one_after_the_other(problem)).tables[0].rows[0].cells
+    """A device's own span counts where the span is minimised, else all of the value; the headline says the same."""
+    problem, plan = pipeline(), one_after_the_other(pipeline())
+    assert "idle" in shown(problem, plan).tables[0].rows[0].cells
+    view = view_of(problem, plan, rules_of(problem, {"objective": "span"}))
+    cells = [row.cells["idle in own span"] for row in view.tables[0].rows]
+    assert cells[0].removesuffix(" %") in view.headline
+    assert view.headline.endswith("of their own spans")
     assert "idle" in shown(TWO, STEADY).tables[0].rows[0].cells
 
 

@@ -50,7 +50,7 @@ def test_answer_table_legend_and_timeline_have_one_unit(name: str, planner: str,
     assert result.plan is not None
     view = view_of(problem, result.plan, rules_of(problem, result.options))
     assert time_scale(view.full_load, view.unit) == (1.0, view.unit)
-    wanted = re.search(r"[\d.e+-]+ (s|ms|us|ns)\b", view.value)
+    wanted = re.search(r"[\d.e+-]+ (s|ms|µs|ns)\b", view.value)
     assert wanted is not None
     assert {view.unit, view.time_unit} <= {wanted[1], view.unit if "iteration" in view.value else wanted[1], unit}
     if view.legend:

@@ -16,7 +16,8 @@ from pipeplan.instances.chain.referee.evaluate import evaluate_pattern, verify_p
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import Stop
 from pipeplan.planners.options import Progress, SolveOptions
-from pipeplan.show.pictures.pareto import draw_pareto
+from pipeplan.show.front import of_chain
+from pipeplan.show.pictures.front import draw_front
 from pipeplan.studies.pareto import sweep as module
 from pipeplan.studies.pareto.candidates import best_within, front, measured, pipedream_front
 from pipeplan.studies.pareto.curve import bound_at, halving, no_more_than, proven, with_bounds_from_above
@@ -300,11 +301,11 @@ def test_points_become_csv_and_pictures(swept: Pareto, tmp_path: Path) -> None:
     assert (rows[0]["method"], float(rows[0]["period"]), rows[0]["certified"]) == (EXACT, 13, "yes")
     absent = [row for row in rows if not row["period"]]
     assert {row["found"] for row in absent} == {"nothing"}
-    draw_pareto(swept, tmp_path / "curves.svg")
+    draw_front(of_chain(swept), tmp_path / "curves.svg")
     picture = (tmp_path / "curves.svg").read_text()
     for words in (*DEFAULT_METHODS, "optimum without a limit", "golden-4, 2 GPUs", "memory of a GPU (B)"):
         assert words in picture
-    draw_pareto(swept, tmp_path / "again.svg")
+    draw_front(of_chain(swept), tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == picture
 
 

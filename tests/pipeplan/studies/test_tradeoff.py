@@ -56,7 +56,7 @@ def test_the_command_writes_table_points_csv_and_picture_and_goes_on(plan: Plan,
     asked = ("pareto", "tiny-chain", "--points", 3, "--threads", 1, "--output", files["points.jsonl"])
     said = plan(*asked, "--csv", files["points.csv"], "--picture", files["curve.svg"])
     assert said.code == 0
-    assert "least load without a limit: 6 (proven)" in said.out
+    assert "least load without a limit: 6 ms (proven)" in said.out
     lines = files["points.jsonl"].read_text().splitlines()
     assert json.loads(lines[0])["problem"]["kind"] == "placement"
     rows = list(csv.DictReader(files["points.csv"].read_text().splitlines()))

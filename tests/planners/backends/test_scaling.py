@@ -112,6 +112,20 @@ def test_huge_sizes_stay_within_the_range_of_the_solver() -> None:
     assert sum(map(abs, form.rows[0].coefficients)) < EXACT_LIMIT
 
 
+@pytest.mark.parametrize("upper", [1.0, 1000.0])
+@pytest.mark.parametrize("terms", [(0.1, 0.2), (0.7, 0.1), (100.0, 0.1, 0.2, -100.0), (0.9, 0.1, 1e-15)])
+def test_a_sum_of_floats_is_no_decimal(terms: tuple[float, ...], upper: float) -> None:
+    """0.1 + 0.2 is 0.30000000000000004 in floating point, just above three steps of 0.1: they are meant."""
+    side = sum(terms)
+    for sign in (1.0, -1.0):
+        low, high = (side, INF) if sign > 0 else (-INF, -side)
+        form = integer_form(from_rows([1.0], [({0: sign}, low, high)], [0.0], [upper], [False], grids={"x0": 0.1}))
+        (row,), steps = form.rows, round(side * 10)
+        assert form.rounded_rows == 1
+        assert row.lower <= row.coefficients[0] * steps <= row.upper
+        assert not row.lower <= row.coefficients[0] * (steps - 1) <= row.upper
+
+
 numbers = st.floats(-50, 50).map(lambda value: round(value, 3)) | st.floats(-50, 50) | st.integers(-9, 9).map(float)
 
 

@@ -16,6 +16,7 @@ import pytest
 from signals import hear_ctrl_c
 
 from pipeplan.formulations.contract import NativeModel
+from pipeplan.formulations.plugins import PluginMistakeError
 from pipeplan.instances.errors import InputError, UsageError
 from pipeplan.instances.result import StartOutcome, Stop
 from pipeplan.planners.backends import (
@@ -137,9 +138,8 @@ def test_a_crash_is_told_with_the_last_words(builders: str) -> None:
 
 def test_an_exception_costs_the_task_and_not_the_worker(builders: str) -> None:
     job = submit("cp-sat", native(builders, "failing"))
-    while job.outcome is None:
-        job.poll(0.1)
-    assert (job.outcome.stop, job.outcome.message) == (Stop.ERROR, "KeyError: 'widget'")
+    with pytest.raises(PluginMistakeError, match=r"line \d+ \(KeyError: 'widget'\); mend it there"):
+        job.poll(10.0)
     following = submit("cp-sat", native(builders, "pick"))
     assert following.pid == job.pid
     following.kill()

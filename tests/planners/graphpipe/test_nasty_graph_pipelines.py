@@ -138,7 +138,7 @@ def test_where_only_rounded_numbers_fit_there_is_no_plan(planner: str, why: tupl
     operators = (operator("a", 1.0, 9e15), operator("b", 1.0, 1e15), operator("d", 0.0, 1e-9))
     problem = GraphPipelineProblem(operators, (), 1, 1, memory_bytes=1e16, workspace_bytes=1e-9)
     result = solve(problem, planner=planner, limits=LIMITS)
-    enough = "10001 TB of memory per device is the least with a plan (proven); give --memory 10001TB"
+    enough = "9095 TiB of memory per device is the least with a plan (proven); give --memory 9095TiB"
     assert (result.stop, result.found, result.messages) == (Stop.COMPLETED, Found.NOTHING, (*why, enough))
     assert solve(problem.replace(memory_bytes=10000000000000002.0), planner=planner, limits=LIMITS).verified
 

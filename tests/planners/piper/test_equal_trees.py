@@ -15,7 +15,7 @@ from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import VARIANTS
+from pipeplan.instances.staging.question import VARIANTS
 from pipeplan.planners.piper.equal_trees import equal_trees
 
 SHAPES = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,))

@@ -13,11 +13,11 @@ from staging_brute_force import best_stages
 import pipeplan
 from pipeplan.instances.catalogue import load_packaged
 from pipeplan.instances.errors import InputError, UsageError
-from pipeplan.instances.staging.memory import whole_memory
 from pipeplan.instances.staging.plan import StagedPlan
 from pipeplan.instances.staging.problem import Configuration, DeviceType, Edge, Layer, StagingProblem
 from pipeplan.instances.staging.referee.stages import evaluate_stages
 from pipeplan.planners.piper.counted import Counted
+from pipeplan.planners.piper.memory import whole_memory
 
 FLUSH = {"objective": "flush"}
 SEMANTICS = ("paper", "reference")

@@ -16,11 +16,12 @@ from staging_brute_force import best_stages
 
 from pipeplan.instances.errors import InputError
 from pipeplan.instances.staging.files import staging_from_published
-from pipeplan.instances.staging.memory import whole_memory
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled, verify_leveled
+from pipeplan.instances.staging.question import VARIANTS
+from pipeplan.instances.staging.referee.levels import evaluate_leveled, verify_leveled
 from pipeplan.planners.piper import hierarchy
 from pipeplan.planners.piper.hierarchy import MAX_DOWNSETS, downsets, plan_levels
+from pipeplan.planners.piper.memory import whole_memory
 from pipeplan.planners.piper.stage_costs import Shape, StageCosts
 
 CLUSTERS = ((2, 2), (1, 3), (3, 1), (2, 1, 2), (4,), (2, 2))

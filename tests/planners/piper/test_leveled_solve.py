@@ -20,7 +20,8 @@ from pipeplan.instances.schemas import read_schema
 from pipeplan.instances.staging.files import staging_to_json
 from pipeplan.instances.staging.leveled_plan import LeveledPlan, LeveledStage
 from pipeplan.instances.staging.problem import StagingLevel, StagingProblem
-from pipeplan.instances.staging.referee.levels import VARIANTS, evaluate_leveled
+from pipeplan.instances.staging.question import VARIANTS
+from pipeplan.instances.staging.referee.levels import evaluate_leveled
 
 ABLE = "one of mip-piper, dp-piper, equi, equi-no-tp"
 SHAPES = ((2, 2), (1, 3), (3, 1), (4,))

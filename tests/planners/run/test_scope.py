@@ -74,6 +74,10 @@ def test_a_start_of_more_batches_is_kept_and_proves_nothing(method: str, flushed
     )
     assert (result.bound, result.gap, result.scope, result.proof) == (None, None, None, None)
     assert (result.warm_start.outcome, result.warm_start.value) == (StartOutcome.OUTSIDE, 5.5)
+    own = result.in_scope
+    assert own is not None
+    assert (own.stop, own.found, own.objective, own.scope) == (Stop.PROVEN, Found.OPTIMAL, 6, ONE_BATCH)
+    assert own.bound == pytest.approx(6, rel=1e-6)
     (message,) = [text for text in result.messages if "nothing is proven" in text]
     for words in (
         "5.5",
@@ -280,13 +284,13 @@ def test_the_scope_of_placements(asked: dict[str, Any], scope: str, wider: str |
     assert result_from_json(result.to_json()) == result
 
 
-def test_a_start_that_is_not_contiguous_is_refused_where_contiguity_is_a_rule() -> None:
+def test_a_start_that_is_not_contiguous_is_kept_apart_where_contiguity_is_a_rule() -> None:
     nodes = tuple(Node(i, accelerator_time=float(i), cpu_time=10.0) for i in (1, 2, 3))
     problem = PlacementProblem(nodes, ((1, 2), (2, 3)), 2, 0)
     around = PlacementPlan.from_assignment(problem, {1: 0, 2: 1, 3: 0})
     for asked in ({"formulation": "ip-tarnawski"}, {"planner": "dp"}):
         result = solve(problem, warm_start=around, **asked)  # type: ignore[arg-type]
-        assert (result.warm_start.outcome, result.stop) == (StartOutcome.REJECTED, Stop.PROVEN)
+        assert (result.warm_start.outcome, result.stop) == (StartOutcome.OUTSIDE, Stop.PROVEN)
 
 
 @pytest.mark.parametrize(
@@ -374,7 +378,7 @@ def test_what_a_method_checked_is_told_with_its_solver(monkeypatch: pytest.Monke
 
 
 def test_proofs_that_contradict_each_other_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "check", lambda *facts: {"contradiction": "the sum does not add up"})
+    monkeypatch.setattr(solving, "check", lambda *facts: ({"contradiction": "the sum does not add up"}, None))
     result = solve(SMALL["placement"], planner="dp", cross_check=True)
     assert (result.stop, result.found, result.bound, result.proof) == (Stop.ERROR, Found.FEASIBLE, None, None)
 

@@ -242,7 +242,7 @@ def test_a_warm_start_that_breaks_a_rule_is_not_handed_on(run: Callable[..., Res
         assert request.warm_start is None
         return Outcome(Stop.PROVEN, GOOD, 3.0, 3.0)
 
-    result = run(act, planner="exact", warm_start=BROKEN)
+    result = run(act, planner="exact", warm_start=INCOMPLETE)
     assert result.warm_start.outcome == StartOutcome.REJECTED
     assert result.messages[0].startswith("the warm start was not used")
     assert result.found == Found.OPTIMAL

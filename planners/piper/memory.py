@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ..amounts import MOST_EXACT, whole_amounts
-from .problem import Configuration, StagingProblem
+from ...instances.amounts import MOST_EXACT, whole_amounts
+from ...instances.staging.problem import Configuration, StagingProblem
 
 Bytes = tuple[int, int]
 """For each micro-batch in flight, and whatever is in flight; in a unit of our own."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from .plan import GraphStage, StageGraphPlan
-from .problem import GraphPipelineProblem
-from .referee.evaluate import evaluate_stage_graph, verify_stage_graph
+from ...instances.graph_pipeline.plan import GraphStage, StageGraphPlan
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
+from ...instances.verdict import evaluation_of, violations_of
 
 MORE = (1, 2, 4)
 """Micro-batches that a stage takes at once: one more may shorten nothing before a second one does."""
@@ -26,8 +26,8 @@ def with_more_in_flight(
         better = False
         for step in _steps(problem, plan):
             tick()
-            iteration = evaluate_stage_graph(problem, step).iteration
-            if iteration is not None and iteration < known and not verify_stage_graph(problem, step):
+            iteration = evaluation_of(problem, step).iteration
+            if iteration is not None and iteration < known and not violations_of(problem, step):
                 plan, known, better = step, iteration, True
                 break
     return plan, known

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..amounts import as_written, whole_amounts
-from .problem import GraphPipelineProblem
+from ...instances.amounts import as_written, whole_amounts
+from ...instances.graph_pipeline.problem import GraphPipelineProblem
 
 MOST = 2**62
 """Sums stay below it: 64 bits hold them."""

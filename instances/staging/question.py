@@ -1,0 +1,40 @@
+"""What may be asked of a staging problem: which options make sense for it. No cost is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..checks import check_known
+from ..errors import InputError
+from .problem import StagingProblem
+
+FLUSH = "flush"
+"""The objective that counts how the pipeline fills and drains once per batch."""
+
+VARIANTS = ("basic", "crude", "precise")
+
+_NEEDED = {"semantics": "paper", "knapsack": "exact", "objective": "throughput"}
+"""The recursion over levels is defined for these alone."""
+
+
+def check_question(problem: StagingProblem, options: Mapping[str, Any]) -> None:
+    """On levels there is one way to count; on a flat network there is nothing for the hierarchy to say."""
+    if not problem.levels:
+        if options.get("hierarchy", "precise") != "precise":
+            raise InputError("option hierarchy", "is given and the problem has no levels", "drop it, or add levels")
+        return
+    for name, needed in _NEEDED.items():
+        if options.get(name, needed) != needed:
+            problem_is = f"is {options[name]} and the problem has levels"
+            raise InputError(f"option {name}", problem_is, f"give {needed}, or remove the levels")
+    check_levels(problem, options.get("hierarchy", "precise"))
+
+
+def check_levels(problem: StagingProblem, variant: str) -> None:
+    """Refuse what the question makes no sense for."""
+    check_known("variant", variant, VARIANTS)
+    if not problem.levels:
+        raise InputError("levels", "is empty", "give the devices and the bandwidth of each level")
+    if variant != "precise" and problem.exact_batches:
+        raise InputError("exact_batches", f"means nothing to the {variant} variant", "use the precise variant")

@@ -1,0 +1,21 @@
+"""The referee's word for whoever plans: asked of the problem's kind, so that no method imports what judges it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .kinds import kind_of
+
+if TYPE_CHECKING:
+    from .kinds import Plan, Problem
+    from .violation import Violation
+
+
+def violations_of(problem: Problem, plan: Plan, **options: Any) -> tuple[Violation, ...]:
+    """Every rule that the plan breaks; the options are those of the kind's rules."""
+    return kind_of(problem).rules_of(problem, options).violations(problem, plan)
+
+
+def evaluation_of(problem: Problem, plan: Plan, **options: Any) -> Any:
+    """Everything that follows from the plan, whether it obeys the rules or not."""
+    return kind_of(problem).rules_of(problem, options).evaluation(problem, plan)

@@ -1,0 +1,266 @@
+"""Whatever the pages tell a reader to type runs: every block of every page, in order, from a clean folder.
+
+Above a block a page may say, in a comment that readers of its source see:
+`<!-- file: my.py -->` the reader writes the block to that file, as the text says; `<!-- needs: torch -->` it runs where
+that package is installed; `<!-- not run: REASON -->` it is for the reader alone, for one of the few `REASONS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path
+    for pattern in ("*.md", "docs/*.md", "notebooks/*.md", "benchmarks/*.md", "plugins/*/*.md")
+    for path in sorted(ROOT.glob(pattern))
+    if path.name != "CHANGELOG.md"
+}
+REASONS = {
+    "changes the checkout": "what it installs or writes belongs to the reader's checkout",
+    "needs other machines": "a scheduler and workers on a cluster",
+    "needs published inputs": "files of other repositories, which the reader gets first",
+    "takes hours": "a whole table of a paper",
+}
+"""Why a block is not run here; anything else is."""
+QUICK = {"docs/explore.md", "docs/export.md", "docs/index.md", "docs/profiles.md", "docs/formats.md"}
+"""Pages whose commands take seconds; the others are run with `--sweeps`."""
+PROGRAMS = {
+    "sh": ["bash", "-euo", "pipefail", "-c"],
+    "bash": ["bash", "-euo", "pipefail", "-c"],
+    "python": [sys.executable, "-c"],
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, the text before it, and what the comment above it says."""
+
+    language: str
+    text: str
+    before: str
+    line: int
+    marks: dict[str, str]
+
+    @property
+    def runs(self) -> bool:
+        return self.language in (*PROGRAMS, "console") and not self.marks.keys() & {"not run", "file"}
+
+
+def blocks_of(path: Path) -> Iterator[Block]:
+    text = path.read_text("utf-8")
+    end = 0
+    for found in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        before = text[end : found.start()]
+        marks = re.findall(r"<!-- ([a-z ]+): (.+?) -->\s*(?=\Z|<!--)", before)
+        words = re.sub(r"<!--.*?-->", "", before, flags=re.DOTALL).strip()
+        yield Block(found[1], found[2], words, text[: found.start()].count("\n") + 1, dict(marks))
+        end = found.end()
+
+
+def shown(blocks: list[Block], i: int) -> str | None:
+    """The block of text after this one, where the page says that it is what comes out."""
+    after = blocks[i + 1] if i + 1 < len(blocks) else None
+    return (
+        after.text
+        if after and after.language == "text" and "prints" in after.before.rpartition("\n\n")[2]
+        else None
+    )
+
+
+def run(block: Block, folder: Path) -> str:
+    """What the block prints; the terminal has 80 columns."""
+    here = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "80"}
+    program = PROGRAMS[block.language]
+    done = subprocess.run([*program, block.text], cwd=folder, env=here, capture_output=True, text=True)
+    assert done.returncode == 0, (
+        f"line {block.line}: {done.returncode}\n{block.text}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    )
+    return done.stdout
+
+
+def sessions(block: Block) -> Iterator[tuple[str, str]]:
+    """The commands of a session at the terminal, each with what the page shows below it."""
+    for found in re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
+        yield found[1], found[2]
+
+
+def same(shown: str, printed: str) -> bool:
+    """Whether lines are the same; a line of three dots stands for any number of them."""
+    parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", shown.replace("\r", ""), flags=re.MULTILINE)]
+    lines = "".join(line.rstrip() + "\n" for line in printed.splitlines())
+    return re.fullmatch("(?:.*\n)*".join(parts), lines) is not None
+
+
+def follow(path: Path, folder: Path, packages: set[str]) -> None:
+    """Types what the page says, in its order."""
+    blocks = list(blocks_of(path))
+    for i, block in enumerate(blocks):
+        if "file" in block.marks:
+            name = block.marks["file"]
+            assert f"`{name}`" in block.before, f"the page does not say to write {name}"
+            (folder / name).write_text(block.text, encoding="utf-8")
+        elif block.runs and block.marks.get("needs", "") in packages:
+            if block.language == "console":
+                for command, output in sessions(block):
+                    printed = run(Block("sh", command, "", block.line, {}), folder)
+                    assert same(output, printed), f"line {block.line}: {command}\n{printed}"
+            else:
+                printed, output = run(block, folder), shown(blocks, i)
+                assert output is None or same(output, printed), f"line {block.line}:\n{printed}"
+
+
+def cases() -> Iterator[Any]:
+    for name, path in PAGES.items():
+        blocks = [block for block in blocks_of(path) if block.runs]
+        if any("needs" not in block.marks for block in blocks):
+            yield pytest.param(path, {""}, id=name, marks=[] if name in QUICK else pytest.mark.sweeps)
+        for package in sorted({block.marks["needs"] for block in blocks if "needs" in block.marks}):
+            yield pytest.param(
+                path, {"", package}, id=f"{name} with {package}", marks=getattr(pytest.mark, package)
+            )
+
+
+@pytest.mark.parametrize(("page", "packages"), list(cases()))
+def test_a_page_runs_as_it_is_written(page: Path, packages: set[str], tmp_path: Path) -> None:
+    for package in packages - {""}:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    follow(page, tmp_path, packages)
+
+
+def test_what_is_not_run_has_one_of_few_reasons() -> None:
+    reasons = [
+        block.marks["not run"] for path in PAGES.values() for block in blocks_of(path) if "not run" in block.marks
+    ]
+    assert set(reasons) == set(REASONS)
+    assert len(reasons) <= 14
+
+
+def test_extras_are_installed_from_the_checkout_and_exist() -> None:
+    """There is no package of this name to be had elsewhere."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for name, path in PAGES.items():
+        text = path.read_text("utf-8")
+        assert "pipeplan[" not in text, name
+        extras = {extra for group in re.findall(r"-e '\.\[([\w,]+)\]'", text) for extra in group.split(",")}
+        assert extras <= set(known), name
+
+
+def test_the_page_of_abilities_is_made_of_the_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    page = importlib.import_module("generate").abilities()
+    assert (ROOT / "docs" / "abilities.md").read_text("utf-8") == page, "python docs/generate.py writes it anew"
+
+
+def abilities() -> set[str]:
+    """Words for what the registries hold: commands, kinds, methods and frameworks."""
+    from pipeplan.cli.app import app
+    from pipeplan.instances.kinds import KINDS
+    from pipeplan.models.export.targets import TARGETS
+    from pipeplan.planners.registry import all_methods
+
+    commands: Any = typer.main.get_command(app)
+    words = {*commands.commands, *KINDS, *TARGETS, *(entry.name for entry in all_methods())}
+    titles = {"interleaved-1f1b": "interleaved 1F1B", "zb-h1": "zero.bubble", "import": "readers?"}
+    return {re.sub("[-_]", "[-_ ]", word) for word in words} | {titles[name] for name in titles.keys() & words}
+
+
+ACTS = "runs|measures|exports|imports|simulates|schedules|verifies|compares"
+
+
+def denials(text: str) -> list[str]:
+    """Sentences by which a page says that there is no such command, kind, method or framework."""
+    any_of = "|".join(sorted(abilities(), key=len, reverse=True))
+    pattern = re.compile(
+        rf"\b(?:{ACTS}) nothing\b|\b(?:has|have|is|are) (?:no|not yet an?) (?:{any_of})s?\b|, no (?:{any_of}) to\b"
+        rf"|\bno code generation and no (?:{any_of})\b"
+        rf"|\b(?:{any_of})\b[^.]{{0,60}} (?:(?:do|does) not exist|(?:are|is) not among|(?:are|is) not supported)"
+        rf"|\bnot with pipeplan\b",
+        re.IGNORECASE,
+    )
+    return [found[0] for found in pattern.finditer(" ".join(text.split()))]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It runs nothing.",
+        "It measures nothing.",
+        "There is no runtime, no code generation and no export to a training framework yet.",
+        "Interleaved 1F1B and zero-bubble schedules are not among them.",
+        "Direct readers for PyTorch modules and ONNX files do not exist yet.",
+        "Not with pipeplan. Take the stages to your framework.",
+    ],
+)
+def test_a_denial_is_seen(sentence: str) -> None:
+    assert denials(sentence)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_denies_what_exists(page: str) -> None:
+    assert denials(PAGES[page].read_text("utf-8")) == []
+
+
+LEAKS = re.compile(
+    r"\bspecification(?:'s|,? (?:of \w+, )?\(?sections?)|\bas wanted\b|\| wanted\b|refsem|\bare wanted in\b"
+)
+
+
+def test_no_words_leak_from_how_it_was_made() -> None:
+    """Neither papers that a reader does not have, nor what somebody wanted of a measurement."""
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    read = [
+        ROOT / name for name in files if name.endswith((".py", ".md", ".ipynb", ".toml")) and "tests/" not in name
+    ]
+    assert len(read) > 100
+    assert not [(path.name, found[0]) for path in read for found in LEAKS.finditer(path.read_text("utf-8"))]
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_readme_takes_a_minute() -> None:
+    assert len(README.split()) <= 900
+
+
+@pytest.mark.sweeps
+def test_the_table_of_the_readme_is_what_its_commands_say(tmp_path: Path) -> None:
+    cluster = "--devices 4 --memory 80GiB --bandwidth 450GB/s --optimizer adam-mixed"
+    layout = Block("sh", f"plan import megatron-layout 8,8,8,8 llama-3-8b {cluster} -o even.json 2>&1", "", 0, {})
+    (even,) = re.findall(r"([\d.]+) ms per micro-batch", run(layout, tmp_path))
+    best, schedule = (
+        json.loads(run(Block("sh", f"{line} --json", "", 0, {}), tmp_path))
+        for line in re.findall(r"^(plan solve (?:llama|zero).*)$", README, re.MULTILINE)
+    )
+    counts = [sum(".layers." in name for name in stage["nodes"]) for stage in best["plan"]["stages"]]
+    assert f"| 8/8/8/8: {float(even):.1f} ms per micro-batch | {'/'.join(map(str, counts))}: " in README
+    assert f": {1e3 * best['objective']:.1f} ms |" in README
+    assert float(even) / (1e3 * best["objective"]) == pytest.approx(1.126, abs=5e-4)
+    assert (best["stop"], schedule["stop"]) == ("proven", "proven")
+    assert f"| {schedule['objective']:g} | 2 |" in README
+
+
+@pytest.mark.workloads
+def test_the_printed_value_of_the_readme_is_beaten(workloads: Path, tmp_path: Path) -> None:
+    (line,) = re.findall(r"^(plan solve workloads/.*)$", README, re.MULTILINE)
+    (tmp_path / "workloads").symlink_to(workloads)
+    result = json.loads(run(Block("sh", f"{line} --json", "", 0, {}), tmp_path))
+    assert result["stop"] == "proven"
+    assert f"| 61.21, as printed | {result['objective']:.2f} | 3 |" in README
