@@ -172,6 +172,11 @@ class Result:
         """Does it bound all plans of a family, or say that there is none?"""
         return self.bound is not None or self.stop == Stop.INFEASIBLE
 
+    @property
+    def own_answer(self) -> Result:
+        """What the method found and proved among the plans of its scope."""
+        return self.in_scope or self
+
     def unproven(self) -> Result:
         """The same without its bound and all that speaks of one."""
         return replace(self, bound=None, scope=None, wider=None, proof=None)

@@ -100,7 +100,7 @@ def verify_proof(
     differences = recompute(problem, result).differences
     if differences:
         return ProofCheck(Answer.CONTRADICTED, "; ".join(differences))
-    result = result.in_scope or result  # of a plan outside the scope nothing is proven
+    result = result.own_answer  # of a plan outside the scope nothing is proven
     method = stored_method(problem, result)
     family = method.family(problem)
     if family is None or not result.is_bounded:

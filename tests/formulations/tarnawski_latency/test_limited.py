@@ -33,9 +33,9 @@ def limited(problem: PlacementProblem, limit: Any, contiguous: bool = True, piec
 def agrees(
     problem: PlacementProblem, limit: float, contiguous: bool, pieces: int, warm_start: Any = "auto"
 ) -> None:
-    """The answer is proven, and is what enumeration says."""
+    """The answer is proven, and is what enumeration says; a start may be a better plan of another family."""
     best = best_load(problem, limit, pieces, contiguous)
-    result = limited(problem, limit, contiguous, pieces, warm_start=warm_start)
+    result = limited(problem, limit, contiguous, pieces, warm_start=warm_start).own_answer
     if best is None:
         assert result.stop == Stop.INFEASIBLE, result.messages
         return

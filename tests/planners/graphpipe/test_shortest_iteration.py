@@ -55,7 +55,7 @@ def test_no_plan_is_shorter_than_the_bound_and_its_plans_come_close(seed: int) -
     assert not any(verify_stage_graph(problem, plan) for plan in plans)
     assert min(evaluate_stage_graph(problem, plan).objective("iteration") for plan in plans) >= least * (1 - 1e-9)
     assert 0.97 * least <= tried.refuted <= least * (1 + 1e-9)
-    result = planned(problem, micro_batch=b)
+    result = planned(problem, micro_batch=b).own_answer
     assert result.verified
     assert result.objective is not None
     assert result.bound is not None
@@ -68,7 +68,7 @@ def test_the_bound_is_nearly_always_the_optimum() -> None:
     met = known = 0
     for seed in range(60):
         problem, b = some_problem(seed)
-        result = planned(problem, micro_batch=b)
+        result = planned(problem, micro_batch=b).own_answer
         known += result.objective is not None
         met += result.stop == Stop.PROVEN
     assert met >= 0.9 * known > 20
