@@ -21,7 +21,7 @@ import pytest
 
 from pipeplan import solve
 from pipeplan.formulations.registry import FORMULATIONS, Entry
-from pipeplan.instances.kinds import KINDS
+from pipeplan.instances.registry import KINDS
 from pipeplan.instances.staging.problem import Configuration, Edge, Layer, StagingLevel, StagingProblem
 from pipeplan.planners.registry import all_methods, second_methods
 

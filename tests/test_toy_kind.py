@@ -103,8 +103,8 @@ def test_the_page_on_contributing_lists_what_a_kind_needs() -> None:
 
 
 def test_every_kind_names_what_exists() -> None:
-    from pipeplan.instances.kind import load_address
-    from pipeplan.instances.kinds import KINDS
+    from pipeplan.instances.base.kind import load_address
+    from pipeplan.instances.registry import KINDS
 
     assert pipeplan.__version__
     for kind in KINDS.values():
