@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, {root!r})
 sys.path.insert(0, {tests!r})
 import toy_kind
-from pipeplan.instances.kinds import KINDS
+from pipeplan.instances.registry import KINDS
 from pipeplan.planners.registry import PLANNERS
 toy_kind.register(KINDS, PLANNERS)
 """

@@ -135,7 +135,7 @@ def test_parameters_are_those_of_the_published_weights() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_packaged_profile_is_small_and_says_what_it_is(name: str) -> None:
-    path = Path(packaged.__file__).parents[1] / "packaged" / "profiles" / f"{name}.json"
+    path = Path(packaged.__file__).parents[2] / "packaged" / "profiles" / f"{name}.json"
     assert path.stat().st_size < 100_000
     profile = load_packaged_profile(name)
     assert profile.name == name
