@@ -86,9 +86,10 @@ def _program(bert: Any) -> list[str]:
         "",
         "Knapsacks are exact, and every optimum is proven. The published program has its greedy knapsack.",
         "",
+        "K counts devices and N micro-batches; *reference* and *paper* are the choices of `--semantics`.",
         "All figures are seconds: how long each program takes, then the optimum, which is a time per micro-batch.",
         "",
-        "| K | published program | reference semantics | paper's | optimum, reference | optimum, paper's |",
+        "| K | published program | `dp-piper`, reference | `dp-piper`, paper | optimum, reference | optimum, paper |",
         "|---|---|---|---|---|---|",
     ]
     for k in (8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192):
