@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import pipeplan
+from pipeplan.formulations.registry import FORMULATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -66,3 +67,11 @@ def test_commands_in_the_readme_have_options_that_exist(line: str) -> None:
     for word in words[2:]:
         if word.startswith("-"):
             assert word in known, f"`{line}` uses {word}"
+
+
+def test_contributing_says_which_paper_plans_which_kind() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"\| `formulations/(\w+)/` \| ([a-z-]+) \| `planners/", text))
+    assert rows == {entry.module.split(".")[2]: entry.problem_kind for entry in FORMULATIONS.values()}
+    for folder in re.findall(r"`((?:planners|formulations)/[\w/]+/)`", text):
+        assert (ROOT / folder).is_dir(), folder
