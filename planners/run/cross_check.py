@@ -19,7 +19,7 @@ from ...formulations.registry import FORMULATIONS, Entry
 from ...instances.base.errors import TooLargeError, UsageError
 from ...instances.base.kind import Rules
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
-from ..referee import is_above
+from ..referee import is_above, rules_of
 from ..registry import cross_check_of, questions, usual_objective
 from .choose import Method, lacks, resolve_options
 
@@ -31,7 +31,7 @@ Solve = Callable[..., Result]
 
 def other_method(problem: Problem, method: Method) -> Entry:
     """Whom to ask, or a `UsageError`."""
-    objective = method.options.get("objective", usual_objective(problem.kind))
+    objective = rules_of(problem, method.options).objective
     entry = cross_check_of(method.entry, objective)
     if entry is None:
         raise UsageError(f"There is no cross-check for problems of kind {problem.kind!r}; drop --cross-check.")
@@ -66,6 +66,8 @@ def cross_check(
     names = {"formulation" if entry.name in FORMULATIONS else "planner": entry.name}
     known = {spec.name for spec in entry.options}
     question = {name: value for name, value in method.options.items() if name in known & ASKED}
+    if "objective" in question:  # problems without a mini-batch have periods alone, whatever was asked for
+        question["objective"] = rules.objective
     question |= {**entry.check_options, **method.entry.checked_with}
     solver = {"solver": entry.check_solver} if entry.name in FORMULATIONS else {}
     try:

@@ -22,7 +22,8 @@ from ...instances.base.errors import PipeplanError
 from ...instances.base.result import PROVEN_TOLERANCE, Result, Stop
 from ..backends.registry import STANDARD
 from ..options import Progress, SolveOptions, check_asked, limits_of
-from ..registry import PLANNERS, provers, usual_objective
+from ..referee import rules_of
+from ..registry import PLANNERS, provers
 from .choose import Method, choose
 from .claims import check_same_problem, recompute, stored_method
 from .cross_check import contradiction, facts_of
@@ -189,7 +190,7 @@ def _asks(problem: Problem, result: Result, method: Method) -> Iterator[_Ask]:
     asked, took_part = list[Method](), _helpers(problem, method)
     for entry in provers(problem.kind):
         for own in entry.proves_anew if entry.name != method.name else ():
-            other = _second(problem, entry.name, {**_common(method, entry), **own})
+            other = _second(problem, entry.name, {**_common(problem, method, entry), **own})
             if other is not None and _same_question(problem, method, other):
                 asked.append(other)
     asks = [
@@ -214,10 +215,13 @@ def _helpers(problem: Problem, method: Method) -> set[str]:
     return {stage.planner for stage in stages if stage.planner}
 
 
-def _common(method: Method, entry: Entry) -> dict[str, Any]:
+def _common(problem: Problem, method: Method, entry: Entry) -> dict[str, Any]:
     """The result's options that the other method has, too."""
     declared = {spec.name for spec in entry.options}
-    return {key: value for key, value in method.options.items() if key in declared and key != "variant"}
+    asked = dict(method.options)
+    if "objective" in asked:  # problems without a mini-batch have periods alone, whatever was asked for
+        asked["objective"] = rules_of(problem, asked).objective
+    return {key: value for key, value in asked.items() if key in declared and key != "variant"}
 
 
 def _second(problem: Problem, name: str, options: Mapping[str, Any]) -> Method | None:
@@ -234,6 +238,5 @@ def _same_question(problem: Problem, one: Method, two: Method) -> bool:
     """Do both seek the best of the same plans, by the same measure?"""
     families = [method.family(problem) for method in (one, two)]
     scopes = {None if family is None else family.scope for family in families}
-    usual = usual_objective(problem.kind)
-    objectives = {method.options.get("objective", usual) for method in (one, two)}
+    objectives = {rules_of(problem, method.options).objective for method in (one, two)}
     return len(scopes) == len(objectives) == 1
