@@ -10,7 +10,7 @@ from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ...planners.chain.annealing import canonical
 from ...planners.chain.eager import Measured, pipedream_points, scheduled
 from ...planners.chain.eager import pareto as measured_front
-from .records import Candidate
+from .curve import Candidate
 
 PIPEDREAM = "pipedream-eager"
 
@@ -27,16 +27,16 @@ def measured(problem: ChainProblem, plan: PatternPlan, source: str) -> Candidate
 def front(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Those that no other beats in peak memory and period, by growing memory."""
     kept: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: (c.peak_bytes, c.period)):
-        if not kept or candidate.period < kept[-1].period:
+    for candidate in sorted(candidates, key=lambda c: (c.need, c.value)):
+        if not kept or candidate.value < kept[-1].value:
             kept.append(candidate)
     return tuple(kept)
 
 
 def best_within(candidates: Iterable[Candidate], memory_bytes: float) -> Candidate | None:
     """The least period that fits; of equal ones the smallest peak."""
-    fitting = [c for c in candidates if c.peak_bytes <= memory_bytes]
-    return min(fitting, key=lambda c: (c.period, c.peak_bytes), default=None)
+    fitting = [c for c in candidates if c.need <= memory_bytes]
+    return min(fitting, key=lambda c: (c.value, c.need), default=None)
 
 
 def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from ...instances.base.errors import UsageError
 from ...instances.base.kind import load_address
 from ...planners.options import SolveOptions
-from .curve import USUAL, Answer, Watch
+from .curve import USUAL, Curve, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Study:
     takes: frozenset[str]
     """What of `Asked.own` says anything."""
     run: str
-    """(problem, asked, path of the points, resume, watch) -> `Answer`."""
+    """(problem, asked, path of the points, resume, watch) -> `Curve`."""
     draw_table: str
     """(answer)."""
     front: str
@@ -47,8 +47,8 @@ class Study:
 
     def curve(
         self, problem: Any, asked: Asked, path: str | os.PathLike[str] | None, resume: bool
-    ) -> Callable[[Watch], Answer]:
+    ) -> Callable[[Watch], Curve]:
         """All that can be refused is refused here; then the watcher is all that is missing."""
         self.check(problem.kind, asked)
-        ready: Callable[[Watch], Answer] = load_address(self.run)(problem, asked, path, resume)
+        ready: Callable[[Watch], Curve] = load_address(self.run)(problem, asked, path, resume)
         return ready
