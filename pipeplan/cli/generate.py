@@ -173,7 +173,7 @@ def command(
 def _write_profile(profile: Profile, output: str | None, json: bool) -> None:
     from ..instances.base.json_file import dump_json
     from ..instances.networks.profile.files import profile_to_json
-    from .import_options import hand_over
+    from .imports import hand_over
 
     if output is None:
         sys.stdout.write(dump_json(profile_to_json(profile)))
