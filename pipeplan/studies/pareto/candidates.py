@@ -8,8 +8,8 @@ from ...instances.chain.plan import PatternPlan
 from ...instances.chain.problem import ChainProblem
 from ...instances.chain.referee.evaluate import evaluate_pattern, verify_pattern
 from ...planners.chain.annealing import canonical
-from ...planners.chain.eager import Measured, pipedream_points, scheduled
 from ...planners.chain.eager import pareto as measured_front
+from ...planners.chain.eager import pipedream_points, scheduled
 from .curve import Candidate
 
 PIPEDREAM = "pipedream-eager"
@@ -44,14 +44,10 @@ def pipedream_front(problem: ChainProblem) -> tuple[Candidate, ...]:
     runs = list(pipedream_points(problem.replace(memory_bytes=None)))
     # A run that never became periodic must not hide the periodic ones behind it.
     chosen = [*measured_front(runs), *measured_front([run for run in runs if run.plan is not None])]
-    plans = (_plan_of(problem, run) for run in chosen)
+    # Its own pattern, or the best pattern of its stages in the memory that it took.
+    plans = (run.plan or scheduled(problem.replace(memory_bytes=run.peak), run.borders) for run in chosen)
     found = (measured(problem, plan, PIPEDREAM) for plan in plans if plan is not None)
     return front(candidate for candidate in found if candidate is not None)
-
-
-def _plan_of(problem: ChainProblem, run: Measured) -> PatternPlan | None:
-    """Its own pattern, or the best pattern of its stages in the memory that it took."""
-    return run.plan or scheduled(problem.replace(memory_bytes=run.peak), run.borders)
 
 
 def single(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
